@@ -5,7 +5,7 @@ use crate::error::{ConfError, Place, Result};
 use crate::model::Server;
 use crate::pattern::{Groups, Pattern};
 use crate::vars::VarTable;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One word of `server_name`.
@@ -84,6 +84,9 @@ impl std::fmt::Display for ServerName {
 #[derive(Clone, Debug)]
 pub struct NameTable<T> {
     exact: HashMap<Box<str>, T>,
+    /// Names that were asked for by a `.example.com` that another wildcard kept from being added. As in nginx nobody
+    /// else can have them.
+    blocked: HashSet<Box<str>>,
     below: HashMap<Box<str>, T>,
     trailing: HashMap<Box<str>, T>,
 }
@@ -95,6 +98,7 @@ impl<T> Default for NameTable<T> {
     fn default() -> Self {
         NameTable {
             exact: HashMap::new(),
+            blocked: HashSet::new(),
             below: HashMap::new(),
             trailing: HashMap::new(),
         }
@@ -102,32 +106,42 @@ impl<T> Default for NameTable<T> {
 }
 
 impl<T: Clone> NameTable<T> {
-    /// `false` when an entry has the name already (it keeps it).
+    /// `false` when an entry has the name already, or half of it (it keeps it): then nothing is added, as in nginx.
     pub fn add(&mut self, name: &ServerName, value: &T) -> bool {
-        let insert = |map: &mut HashMap<Box<str>, T>, key: &str| {
-            if map.contains_key(key) {
-                return false;
+        if self.holds(name) {
+            if let ServerName::Below {
+                suffix,
+                and_itself: true,
+            } = name
+            {
+                self.blocked.insert(suffix.clone());
             }
+            return false;
+        }
+        let insert = |map: &mut HashMap<Box<str>, T>, key: &str| {
             map.insert(key.into(), value.clone());
-            true
         };
         match name {
             ServerName::Exact(n) => insert(&mut self.exact, n),
             ServerName::Below { suffix, and_itself } => {
-                let fresh = insert(&mut self.below, suffix);
-                fresh && (!and_itself || insert(&mut self.exact, suffix))
+                insert(&mut self.below, suffix);
+                if *and_itself {
+                    insert(&mut self.exact, suffix);
+                }
             }
             ServerName::Trailing(stem) => insert(&mut self.trailing, stem),
-            ServerName::Regex(_) => true,
+            ServerName::Regex(_) => {}
         }
+        true
     }
 
     /// Whether `add` would find the name taken.
     pub fn holds(&self, name: &ServerName) -> bool {
+        let taken = |name: &str| self.exact.contains_key(name) || self.blocked.contains(name);
         match name {
-            ServerName::Exact(n) => self.exact.contains_key(n),
+            ServerName::Exact(n) => taken(n),
             ServerName::Below { suffix, and_itself } => {
-                self.below.contains_key(suffix) || *and_itself && self.exact.contains_key(suffix)
+                self.below.contains_key(suffix) || *and_itself && taken(suffix)
             }
             ServerName::Trailing(stem) => self.trailing.contains_key(stem),
             ServerName::Regex(_) => false,

@@ -29,6 +29,10 @@ const NOTES: &[(&str, &str)] = &[
     ("brotli_types", BROTLI),
     ("brotli_window", BROTLI),
     ("client_body_in_single_buffer", NO_EFFECT),
+    (
+        "confine_files",
+        "gallop's own: `off` (default) or the folders that the files of a request must lie in, with all links resolved.",
+    ),
     ("connection_pool_size", NO_EFFECT),
     (
         "debug_connection",
@@ -68,7 +72,10 @@ const NOTES: &[(&str, &str)] = &[
     ("lock_file", NO_EFFECT),
     ("map_hash_bucket_size", NO_EFFECT),
     ("map_hash_max_size", NO_EFFECT),
-    ("master_process", NO_EFFECT),
+    (
+        "master_process",
+        "There is always a master. After `off` workers run as the user that starts gallop, as in nginx.",
+    ),
     (
         "multi_accept",
         "No effect: up to 64 connections are accepted in a row.",
@@ -92,6 +99,14 @@ const NOTES: &[(&str, &str)] = &[
         "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; the files' format is gallop's own.",
     ),
     ("proxy_cache_purge", PURGE),
+    (
+        "prepared_responses_size",
+        "gallop's own: bytes of each worker for responses of small files that lie ready, 16m by default, 0 for none.",
+    ),
+    (
+        "prepared_responses_valid",
+        "gallop's own: how long such a response is sent without a look at its files, 50ms by default; 0 looks each time.",
+    ),
     ("proxy_headers_hash_bucket_size", NO_EFFECT),
     ("proxy_headers_hash_max_size", NO_EFFECT),
     ("proxy_socket_keepalive", NO_EFFECT),
@@ -102,6 +117,10 @@ const NOTES: &[(&str, &str)] = &[
     ("proxy_temp_file_write_size", NO_EFFECT),
     ("quic_active_connection_id_limit", NO_EFFECT),
     ("quic_bpf", NO_EFFECT),
+    (
+        "quic_retry_above",
+        "gallop's own: handshakes under way at a worker's socket above which clients get a Retry packet; a quarter of worker_connections, 16 to 1024, by default.",
+    ),
     ("proxy_send_lowat", NO_EFFECT),
     ("read_ahead", NO_EFFECT),
     ("referer_hash_bucket_size", NO_EFFECT),

@@ -1,7 +1,9 @@
 //! Who may come in: addresses, passwords, a subrequest's word; combined by `satisfy`.
 
 use crate::crypt;
+use crate::escape::Shown;
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
 use crate::phases::{self, Flow};
 use crate::template;
 use base64::Engine;
@@ -86,14 +88,15 @@ async fn password(ex: &mut Exchange) -> Verdict {
         );
         return challenge(ex, &realm);
     };
-    let Some(path) = template::eval_path(ex, file) else {
+    let base = &ex.worker.shared.config.conf_prefix;
+    let Ok(path) = FilePath::of_template(ex, Some(base), file) else {
         return Verdict::Refuse(403);
     };
-    let path = ex.worker.shared.config.conf_prefix.join(path);
-    let text = match std::fs::read(&path) {
+    let is_constant = file.as_literal().is_some();
+    let text = match files::read_named(&loc.conf, &path, is_constant) {
         Ok(text) => text,
         Err(e) => {
-            let missing = e.kind() == std::io::ErrorKind::NotFound;
+            let missing = e.kind() == std::io::ErrorKind::NotFound || files::leads_outside(&e);
             ex.log(
                 if missing { Level::Error } else { Level::Crit },
                 &crate::log::open_failed(&path, &e),
@@ -101,7 +104,7 @@ async fn password(ex: &mut Exchange) -> Verdict {
             return Verdict::Refuse(if missing { 403 } else { 500 });
         }
     };
-    let name = String::from_utf8_lossy(&user).into_owned();
+    let name = Shown(&user).to_string();
     ex.remote_user = Some(user.clone());
     match crypt::find(&text, &user) {
         None => {

@@ -19,8 +19,10 @@ pub struct Conn {
     /// Milliseconds (monotonic).
     pub started: u64,
     learnt: Option<Box<Learnt>>,
-    /// The socket's descriptor; none of QUIC.
-    socket: Option<RawFd>,
+    /// The socket's descriptor; none of QUIC, which is -1.
+    socket: RawFd,
+    /// When the connection began to wait for a request, in the server's own units.
+    pub waits_since: Cell<u32>,
 }
 
 /// What the beginning of a connection told, where it is more than plain requests.
@@ -55,7 +57,8 @@ impl Conn {
             requests: Cell::new(0),
             started: gallop_runtime::coarse_ms(),
             learnt: None,
-            socket: ends.socket,
+            socket: ends.socket.unwrap_or(-1),
+            waits_since: Cell::new(0),
         }
     }
 
@@ -70,6 +73,7 @@ impl Conn {
             started: self.started,
             learnt: self.learnt.clone(),
             socket: self.socket,
+            waits_since: self.waits_since.clone(),
         }
     }
 
@@ -101,7 +105,7 @@ impl Conn {
     /// For what the kernel knows of the connection: a number only, which another socket may have once this
     /// connection is over.
     pub fn socket(&self) -> Option<RawFd> {
-        self.socket
+        Some(self.socket).filter(|&fd| fd >= 0)
     }
 
     /// `None` on unix sockets.

@@ -1,5 +1,7 @@
 //! Escaping, as nginx does it for each use.
 
+use std::fmt;
+
 /// What the text becomes a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -98,6 +100,64 @@ pub fn log(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// A visitor's text in a line of the error log: quotes, backslashes and control characters as `\xHH`, so that it
+/// neither ends the quotes around it nor begins a line.
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(&String::from_utf8_lossy(self.0), f, |c| {
+            is_unprintable(c) || c == '"' || c == '\\'
+        })
+    }
+}
+
+/// A whole line of the error log: control characters as `\xHH`. Quotes stay, for the line has its own.
+pub struct OneLine<'a>(pub &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self.0, f, is_unprintable)
+    }
+}
+
+/// Control characters, and what some readers of logs take for the end of a line.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+fn show(text: &str, f: &mut fmt::Formatter<'_>, hidden: impl Fn(char) -> bool) -> fmt::Result {
+    let mut rest = text;
+    while let Some(at) = rest.find(&hidden) {
+        f.write_str(&rest[..at])?;
+        let c = rest[at..].chars().next().unwrap_or_default();
+        for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+            write!(f, "\\x{byte:02X}")?;
+        }
+        rest = &rest[at + c.len_utf8()..];
+    }
+    f.write_str(rest)
+}
+
+/// For a request line towards an upstream: blanks and control characters, which would end the target or the line,
+/// are percent-encoded. Everything else stays.
+pub fn request_target(target: Vec<u8>) -> Vec<u8> {
+    let breaks = |c: &u8| *c <= 0x20 || *c == 0x7f;
+    if !target.iter().any(breaks) {
+        return target;
+    }
+    let mut out = Vec::with_capacity(target.len() + 16);
+    for c in target {
+        match breaks(&c) {
+            true => {
+                out.extend_from_slice(&[b'%', HEX[usize::from(c >> 4)], HEX[usize::from(c & 15)]])
+            }
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 /// Undoes percent-encoding; incomplete escapes stay as they are.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -138,6 +198,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn shown_text_stays_within_its_quotes_and_line(text in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let shown = Shown(&text).to_string();
+            prop_assert!(!shown.contains(|c: char| c.is_control() || c == '"'), "{shown:?}");
+            let line = OneLine(&String::from_utf8_lossy(&text)).to_string();
+            prop_assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
+        }
+
+        #[test]
+        fn request_targets_are_one_word(text in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let target = request_target(text.clone());
+            prop_assert!(target.iter().all(|c| *c > 0x20 && *c != 0x7f));
+            let plain = text.iter().all(|c| *c > 0x20 && *c != 0x7f);
+            prop_assert_eq!(plain, target == text);
+        }
+
         #[test]
         fn what_was_escaped_unescapes_to_itself(text in proptest::collection::vec(any::<u8>(), 0..60)) {
             for use_ in [Use::Uri, Use::Args, Use::Component] {

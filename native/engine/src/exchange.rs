@@ -2,6 +2,7 @@
 
 use crate::body::{Body, BodyError, NoBody, RequestBody};
 use crate::conn::Conn;
+use crate::escape::Shown;
 use crate::upstream::answer::split_charset;
 use crate::upstream::Attempt;
 use crate::uri::ParsedUri;
@@ -107,8 +108,8 @@ pub struct Response {
     pub gzip_vary: bool,
     /// After a 101: bytes flow both ways.
     pub upgrade: Option<Upgrade>,
-    /// The file the body is, for the cache of prebuilt answers.
-    pub plain_file: Option<PathBuf>,
+    /// The body is a file as it is: the response may be prepared for later requests.
+    pub is_plain_file: bool,
 }
 
 /// The upstream's side of a connection that was upgraded.
@@ -225,8 +226,12 @@ pub struct Exchange {
     pub background: Vec<Rc<gallop_runtime::Notify>>,
     /// It fetches an answer for later requests alone.
     pub updating: Option<crate::cache::Updating>,
-    /// A location on its way asks for more than host and target: its answer serves nobody else.
+    /// A location on its way asks for more than host and path: its answer serves nobody else.
     pub varies: bool,
+    /// What was found on the disk on its way.
+    pub looks: Vec<crate::looks::Look>,
+    /// `try_files` has replaced its arguments.
+    pub args_fixed: bool,
     /// What its SSI commands share with those of its subrequests.
     pub ssi: Option<Rc<crate::filters::ssi::Shared>>,
     /// It is answered in slices.
@@ -320,6 +325,8 @@ impl Exchange {
             updating: None,
             background: Vec::new(),
             varies: false,
+            looks: Vec::new(),
+            args_fixed: false,
             ssi: None,
             slices: RefCell::default(),
             main_charset: None,
@@ -445,17 +452,26 @@ impl Exchange {
         let _ = write!(line, ", client: {client}, server: {}", self.server.name);
         let request = self.head.text(self.head.line);
         if !request.is_empty() {
-            let _ = write!(line, ", request: \"{}\"", String::from_utf8_lossy(request));
+            let _ = write!(line, ", request: \"{}\"", Shown(request));
         }
         if let Some(attempt) = self.attempts.last() {
-            let _ = write!(line, ", upstream: \"{}\"", attempt.url());
+            let _ = write!(line, ", upstream: \"{}\"", Shown(attempt.url().as_bytes()));
         }
         if let Some(host) = self.head.get("host") {
-            let _ = write!(line, ", host: \"{}\"", String::from_utf8_lossy(host));
+            let _ = write!(line, ", host: \"{}\"", Shown(host));
         }
         if let Some(referer) = self.head.get("referer") {
-            let _ = write!(line, ", referrer: \"{}\"", String::from_utf8_lossy(referer));
+            let _ = write!(line, ", referrer: \"{}\"", Shown(referer));
         }
+    }
+
+    /// Logs that a rewrite replaced the part of the URI that the location's alias stands for.
+    pub(crate) fn log_lost_alias(&self) {
+        let message = format!(
+            "\"alias\" cannot be used in location \"{}\" where URI was rewritten",
+            self.loc.name
+        );
+        self.log(Level::Alert, &message);
     }
 
     /// Sets a variable that the configuration assigns.

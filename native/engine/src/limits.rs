@@ -2,13 +2,14 @@
 
 use crate::exchange::{Exchange, Limited};
 use crate::metrics::Section;
+use crate::panics::lock_shared;
 use crate::phases::Flow;
 use crate::template;
 use gallop_conf::model::{items, Http, Level, LimitReq, LogLevel};
 use gallop_runtime::{now_ms, sleep};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// The state of one key of a request limit.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +43,6 @@ pub struct Zones {
 /// nginx keeps about 8000 states in a megabyte of a conn zone (64 bytes each, 128 for requests).
 const REQ_STATE: u64 = 128;
 const CONN_STATE: u64 = 64;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 impl Zones {
     pub fn new(http: Option<&Http>) -> Zones {
@@ -110,7 +107,7 @@ struct ConnPlace {
 
 impl Drop for ConnPlace {
     fn drop(&mut self) {
-        let mut zone = lock(&self.zone);
+        let mut zone = lock_shared(&self.zone);
         if let Some(count) = zone.counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -172,7 +169,7 @@ fn connections(ex: &mut Exchange) -> Flow {
             continue;
         }
         let zone = &worker.shared.zones.conn[limit.zone];
-        let mut state = lock(zone);
+        let mut state = lock_shared(zone);
         let full = state.counts.len() >= state.capacity.max(1) && !state.counts.contains_key(&key);
         let count = state.counts.get(&key).copied().unwrap_or(0);
         if full || count >= limit.limit {
@@ -286,7 +283,7 @@ fn take_places(ex: &Exchange, limits: &[LimitReq], dry: bool) -> Verdict {
         if key.is_empty() || key.len() > 65535 {
             continue;
         }
-        let zone = lock(&worker.shared.zones.req[limit.zone]);
+        let zone = lock_shared(&worker.shared.zones.req[limit.zone]);
         let Some(excess) = zone.look(&key, conf.rate, limit.burst, now) else {
             let all = zone.look(&key, conf.rate, u64::MAX, now).unwrap_or(0);
             drop(zone);
@@ -307,7 +304,7 @@ fn take_places(ex: &Exchange, limits: &[LimitReq], dry: bool) -> Verdict {
         return Verdict::Unlimited;
     }
     for (zone, key, excess) in passed {
-        lock(&worker.shared.zones.req[zone]).account(&key, excess, now);
+        lock_shared(&worker.shared.zones.req[zone]).account(&key, excess, now);
         let delayed = worst.0 > 0 && zone == worst.1;
         let outcome = if delayed { words[0] } else { "PASSED" };
         note(ex, Section::LimitReq, zone, outcome);

@@ -1,6 +1,8 @@
 //! Log files, the error log and the access log.
 
+use crate::escape::{OneLine, Shown};
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
 use crate::worker::Worker;
 use crate::{escape, log_cache, template, time};
 use gallop_conf::model::{
@@ -25,7 +27,7 @@ pub struct LogFile {
     file: RwLock<File>,
 }
 
-fn open_append(path: &Path) -> io::Result<File> {
+pub(crate) fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -120,6 +122,7 @@ fn error_line(level: Level, message: &str) -> String {
     let now = time_now();
     let (pid, tid) = ids();
     let date = time::error_date(now, time::zone_offset(now));
+    let message = OneLine(message);
     format!("{date} [{}] {pid}#{tid}: {message}\n", level.name())
 }
 
@@ -352,6 +355,7 @@ fn is_of_answer(worker: &Worker, template: &Template, depth: u8) -> bool {
 
 fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec<u8>) {
     let path = match &log.target {
+        AccessTarget::Variable(t) => return write_named(ex, t, line),
         AccessTarget::Fixed(LogTarget::Syslog(conf)) => {
             return send_syslog(conf, conf.severity, line)
         }
@@ -363,23 +367,8 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
         }
         AccessTarget::Fixed(LogTarget::File(path)) => path.clone(),
         AccessTarget::Fixed(_) => return,
-        AccessTarget::Variable(t) => {
-            let name = template::eval(ex, t);
-            if name.is_empty() || name.contains(&0) {
-                return;
-            }
-            PathBuf::from(String::from_utf8_lossy(&name).into_owned())
-        }
     };
     line.push(b'\n');
-    if matches!(log.target, AccessTarget::Variable(_)) {
-        match open_named(ex, &path) {
-            // As for other logs, a write that fails has nowhere to be reported.
-            Ok(file) => _ = (&*file).write_all(line),
-            Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
-        }
-        return;
-    }
     BUFFERS.with(|buffers| {
         let mut buffers = buffers.borrow_mut();
         let limit = log.buffer.map(|b| b as usize);
@@ -419,11 +408,36 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
     });
 }
 
+/// Writes to a log whose name has variables.
+fn write_named(ex: &Exchange, name: &Template, line: &mut Vec<u8>) {
+    // A path that is refused is told of in the error log.
+    let Ok(path) = FilePath::of_template(ex, None, name) else {
+        return;
+    };
+    if path.is_empty() {
+        return;
+    }
+    line.push(b'\n');
+    match open_named(ex, &path) {
+        // As for other logs, a write that fails has nowhere to be reported.
+        Ok(file) => _ = (&*file).write_all(line),
+        Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
+    }
+}
+
 /// Opens a log whose name has variables: each time anew unless such files are kept.
 fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
-    match &ex.loc.conf.open_log_file_cache {
-        Some(Some(conf)) => log_cache::open(conf, path, gallop_runtime::coarse_ms(), open_append),
-        _ => open_append(path).map(Arc::new),
+    let conf = &ex.loc.conf;
+    let open = |path: &Path| files::append(conf, path);
+    match &conf.open_log_file_cache {
+        Some(Some(cache)) => {
+            let rules = log_cache::Rules {
+                cache: cache.clone(),
+                folders: conf.confine_files.clone(),
+            };
+            log_cache::open(&rules, path, gallop_runtime::coarse_ms(), open)
+        }
+        _ => open(path).map(Arc::new),
     }
 }
 
@@ -431,7 +445,7 @@ fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
 pub fn open_failed(path: &Path, e: &io::Error) -> String {
     format!(
         "open() \"{}\" failed ({})",
-        path.display(),
+        Shown(path.as_os_str().as_encoded_bytes()),
         gallop_conf::parser::os_error(e)
     )
 }

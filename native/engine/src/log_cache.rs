@@ -1,6 +1,6 @@
 //! Access logs whose names have variables, kept open (`open_log_file_cache`).
 
-use gallop_conf::model::LogFileCache;
+use gallop_conf::model::{Confinement, LogFileCache};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,6 +21,14 @@ struct Entry {
     turn: u64,
 }
 
+/// What the files of one cache were opened under.
+#[derive(Clone)]
+pub struct Rules {
+    pub cache: Arc<LogFileCache>,
+    /// `confine_files`.
+    pub folders: Option<Arc<Confinement>>,
+}
+
 /// The names of one `open_log_file_cache` directive.
 #[derive(Default)]
 struct Cache {
@@ -30,8 +38,9 @@ struct Cache {
 }
 
 thread_local! {
-    /// By the directive. Its address is its own for as long as it is held here.
-    static CACHES: RefCell<HashMap<usize, (Arc<LogFileCache>, Cache)>> = RefCell::default();
+    /// By the directive and the folders that its files are confined to. Their addresses are their own for as long
+    /// as they are held here.
+    static CACHES: RefCell<HashMap<(usize, usize), (Rules, Cache)>> = RefCell::default();
 }
 
 /// Opens a log, or gives the one that is kept.
@@ -39,18 +48,22 @@ thread_local! {
 /// # Errors
 /// The file cannot be opened.
 pub fn open(
-    conf: &Arc<LogFileCache>,
+    rules: &Rules,
     path: &Path,
     now_ms: u64,
     open_append: impl FnOnce(&Path) -> io::Result<File>,
 ) -> io::Result<Arc<File>> {
     CACHES.with(|caches| {
         let mut caches = caches.borrow_mut();
-        let key = Arc::as_ptr(conf) as usize;
+        let folders = rules.folders.as_ref();
+        let key = (
+            Arc::as_ptr(&rules.cache) as usize,
+            folders.map_or(0, |folders| Arc::as_ptr(folders) as usize),
+        );
         let (_, cache) = caches
             .entry(key)
-            .or_insert_with(|| (conf.clone(), Cache::default()));
-        cache.open(conf, path, now_ms, open_append)
+            .or_insert_with(|| (rules.clone(), Cache::default()));
+        cache.open(&rules.cache, path, now_ms, open_append)
     })
 }
 

@@ -328,6 +328,8 @@ fn port(text: &[u8]) -> Option<Option<u16>> {
 
 /// Processes the request until its answer stands in `ex.response`. `false`: close without answer.
 pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
+    #[cfg(debug_assertions)]
+    crate::panics::fault::inject(&ex.uri.path);
     let mut start = match refused {
         Some(status) => Start::Status(status),
         None => {
@@ -384,7 +386,7 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
 fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Start {
     ex.redirects_left -= 1;
     if ex.redirects_left == 0 {
-        let shown = String::from_utf8_lossy(&uri).into_owned();
+        let shown = escape::Shown(&uri);
         ex.log(
             Level::Error,
             &format!(
@@ -433,7 +435,10 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
     keep_fields(ex);
     if ex.uri.path.is_empty() {
         // Of a target that is none.
-        let message = format!("empty URI in redirect to named location \"{name}\"");
+        let message = format!(
+            "empty URI in redirect to named location \"{}\"",
+            escape::Shown(name.as_bytes())
+        );
         ex.log(Level::Error, &message);
         return Start::Status(500);
     }
@@ -442,7 +447,10 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
         None => {
             ex.log(
                 Level::Error,
-                &format!("could not find named location \"{name}\""),
+                &format!(
+                    "could not find named location \"{}\"",
+                    escape::Shown(name.as_bytes())
+                ),
             );
             Start::Status(500)
         }
@@ -489,7 +497,7 @@ async fn located(ex: &mut Exchange) -> Flow {
 fn rewritten(ex: &mut Exchange) -> Option<Flow> {
     ex.redirects_left -= 1;
     if ex.redirects_left == 0 {
-        let uri = String::from_utf8_lossy(&ex.uri.path).into_owned();
+        let uri = escape::Shown(&ex.uri.path).to_string();
         let message = "rewrite or internal redirection cycle while processing";
         ex.log(Level::Error, &format!("{message} \"{uri}\""));
         ex.redirects_left = 1;

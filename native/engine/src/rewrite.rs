@@ -3,8 +3,9 @@
 use crate::body::Body;
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath, Refused};
 use crate::phases::Flow;
-use crate::{symlinks, template, vars};
+use crate::{template, vars};
 use gallop_conf::model::{Cond, FileTest, Handler, Level, Location, Op, RewriteFlag};
 use gallop_conf::template::{Part, Template};
 use gallop_conf::values::parse_size;
@@ -68,8 +69,10 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
             }
             Op::Return { status, text } => Next::Flow(ret(ex, *status, text.as_ref())),
             Op::If { cond, ops, conf } => {
-                if !holds(ex, cond) {
-                    continue;
+                match holds(ex, cond) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(flow) => return Next::Flow(flow),
                 }
                 if let Some(inner) = conf.and_then(|i| location.ifs.get(i)) {
                     // As in nginx, what an earlier `if` chose to answer with stays chosen, but a
@@ -110,8 +113,9 @@ pub fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
     }
 }
 
-fn holds(ex: &Exchange, cond: &Cond) -> bool {
-    match cond {
+/// Whether a condition is met; an error refuses the request.
+fn holds(ex: &Exchange, cond: &Cond) -> Result<bool, Flow> {
+    Ok(match cond {
         Cond::Var(var) => {
             let value = vars::value(ex, *var);
             !value.is_empty() && value != b"0"
@@ -134,12 +138,16 @@ fn holds(ex: &Exchange, cond: &Cond) -> bool {
             hit != *negate
         }
         Cond::File { path, test, negate } => {
-            let Some(path) = template::eval_path(ex, path) else {
-                return *negate;
+            let path = match FilePath::of_template(ex, None, path) {
+                Ok(path) => path,
+                Err(Refused::Nul) => return Ok(*negate),
+                Err(refused) => return Err(refused.into()),
             };
-            let policy = symlinks::Policy::of(ex, &path);
-            let hit = match symlinks::metadata(&path, policy) {
-                Err(_) => false,
+            let hit = match files::metadata(ex, &path) {
+                Err(e) => match files::refuse_test(ex, &path, &e) {
+                    Some(flow) => return Err(flow),
+                    None => false,
+                },
                 Ok(m) => match test {
                     FileTest::File => m.is_file(),
                     FileTest::Dir => m.is_dir(),
@@ -151,13 +159,13 @@ fn holds(ex: &Exchange, cond: &Cond) -> bool {
             };
             hit != *negate
         }
-    }
+    })
 }
 
 /// `return`: a redirect for its statuses, the text as the body otherwise.
 fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
     let Some(text) = text else {
-        if status >= 400 || status == 0 {
+        if status >= 400 {
             return Flow::Status(status);
         }
         return direct(ex, status, Vec::new());

@@ -59,13 +59,3 @@ pub fn capture(ex: &Exchange, n: u8, out: &mut Vec<u8>) {
         out.extend_from_slice(&captures.0[*a..*z]);
     }
 }
-
-/// A path for a system call: the value, unless it holds NUL.
-pub fn eval_path(ex: &Exchange, template: &Template) -> Option<std::path::PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let bytes = eval(ex, template);
-    if bytes.contains(&0) {
-        return None;
-    }
-    Some(std::ffi::OsString::from_vec(bytes).into())
-}

@@ -28,6 +28,21 @@ impl ParsedUri {
     }
 }
 
+/// Arguments as they follow the question mark. As in nginx, a lone one is noticed only by what follows.
+fn behind_mark(rest: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
+    (!rest.is_empty()).then(|| &rest[..end])
+}
+
+/// The arguments of a target, as [`parse`] finds them.
+pub fn arguments(target: &[u8]) -> Option<&[u8]> {
+    let mark = memchr::memchr2(b'?', b'#', target)?;
+    match target[mark] {
+        b'?' => behind_mark(&target[mark + 1..]),
+        _ => None,
+    }
+}
+
 /// Decodes and normalises `target` into `out` (its buffers are reused). `false`: the request is
 /// malformed or leaves the root.
 pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
@@ -49,11 +64,10 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
         i += 1;
         match c {
             b'?' => {
-                let rest = &target[i..];
-                let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
-                out.args.extend_from_slice(&rest[..end]);
-                // As in nginx, which notices a lone question mark only by what follows.
-                out.has_args = !rest.is_empty();
+                if let Some(args) = behind_mark(&target[i..]) {
+                    out.args.extend_from_slice(args);
+                    out.has_args = true;
+                }
                 break;
             }
             b'#' => break,

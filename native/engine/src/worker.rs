@@ -1,9 +1,9 @@
 //! What the requests of one thread share, and what all threads share.
 
 use crate::cache::Caches;
-use crate::fast::FastCache;
 use crate::limits::Zones;
 use crate::metrics::{History, Meter, COUNTERS};
+use crate::prepared::Prepared;
 use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::quick::Desk;
@@ -81,7 +81,7 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Counts requests, when something shows what is counted.
     pub meter: Option<Meter>,
-    pub fast: RefCell<FastCache>,
+    pub prepared: RefCell<Prepared>,
     pub pool: Pool,
     pub desk: Desk,
     pub(crate) resolver: Resolver,
@@ -100,8 +100,8 @@ impl Worker {
     pub fn new(shared: Arc<Shared>, index: usize) -> Worker {
         Worker {
             meter: shared.history.current.meter(index),
+            prepared: RefCell::new(Prepared::new(&shared.config.main)),
             shared,
-            fast: RefCell::default(),
             pool: Pool::default(),
             desk: Desk::default(),
             resolver: Resolver::default(),
@@ -119,6 +119,11 @@ impl Worker {
             .http
             .as_ref()
             .expect("requests only come where http is configured")
+    }
+
+    /// Connections that there may be at once (`worker_connections`).
+    pub fn connection_limit(&self) -> usize {
+        self.shared.config.main.worker_connections.unwrap_or(512) as usize
     }
 
     /// The `Date` of this second.

@@ -17,6 +17,13 @@ impl Span {
     }
 }
 
+/// A status as three digits, as every version of HTTP sends it; `return 99` becomes `099`, as in nginx.
+/// No configuration and no upstream can set a status above 999; 500 is sent in its place.
+pub fn status_digits(status: u16) -> [u8; 3] {
+    let status = if status > 999 { 500 } else { status };
+    [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8)
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Http09,

@@ -5,6 +5,7 @@ use crate::connection::{Begin, Config, Connection, From};
 use crate::crypto::Tls;
 use crate::ecn::Ecn;
 use crate::error::{Error, Reason};
+use crate::options::Options;
 use crate::packet::{self, Header, Kind, Long, FIXED, LONG, MIN_INITIAL};
 use crate::streams::{End, Limits};
 use crate::token::{random, retry_tag, Judgement, Tokens, RESET_LEN};
@@ -37,55 +38,10 @@ const MAX_UNI_STREAMS: u64 = 8;
 const WINDOWS: u64 = 16;
 /// Between two stateless resets: who sends garbage gets few answers.
 const RESET_EVERY: Duration = Duration::from_millis(20);
+/// Handshakes that may be under way, in those above which addresses are validated first.
+const MAX_PENDING: usize = 4;
 /// Bytes of a stateless reset besides its token, so that it looks like a packet (section 10.3).
 const MIN_RESET: usize = 5;
-
-/// How connections are.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Streams of requests at once.
-    pub max_streams: u32,
-    /// Bytes that one stream may have under way to us.
-    pub stream_window: u32,
-    /// Without a packet for this long a connection ends.
-    pub idle: Duration,
-    /// A handshake that takes longer is given up.
-    pub handshake: Duration,
-    /// Addresses are validated before anything is kept for them.
-    pub retry: bool,
-    /// Datagrams go out in batches of a size.
-    pub gso: bool,
-    /// Datagrams can go out marked with ECT(0), as their [`Transmit::ecn`] says.
-    pub ecn: bool,
-    /// In all connection ids of the endpoint, so that what comes for them can be led to it.
-    pub label: u8,
-    /// What tokens are made from. Endpoints with the same one take each other's tokens for addresses.
-    pub secret: [u8; 32],
-    /// What comes for ids that are not known is for nobody, as far as endpoints with the same secret go: they all
-    /// can be told that. Otherwise only clients of this endpoint are.
-    pub steered: bool,
-    /// Milliseconds since 1970: tokens are good for a time, also elsewhere and later.
-    pub unix_ms: u64,
-}
-
-impl Default for Options {
-    /// 128 streams with windows of 64 KB, kept for 75 seconds without packets; a secret of its own.
-    fn default() -> Self {
-        Self {
-            max_streams: 128,
-            stream_window: 65_536,
-            idle: Duration::from_secs(75),
-            handshake: Duration::from_secs(10),
-            retry: false,
-            gso: true,
-            ecn: true,
-            label: 0,
-            secret: random(),
-            steered: false,
-            unix_ms: 0,
-        }
-    }
-}
 
 /// A datagram that came.
 pub struct Datagram {
@@ -179,6 +135,8 @@ struct Entry {
     active: bool,
     /// When the timer in the heap is due.
     armed: Option<Instant>,
+    /// The application knows of it.
+    announced: bool,
     /// The application knows that it is gone.
     closed: bool,
     reset_token: Option<[u8; RESET_LEN]>,
@@ -213,7 +171,14 @@ pub struct Endpoint {
     tokens: Tokens,
     label: u8,
     retry: bool,
+    retry_above: usize,
     accepting: bool,
+    /// How many more connections may begin.
+    room: usize,
+    /// Connections that the application does not know of: their handshakes are under way.
+    pending: usize,
+    /// First packets that were dropped because there was no room for their connections.
+    dropped: u64,
     connections: Vec<Option<Box<Entry>>>,
     free: Vec<Key>,
     open: usize,
@@ -261,7 +226,11 @@ impl Endpoint {
             tokens: Tokens::new(&options.secret, options.steered, now, options.unix_ms),
             label: options.label,
             retry: options.retry,
+            retry_above: options.retry_above,
             accepting: true,
+            room: usize::MAX,
+            pending: 0,
+            dropped: 0,
             connections: Vec::new(),
             free: Vec::new(),
             open: 0,
@@ -390,8 +359,15 @@ impl Endpoint {
             .tokens
             .judge(&data[long.token.clone()], from.remote, now);
         let validated = matches!(judgement, Judgement::Retried(_) | Judgement::Known);
-        if self.retry && judgement == Judgement::Unknown {
+        // Nothing is kept for a Retry packet, so that a flood from made-up addresses costs no memory.
+        let busy = self.pending >= self.retry_above;
+        if (self.retry || busy) && judgement == Judgement::Unknown {
             return self.send_retry(now, from, long, out);
+        }
+        // A client whose packet is dropped sends it again.
+        if self.room == 0 || self.pending >= self.retry_above.saturating_mul(MAX_PENDING) {
+            self.dropped += 1;
+            return;
         }
         let original = match judgement {
             Judgement::Retried(original) => original,
@@ -432,6 +408,8 @@ impl Endpoint {
     fn add(&mut self, key: Key, quic: Connection, remote: SocketAddr) {
         self.counts.connections += 1;
         self.open += 1;
+        self.pending += 1;
+        self.room = self.room.saturating_sub(1);
         self.initial_ids.insert(quic.initial_id, key);
         if self.free.pop().is_none() {
             self.connections.push(None);
@@ -442,6 +420,7 @@ impl Endpoint {
             remote,
             active: false,
             armed: None,
+            announced: false,
             closed: false,
             reset_token: None,
         }));
@@ -540,6 +519,7 @@ impl Endpoint {
     pub fn poll(&mut self, key: Key) -> Option<Event> {
         let entry = self.entry(key).filter(|entry| !entry.closed)?;
         let event = entry.quic.poll()?;
+        let is_news = !std::mem::replace(&mut entry.announced, true);
         match event {
             Event::Connected => {
                 let early = u64::from(entry.quic.had_early_data());
@@ -549,6 +529,7 @@ impl Endpoint {
             Event::Closed => entry.closed = true,
             _ => {}
         }
+        self.pending -= usize::from(is_news);
         Some(event)
     }
 
@@ -623,6 +604,7 @@ impl Endpoint {
             self.resets.remove(&token);
         }
         self.open -= 1;
+        self.pending -= usize::from(!entry.announced);
         self.free.push(key);
     }
 
@@ -748,6 +730,21 @@ impl Endpoint {
     /// What happened since it was last asked for.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
+    }
+
+    /// Connections that no event was taken of yet: their handshakes are under way.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Sets how many more connections may begin; first packets of others are dropped.
+    pub fn set_room(&mut self, room: usize) {
+        self.room = room;
+    }
+
+    /// How many first packets were dropped since it was last asked for.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Whether all connections are gone and forgotten.

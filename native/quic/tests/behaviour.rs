@@ -90,6 +90,9 @@ fn requests_come_with_the_first_packets_of_a_client_that_was_here() {
     assert!(world.client.accepted_0rtt());
     let first = world.events.first().copied();
     assert!(matches!(first, Some(Event::Readable(_))), "{first:?}");
+    // The answer goes out before the client's last message of the handshake has come.
+    let is_connected = |world: &mut World| world.events.contains(&Event::Connected);
+    world.run("the handshake", is_connected);
     assert_eq!(world.server.take_counts().early_data, 1);
 }
 
@@ -278,4 +281,50 @@ fn nothing_is_filled_up_where_datagrams_go_out_one_by_one() {
     exchange(&mut world, 1000);
     let found = sizes(&mut world, &[300, 295]);
     assert_eq!(found[1], found[0] - 5);
+}
+
+/// As [`World::new`], with few handshakes under way before clients get Retry packets.
+fn validating_above(handshakes: usize) -> World {
+    let options = Options {
+        max_streams: 100,
+        idle: Duration::from_secs(30),
+        retry_above: handshakes,
+        ..Options::default()
+    };
+    World::with(1, Link::default(), &options, client_config())
+}
+
+#[test]
+fn client_validates_its_address_first_while_many_handshakes_are_under_way() {
+    let mut world = validating_above(1);
+    world.run("the first connection", |world| world.connected);
+    assert_eq!(world.server.take_counts().retries, 0);
+    // A client that goes away in the middle of its handshake.
+    world.reconnect(client_config());
+    world.turn();
+    world.run("half a handshake", |world| world.server.pending() == 1);
+    world.reconnect(client_config());
+    world.run("the third connection", |world| world.connected);
+    assert!(world.server.take_counts().retries > 0);
+    exchange(&mut world, 1000);
+}
+
+#[test]
+fn first_packet_is_dropped_where_there_is_no_room() {
+    let mut world = World::new(7, Link::default(), false);
+    world.server.set_room(0);
+    world.run("a dropped packet", |world| world.server.take_dropped() > 0);
+    assert_eq!((world.server.pending(), world.connected), (0, false));
+    assert!(world.server.is_empty());
+    // The client tries again.
+    world.server.set_room(1);
+    world.run("the connection", |world| world.connected);
+}
+
+#[test]
+fn handshakes_under_way_are_four_times_as_many_as_those_without_retry_at_most() {
+    let mut world = validating_above(0);
+    world.run("a dropped packet", |world| world.server.take_dropped() > 0);
+    assert_eq!(world.server.take_counts().retries, 1);
+    assert!(world.server.is_empty());
 }

@@ -5,6 +5,7 @@ mod sending;
 use crate::idle::Idle;
 use crate::mux::passing::{self, Passed, Streamed};
 use crate::mux::{self, Coding, Mux, Queue};
+use crate::reuse::Reusable;
 use crate::transport::Transport;
 use bytes::{Buf, Bytes};
 use gallop_conf::model::{Level, Server};
@@ -183,6 +184,7 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: V
         send: server.root.conf.send_timeout.unwrap_or(60_000),
         deadline: deadline(),
         since: Cell::new((Waiting::Request, now_ms())),
+        reusable: this.idle.reuse().add(None),
     };
     let input = Input {
         bytes: early,
@@ -190,6 +192,7 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: V
         limit: READ_SIZE.max(config.max_frame + MIN_RECEIVE_BUFFER),
     };
     let orderly = this.run(input, &times).await;
+    times.reusable.is_busy();
     let lost = this.h2.borrow_mut().take_all();
     lost.into_iter().for_each(|state| state.lost(&this.idle));
     if orderly {
@@ -221,6 +224,8 @@ struct Times {
     deadline: Deadline,
     /// Since when is waited for what: little by little buys no time.
     since: Cell<(Waiting, u64)>,
+    /// The connection may be closed while it waits for a request.
+    reusable: Rc<Reusable>,
 }
 
 impl Times {
@@ -234,6 +239,12 @@ impl Times {
     }
 
     fn set(&self, waiting: Waiting) {
+        let is_new = self.since.get().0 != waiting || !self.reusable.is_waiting();
+        match waiting {
+            Waiting::Request | Waiting::Idle(_) if is_new => self.reusable.waits(),
+            Waiting::Request | Waiting::Idle(_) => {}
+            _ => self.reusable.is_busy(),
+        }
         let Some(limit) = self.limit(waiting) else {
             self.since.set((waiting, 0));
             return self.deadline.clear();
@@ -266,12 +277,15 @@ enum Step {
     Gone,
     TimedOut,
     Shutdown,
+    /// Another client needs the place.
+    Reused,
 }
 
 impl<T: Transport> Http2<T> {
     /// Runs until the connection is over; true if the client should still read what was sent.
     async fn run(self: &Rc<Self>, mut input: Input, times: &Times) -> bool {
         let mut shutdown = Some(self.worker.shutdown.watch());
+        let mut reused = times.reusable.closing.watch();
         loop {
             if let Err(error) = self.process(&mut input) {
                 let id = self.conn.id;
@@ -284,13 +298,21 @@ impl<T: Transport> Http2<T> {
                 return self.flush(times.send).await;
             }
             self.set_deadline(&input, times);
-            match self.step(&mut input, times, shutdown.as_mut()).await {
+            match self
+                .step(&mut input, times, shutdown.as_mut(), &mut reused)
+                .await
+            {
                 Step::Progress => {}
                 Step::Gone => return false,
                 Step::TimedOut if self.expire_head(&input, times) => {}
                 Step::TimedOut => {
                     self.h2.borrow_mut().shutdown();
                     return self.flush(1000).await;
+                }
+                Step::Reused => {
+                    self.h2.borrow_mut().shutdown();
+                    self.flush(1000).await;
+                    return false;
                 }
                 Step::Shutdown => {
                     shutdown = None;
@@ -336,6 +358,7 @@ impl<T: Transport> Http2<T> {
         input: &mut Input,
         times: &Times,
         mut shutdown: Option<&mut Watch<'_>>,
+        reused: &mut Watch<'_>,
     ) -> Step {
         poll_fn(|cx| {
             self.remember_task(cx);
@@ -369,6 +392,9 @@ impl<T: Transport> Http2<T> {
                 if watch.poll_set(cx).is_ready() {
                     return Poll::Ready(Step::Shutdown);
                 }
+            }
+            if reused.poll_set(cx).is_ready() {
+                return Poll::Ready(Step::Reused);
             }
             times.deadline.poll_over(cx).map(|()| Step::TimedOut)
         })
@@ -579,6 +605,10 @@ impl<T: Transport> Mux for Http2<T> {
         let stream = stream as u32;
         let has_room = h2.is_open(stream) && h2.output().len() < OUTPUT_HIGH;
         has_room && h2.capacity(stream) as u64 >= length
+    }
+
+    fn has_window(&self, stream: u64) -> bool {
+        self.h2.borrow_mut().capacity(stream as u32) > 0
     }
 
     fn answer(&self, stream: u64, section: &[u8], body: Option<&[u8]>) {

@@ -7,6 +7,7 @@
 use crate::listen::{self, Bound};
 use crate::process::{self, Fork, Pid};
 use crate::steering::{Group, Member, Reader};
+use gallop_engine::escape::Shown;
 use std::fmt::Write as _;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -102,24 +103,27 @@ fn told(bound: &[Bound]) -> String {
 
 /// What the process before left for this one, if one did.
 ///
-/// # Errors
-/// It cannot be understood: what is named is no socket, or not this server's way of telling.
-pub fn taken() -> Result<Option<Inherited>, String> {
-    let (sockets, file) = (std::env::var(SOCKETS), std::env::var(FILE));
+/// As in nginx, what cannot be understood is told of and left out, with all behind it; `problems` says what it is.
+pub fn taken(problems: &mut Vec<String>) -> Option<Inherited> {
+    let variable = |name| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
+    let (sockets, file) = (variable(SOCKETS), variable(FILE));
     // Neither the programs that this process may start nor the next one are to find them.
     std::env::remove_var(SOCKETS);
     std::env::remove_var(FILE);
-    let Ok(sockets) = sockets else {
-        return Ok(None);
-    };
-    let invalid = |what: &str| format!("invalid \"{what}\" in the {SOCKETS} or {FILE} variable");
+    let sockets = sockets?;
     let mut inherited = Inherited {
         bound: Vec::new(),
         from: process::parent(),
     };
     for number in sockets.split_terminator([';', ':']) {
-        let socket = owned(number).ok_or_else(|| invalid(number))?;
-        let addr = listen::address_of(&socket).ok_or_else(|| invalid(number))?;
+        let known = owned(number).and_then(|s| Some((listen::address_of(&s)?, s)));
+        let Some((addr, socket)) = known else {
+            problems.push(format!(
+                "invalid socket number \"{}\" in the {SOCKETS} environment variable, ignoring the rest of the variable",
+                Shown(number.as_bytes())
+            ));
+            break;
+        };
         let same = |bound: &&mut Bound| bound.addr == addr;
         match inherited.bound.iter_mut().find(same) {
             Some(bound) => bound.sockets.push(Arc::new(socket)),
@@ -131,16 +135,25 @@ pub fn taken() -> Result<Option<Inherited>, String> {
             }),
         }
     }
-    if let Ok(number) = file {
-        let mut text = String::new();
-        let file = owned(&number).ok_or_else(|| invalid(&number))?;
-        let read = std::fs::File::from(file).read_to_string(&mut text);
-        read.map_err(|e| format!("cannot read what was handed over ({e})"))?;
-        for line in text.lines() {
-            take(&mut inherited, line).ok_or_else(|| invalid(line))?;
-        }
+    if let Err(problem) = file.map_or(Ok(()), |number| read_file(&mut inherited, &number)) {
+        problems.push(problem);
     }
-    Ok(Some(inherited))
+    // Without any socket this is a start like any other.
+    (!inherited.bound.is_empty()).then_some(inherited)
+}
+
+/// Reads what the process before told by a file.
+fn read_file(inherited: &mut Inherited, number: &str) -> Result<(), String> {
+    let invalid = |what: &str| {
+        let what = Shown(what.as_bytes());
+        format!("invalid \"{what}\" in the {FILE} environment variable, ignoring the rest")
+    };
+    let mut text = String::new();
+    let file = owned(number).ok_or_else(|| invalid(number))?;
+    let read = std::fs::File::from(file).read_to_string(&mut text);
+    read.map_err(|e| format!("cannot read what was handed over ({e})"))?;
+    let mut lines = text.lines();
+    lines.try_for_each(|line| take(inherited, line).ok_or_else(|| invalid(line)))
 }
 
 /// One line of the file; `None` if it makes no sense.

@@ -3,6 +3,7 @@
 
 use crate::h1::{self, Client};
 use crate::passing::{self, Passing};
+use crate::reuse::{moment, Reuse};
 use crate::transport::{Line, Transport};
 use crate::worker::ConnectionCount;
 use gallop_engine::{Conn, Worker};
@@ -50,6 +51,7 @@ pub struct Idle {
     alarm_at: Cell<u64>,
     watcher: RefCell<Option<Waker>>,
     closed: Cell<bool>,
+    reuse: Reuse,
 }
 
 impl Idle {
@@ -63,6 +65,7 @@ impl Idle {
             alarm_at: Cell::new(u64::MAX),
             watcher: RefCell::default(),
             closed: Cell::new(false),
+            reuse: Reuse::default(),
         }
     }
 
@@ -78,6 +81,7 @@ impl Idle {
         if self.worker.shutdown.is_set() && conn.requests.get() > 0 {
             due = due.min(coarse_ms() + GRACE_MS);
         }
+        conn.waits_since.set(moment());
         let slot = io.park();
         let mut slots = self.slots.borrow_mut();
         while slots.len() <= slot {
@@ -99,6 +103,29 @@ impl Idle {
             drop(slots);
             self.arm(due, slot);
         }
+    }
+
+    /// The connections with tasks that may be closed where room is needed.
+    pub fn reuse(&self) -> &Reuse {
+        &self.reuse
+    }
+
+    /// The connections that wait without a task: since when, and their places.
+    pub fn parked(&self) -> Vec<(u32, usize)> {
+        let slots = self.slots.borrow();
+        let parked = slots.iter().enumerate();
+        parked
+            .filter_map(|(slot, place)| Some((place.parked.as_ref()?.conn.waits_since.get(), slot)))
+            .collect()
+    }
+
+    /// Closes a connection that waits without a task, unless a request has come meanwhile.
+    pub fn close_parked(&self, slot: usize) -> bool {
+        let has_come = |place: &Slot| place.parked.as_ref().is_some_and(|p| p.line.has_come());
+        if self.slots.borrow().get(slot).is_none_or(has_come) {
+            return false;
+        }
+        self.take(slot).is_some()
     }
 
     /// Those that wait for an upstream.

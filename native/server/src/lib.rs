@@ -1,6 +1,7 @@
 //! gallop: command line, master and worker process.
 
 mod cli;
+mod crew;
 mod h1;
 mod h2;
 mod handover;
@@ -12,6 +13,7 @@ mod passing;
 mod preparing;
 mod process;
 pub mod quic;
+mod reuse;
 mod session;
 mod statistics;
 mod steering;

@@ -11,13 +11,14 @@ use crate::{version, worker};
 use gallop_conf::model::{Config, ErrorLog, Level, LogTarget, Workers};
 use gallop_conf::parser::SourceFile;
 use gallop_conf::Seen;
-use gallop_engine::log;
 use gallop_engine::metrics::Generation;
+use gallop_engine::{log, panics};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Runs what the command line asks for.
 pub fn run(options: Options) -> ExitCode {
@@ -251,7 +252,12 @@ struct Child {
     current: bool,
     /// Where it counts.
     counts: Arc<Generation>,
+    started: Instant,
 }
+
+/// Time between two starts of worker processes for others that failed. One that ran for longer is
+/// replaced at once.
+const RESTART: Duration = Duration::from_millis(crate::crew::RESTART_MS);
 
 /// What USR2 is answered with while two masters live.
 const ONE_AT_A_TIME: &str =
@@ -270,6 +276,8 @@ struct Master {
     daemonized: bool,
     /// Its workers were told to end, and it goes on without.
     rests: bool,
+    /// When a worker process is to be started in place of one that failed.
+    restart_at: Option<Instant>,
     /// The new binary's master, which has the same sockets, from USR2 until it ends.
     successor: Option<Pid>,
     /// The master that this one is to succeed, until that ends.
@@ -282,7 +290,13 @@ impl Master {
         let warnings = worker::check(&config)?;
         let ids = user(&config)?;
         let logs = error_logs(&options, &config);
-        let inherited = handover::taken()?;
+        panics::log_to(&logs);
+        let mut problems = Vec::new();
+        let inherited = handover::taken(&mut problems);
+        for problem in &problems {
+            report.line("alert", problem);
+            log::error_to(&logs, Level::Alert, problem);
+        }
         // Workers, also later ones, have it from here.
         crate::quic::secret();
         for warning in &warnings {
@@ -317,6 +331,7 @@ impl Master {
             ids,
             daemonized: daemonized || predecessor.is_some(),
             rests: false,
+            restart_at: None,
             successor: None,
             predecessor,
         };
@@ -348,16 +363,21 @@ impl Master {
     }
 
     fn spawn(&mut self) -> Result<(), String> {
+        self.restart_at = None;
         match process::fork() {
-            Err(e) => Err(format!(
-                "fork() failed while spawning \"worker process\" ({e})"
-            )),
+            Err(e) => {
+                self.restart_at = Some(Instant::now() + RESTART);
+                Err(format!(
+                    "fork() failed while spawning \"worker process\" ({e})"
+                ))
+            }
             Ok(Fork::Parent(pid)) => {
                 let counts = self.statistics.current().clone();
                 self.children.push(Child {
                     pid,
                     current: true,
                     counts,
+                    started: Instant::now(),
                 });
                 self.log(Level::Notice, &format!("start worker process {pid}"));
                 Ok(())
@@ -385,7 +405,10 @@ impl Master {
             if ending && self.children.is_empty() {
                 return self.end();
             }
-            match process::wait_signal(None) {
+            if ending {
+                self.restart_at = None;
+            }
+            match process::wait_signal(self.restart_if_due()) {
                 Some(libc::SIGTERM | libc::SIGINT) => {
                     ending = true;
                     self.signal_all(libc::SIGTERM);
@@ -402,6 +425,18 @@ impl Master {
                 _ => {}
             }
         }
+    }
+
+    /// Starts a worker process if the time for it has come; milliseconds until then otherwise.
+    fn restart_if_due(&mut self) -> Option<u64> {
+        let left = self.restart_at?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            if let Err(message) = self.spawn() {
+                self.log(Level::Alert, &message);
+            }
+            return self.restart_at.map(|_| RESTART.as_millis() as u64);
+        }
+        Some(left.as_millis() as u64 + 1)
     }
 
     fn signal_all(&self, signal: i32) {
@@ -432,9 +467,7 @@ impl Master {
                 let message = "worker process cannot be started and is not started again";
                 self.log(Level::Alert, message);
             } else if child.current && !ending {
-                if let Err(message) = self.spawn() {
-                    self.log(Level::Alert, &message);
-                }
+                self.restart_at = Some(child.started + RESTART);
             }
         }
         // What another master has, too, stays in its place in the kernel's list.
@@ -454,6 +487,7 @@ impl Master {
     fn log_end(&self, what: &str, ended: &process::Ended) {
         let (level, how) = match (ended.signal, ended.code) {
             (Some(signal), _) => (Level::Alert, format!("on signal {signal}")),
+            (None, Some(code @ 1..)) => (Level::Alert, format!("with code {code}")),
             (None, code) => (Level::Notice, format!("with code {}", code.unwrap_or(0))),
         };
         self.log(level, &format!("{what} process {} exited {how}", ended.pid));
@@ -477,6 +511,7 @@ impl Master {
         let stale = listen::stale_unix(&self.bound, &bound);
         let old_pid = pid_path(&self.config);
         self.logs = error_logs(&self.options, &config);
+        panics::log_to(&self.logs);
         make_temp_folders(&config, ids.as_ref(), &self.logs);
         for warning in &config.warnings {
             self.log(Level::Warn, warning);
@@ -545,6 +580,7 @@ impl Master {
     /// Lets the workers end; the master goes on, and can have workers again.
     fn rest(&mut self) {
         self.rests = true;
+        self.restart_at = None;
         self.children.iter_mut().for_each(|c| c.current = false);
         self.signal_all(libc::SIGQUIT);
     }

@@ -12,9 +12,10 @@ pub fn check_user(config: &Config) -> Result<(), String> {
     user(config).map(|_| ())
 }
 
-/// The user of worker processes; none when the master has no right to change it.
+/// The user of worker processes; none when the master has no right to change it, or `master_process off` leaves them
+/// the user that starts the server, as in nginx.
 pub fn user(config: &Config) -> Result<Option<Ids>, String> {
-    if !process::is_root() {
+    if !process::is_root() || config.main.master_process == Some(false) {
         return Ok(None);
     }
     let (user, group) = match &config.main.user {

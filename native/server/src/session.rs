@@ -3,6 +3,7 @@
 use crate::h1::{self, Client};
 use crate::h2;
 use crate::idle::Idle;
+use crate::reuse::Reusable;
 use crate::tls::{
     client as handshaking, describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure,
     Store, TlsStream, SESSION_ID,
@@ -46,6 +47,8 @@ fn header_timeout(conn: &Conn) -> u64 {
 /// boxed: those that live long should not carry it about.
 async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCount, sock: Sock) {
     let limit = header_timeout(&conn);
+    let reusable = idle.reuse().add(Some(sock.raw()));
+    reusable.waits();
     if conn.endpoint.proxy_protocol {
         match Box::pin(timeout(limit, proxy_header(&sock))).await {
             Ok(Ok(header)) => conn = conn.with_proxy_protocol(header),
@@ -57,8 +60,9 @@ async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCou
         }
     }
     if conn.endpoint.ssl {
-        return secure(idle, tls, conn, count, sock).await;
+        return secure(idle, tls, conn, count, sock, reusable).await;
     }
+    drop(reusable);
     let (conn, io) = (Rc::new(conn), Plain::new(sock));
     let client = Client { conn, count, io };
     if may_begin_as_http2(&client.conn) {
@@ -171,13 +175,22 @@ async fn preface<T: Transport>(io: &T, mut early: Vec<u8>) -> io::Result<Vec<u8>
     Ok(early)
 }
 
-async fn secure(idle: Rc<Idle>, tls: &Store, conn: Conn, count: ConnectionCount, sock: Sock) {
+async fn secure(
+    idle: Rc<Idle>,
+    tls: &Store,
+    conn: Conn,
+    count: ConnectionCount,
+    sock: Sock,
+    reusable: Rc<Reusable>,
+) {
     let limit = header_timeout(&conn);
     let mut first = [0; 1];
     match timeout(limit, sock.read(&mut first)).await {
         Ok(Ok(1)) => {}
         _ => return,
     }
+    // The handshake has begun.
+    drop(reusable);
     if first[0] != TLS_HANDSHAKE {
         // Answered with 497, as every request on a TLS port without TLS.
         let (conn, io) = (Rc::new(conn), Plain::new(sock));

@@ -1,23 +1,27 @@
 //! The worker process: its threads, their connections, and its end.
 
+use crate::crew::{self, Crew, End, Handles};
 use crate::idle::Idle;
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
 use crate::process::{self, Ids};
 use crate::quic;
+use crate::reuse;
 use crate::session;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::conn::{Conn, Ends};
 use gallop_engine::metrics::History;
-use gallop_engine::{log, Shared, Worker};
+use gallop_engine::{log, panics, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Exit code of a worker that must not be started again.
 pub const FATAL: i32 = 2;
@@ -71,60 +75,52 @@ pub fn run(
         }
     }
     process::when_parent_dies(libc::SIGTERM);
+    panics::log_to(logs);
     let shared = Arc::new(Shared::new(config.clone(), logs.to_vec(), history));
     tend_caches(&shared);
-    let count = threads(&config);
-    let ended = Arc::new(AtomicUsize::new(0));
-    let handles: Arc<Mutex<Vec<Handle>>> = Arc::default();
-    let mut joins = Vec::new();
-    for index in 0..count {
-        let (shared, ended, handles) = (shared.clone(), ended.clone(), handles.clone());
+    let quitting = || shared.quitting.load(Ordering::SeqCst);
+    let handles = Handles::default();
+    let prepare = |index| -> Box<dyn FnOnce() -> End + Send> {
+        let (shared, handles) = (shared.clone(), handles.clone());
         let (tls, upstreams) = (tls.clone(), upstreams.clone());
         let sockets = sockets_of(&config, bound, index);
-        joins.push(std::thread::spawn(move || {
+        Box::new(move || {
             let worker = Worker::new(shared, index);
-            thread(worker, tls, upstreams, sockets, &handles);
-            ended.fetch_add(1, Ordering::SeqCst);
-            // The signal loop looks whether all threads have ended.
-            let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
-        }));
+            thread(worker, index, tls, upstreams, sockets, &handles)
+        })
+    };
+    let notify = || {
+        // The signal loop looks which threads have ended.
+        let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
+    };
+    let count = threads(&config);
+    let mut crew = Crew::new(count, handles.clone(), Box::new(prepare), logs, notify);
+    while !crew.is_over() {
+        obey(&shared, logs, &handles, crew.next_start());
+        crew.tend(quitting());
     }
-    obey(&shared, logs, &handles, || {
-        ended.load(Ordering::SeqCst) == count
-    });
-    if joins.into_iter().any(|j| j.join().is_err()) {
-        1
-    } else {
-        0
-    }
+    0
 }
 
-/// Handles signals until every thread has ended.
-fn obey(
-    shared: &Arc<Shared>,
-    logs: &[ErrorLog],
-    handles: &Mutex<Vec<Handle>>,
-    ended: impl Fn() -> bool,
-) {
-    while !ended() {
-        match process::wait_signal(None) {
-            Some(libc::SIGTERM | libc::SIGINT) => {
-                std::process::exit(0);
-            }
-            Some(libc::SIGQUIT) => {
-                if !shared.quitting.swap(true, Ordering::SeqCst) {
-                    log::error_to(logs, Level::Notice, "gracefully shutting down");
-                }
-                let handles = handles.lock().unwrap_or_else(|e| e.into_inner());
-                handles.iter().for_each(Handle::wake);
-            }
-            Some(libc::SIGUSR1) => {
-                for (path, e) in log::reopen_all() {
-                    log::error_to(logs, Level::Emerg, &log::open_failed(&path, &e));
-                }
-            }
-            _ => {}
+/// Waits for a signal, at most so many milliseconds, and does what it asks for.
+fn obey(shared: &Shared, logs: &[ErrorLog], handles: &Handles, wait_ms: Option<u64>) {
+    match process::wait_signal(wait_ms) {
+        Some(libc::SIGTERM | libc::SIGINT) => {
+            std::process::exit(0);
         }
+        Some(libc::SIGQUIT) => {
+            if !shared.quitting.swap(true, Ordering::SeqCst) {
+                log::error_to(logs, Level::Notice, "gracefully shutting down");
+            }
+            let handles = handles.lock().unwrap_or_else(|e| e.into_inner());
+            handles.iter().flatten().for_each(Handle::wake);
+        }
+        Some(libc::SIGUSR1) => {
+            for (path, e) in log::reopen_all() {
+                log::error_to(logs, Level::Emerg, &log::open_failed(&path, &e));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -162,11 +158,12 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
 
 fn thread(
     worker: Worker,
+    index: usize,
     tls: Arc<Store>,
     upstreams: Arc<Upstreams>,
     sockets: Vec<Accepting>,
-    handles: &Mutex<Vec<Handle>>,
-) {
+    handles: &Handles,
+) -> End {
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(e) => {
@@ -175,13 +172,10 @@ fn thread(
                 Level::Emerg,
                 &format!("epoll_create() failed ({e})"),
             );
-            return;
+            return End::Failed;
         }
     };
-    handles
-        .lock()
-        .unwrap_or_else(|e| e.into_inner())
-        .push(runtime.handle());
+    tell_handle(handles, index, runtime.handle());
     let worker = Rc::new(worker);
     crate::tls::on_this_thread(&worker);
     *worker.connector.borrow_mut() = Some(Rc::new(UpstreamConnector::new(upstreams)));
@@ -196,8 +190,31 @@ fn thread(
     let idle = Rc::new(Idle::new(worker));
     let parked = idle.clone();
     runtime.on_unparked(move |slot| parked.wake(slot));
-    runtime.block_on(serve(idle, tls, sockets));
+    let serving = serve(idle.clone(), tls, sockets);
+    let served = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serving)));
+    if served.is_err() {
+        let_go(&idle);
+    }
     log::flush_all();
+    match served {
+        Ok(()) => End::Finished,
+        Err(_) => End::Failed,
+    }
+}
+
+fn tell_handle(handles: &Handles, index: usize, handle: Handle) {
+    let mut handles = handles.lock().unwrap_or_else(|e| e.into_inner());
+    if handles.len() <= index {
+        handles.resize(index + 1, None);
+    }
+    handles[index] = Some(handle);
+}
+
+/// Closes what a thread that panicked has open. Its tasks end with its runtime.
+fn let_go(idle: &Idle) {
+    idle.close();
+    idle.worker().pool.clear();
+    idle.worker().desk.clear();
 }
 
 /// Accepts until shutdown, then waits for the connections to end.
@@ -324,17 +341,50 @@ fn accepted(
     fd: OwnedFd,
     peer: Option<SocketAddr>,
 ) {
+    let counters = &idle.worker().shared.counters;
+    counters.accepted.fetch_add(1, Ordering::Relaxed);
+    let closed = reuse::make_room(idle);
+    if has_room(idle) {
+        return take(idle, tls, listener, fd, peer);
+    }
+    if closed == 0 {
+        return refuse(idle);
+    }
+    // Some of those that were closed end with their tasks.
+    let (idle, tls, listener) = (idle.clone(), tls.clone(), listener.clone());
+    spawn(async move {
+        for _ in 0..ROUNDS {
+            gallop_runtime::yield_now().await;
+            if has_room(&idle) {
+                return take(&idle, &tls, &listener, fd, peer);
+            }
+        }
+        refuse(&idle);
+    });
+}
+
+/// Turns of the worker that connections which are closed have to end.
+const ROUNDS: usize = 4;
+
+fn has_room(idle: &Idle) -> bool {
+    idle.worker().connections.get() < reuse::limit(idle)
+}
+
+fn refuse(idle: &Idle) {
+    let limit = reuse::limit(idle);
+    let message = format!("{limit} worker_connections are not enough");
+    idle.worker().log(Level::Alert, &message);
+}
+
+fn take(
+    idle: &Rc<Idle>,
+    tls: &Arc<Store>,
+    listener: &Rc<Listener>,
+    fd: OwnedFd,
+    peer: Option<SocketAddr>,
+) {
     let worker = idle.worker();
     let counters = &worker.shared.counters;
-    counters.accepted.fetch_add(1, Ordering::Relaxed);
-    let limit = worker.shared.config.main.worker_connections.unwrap_or(512) as usize;
-    if worker.connections.get() >= limit {
-        worker.log(
-            Level::Alert,
-            &format!("{limit} worker_connections are not enough"),
-        );
-        return;
-    }
     counters.handled.fetch_add(1, Ordering::Relaxed);
     let count = ConnectionCount::new(worker.clone());
     let sock = Sock::accepted(fd);
@@ -433,8 +483,19 @@ impl Drop for Phase {
     }
 }
 
-/// Starts the thread that looks after the caches' files. It ends with the process.
+/// Starts the thread that looks after the caches' files. It ends with the process; after a panic it begins anew.
 fn tend_caches(shared: &Arc<Shared>) {
     let shared = shared.clone();
-    std::thread::spawn(move || gallop_engine::cache::manager::run(&shared));
+    let thread = std::thread::Builder::new().name("cache manager".into());
+    let logs = shared.error_log.clone();
+    let tend = move || {
+        let run = || gallop_engine::cache::manager::run(&shared);
+        while catch_unwind(AssertUnwindSafe(run)).is_err() {
+            std::thread::sleep(Duration::from_millis(crew::RESTART_MS));
+        }
+    };
+    if let Err(e) = thread.spawn(tend) {
+        let message = format!("pthread_create() failed for the cache manager ({e})");
+        log::error_to(&logs, Level::Alert, &message);
+    }
 }

@@ -2,7 +2,9 @@
 //! on serving others.
 
 use crate::common::Server;
-use crate::h2::{block, frame, get, Client, GOAWAY, HEADERS, PING, SETTINGS, WINDOW_UPDATE};
+use crate::h2::{
+    block, frame, get, Client, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+};
 use crate::h3;
 use crate::ports::free_port;
 use crate::site::Set;
@@ -12,7 +14,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PRIORITY: u8 = 2;
 const CONTINUATION: u8 = 9;
@@ -88,37 +90,67 @@ impl Site {
         assert!(answer.ends_with("other"), "{answer}");
     }
 
-    /// The most memory that the worker ever had, in kilobytes (proc(5)).
+    /// The most memory that the worker ever had, in kilobytes.
     fn peak(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// A figure of the worker's memory, in kilobytes (proc(5)).
+    fn memory(&self, field: &str) -> u64 {
         let status = format!("/proc/{}/status", self.server.worker());
         let status = std::fs::read_to_string(status).expect("the worker lives");
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|l| l.strip_prefix(field));
         let number = line.and_then(|l| l.trim().strip_suffix(" kB"));
         number.expect("a figure").parse().expect("a number")
     }
 
     /// Attacks while others go on asking; they must be answered, and memory stay small.
     fn endures(&self, attack: impl FnOnce()) {
-        let before = self.peak();
+        let ask = || {
+            let began = Instant::now();
+            self.ask();
+            began.elapsed()
+        };
+        let quiet: Vec<Duration> = (0..100).map(|_| ask()).collect();
+        let (before, resident) = (self.peak(), self.memory("VmRSS:"));
         let worker = self.server.worker();
         let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let during = std::thread::scope(|scope| {
             let others = scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    self.ask();
+                let mut times = Vec::new();
+                while !is_over.load(Ordering::Relaxed) || times.is_empty() {
+                    times.push(ask());
                     std::thread::sleep(PAUSE);
                 }
+                times
             });
             let end = Set(&is_over);
             attack();
             drop(end);
-            others.join().expect("others are answered");
+            others.join().expect("others are answered")
         });
         self.ask();
         assert_eq!(self.server.worker(), worker, "the worker died");
+        let name = std::thread::current()
+            .name()
+            .unwrap_or_default()
+            .to_string();
+        println!(
+            "attack | {name} | {resident} KB before | {} KB peak | {} KB after | p99 {:.1?} before | {:.1?} during, {} requests",
+            self.peak(),
+            self.memory("VmRSS:"),
+            p99(quiet),
+            p99(during.clone()),
+            during.len()
+        );
         let grown = self.peak() - before;
         assert!(grown < MOST_KB, "{grown} kB more");
     }
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() * 99 / 100]
 }
 
 /// Sends pieces from a thread of its own until the socket takes no more, or `FLOOD` bytes are gone; those
@@ -531,4 +563,74 @@ fn no_spelling_of_a_path_leads_out_of_the_root() {
         let answer = client.answer(id);
         assert!(!answer.body.starts_with(b"secret"), "{path}");
     }
+}
+
+/// Requests that are given up as soon as they are made, on many connections.
+#[test]
+fn rapid_resets_cost_little_memory() {
+    let site = Site::start("");
+    let resets = (0..2000u32).flat_map(|n| {
+        let stream = n * 2 + 1;
+        let reset = frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]);
+        [get(stream, "/large.bin"), reset].concat()
+    });
+    let resets: Vec<u8> = resets.collect();
+    site.endures(|| {
+        for _ in 0..50 {
+            let mut client = Client::new(site.port);
+            // The server may close before it has taken everything.
+            let _ = client.socket.write_all(&resets);
+            while client.next().is_some() {}
+        }
+    });
+}
+
+/// Bodies in frames of one byte and of none, as far as the windows go.
+#[test]
+fn tiny_data_frames_cost_little_memory() {
+    let site = Site::start(
+        "location /post { client_body_buffer_size 8k; proxy_pass http://127.0.0.1:1; }",
+    );
+    let post = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "x"),
+        (":path", "/post"),
+    ];
+    let open = frame(HEADERS, 4, 1, &block(&post));
+    let bytes = frame(0, 0, 1, b"x").repeat(60_000);
+    site.endures(|| {
+        let mut clients: Vec<Client> = (0..10).map(|_| Client::new(site.port)).collect();
+        for client in &mut clients {
+            client.send(&open);
+            let _ = client.socket.write_all(&bytes);
+        }
+        site.ask();
+    });
+    site.endures(|| {
+        let mut client = Client::new(site.port);
+        client.send(&open);
+        flooded(&mut client, &frame(0, 0, 1, &[]));
+    });
+}
+
+/// A thousand answers for which the clients open no window.
+#[test]
+fn stalled_windows_cost_little_memory() {
+    let site = Site::start("send_timeout 60s;");
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    site.endures(|| {
+        let mut clients: Vec<Client> = (0..10).map(|_| Client::new(site.port)).collect();
+        for client in &mut clients {
+            client.send(&settings);
+            for stream in (1..200).step_by(2) {
+                client.send(&get(stream, "/large.bin"));
+            }
+            let mut heads = 0;
+            while heads < 100 {
+                heads += u32::from(client.next().expect("a head").kind == HEADERS);
+            }
+        }
+        (0..10).for_each(|_| site.ask());
+    });
 }

@@ -569,13 +569,18 @@ fn error_page(b: &mut Builder, d: &Directive) -> Result<()> {
     let (last, rest) = d.args().split_last().expect("arity checked");
     let (overwrite, codes) = match rest.split_last() {
         Some((word, codes)) if word.starts_with('=') => {
-            let status = if word.len() == 1 {
-                Some(0)
-            } else {
-                word[1..].parse::<u16>().ok()
+            let status = match &word[1..] {
+                "" => Some(0),
+                digits => parse_digits(digits),
             };
             match status {
-                Some(s) => (Some(s), codes),
+                Some(s @ 0..=999) => (Some(s as u16), codes),
+                // nginx takes these, and then sends heads that no client can read.
+                Some(_) => {
+                    return Err(ConfError::new(format!(
+                        "value \"{word}\" must be between =0 and =999: a status has three digits"
+                    )))
+                }
                 None => return Err(ConfError::new(format!("invalid value \"{word}\""))),
             }
         }

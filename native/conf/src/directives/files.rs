@@ -3,7 +3,7 @@
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
 use crate::model::*;
-use crate::parser::Directive;
+use crate::parser::{os_error, Directive};
 use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_msec, parse_sec};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Flag(|b| &mut b.loc().autoindex_localtime),
     ),
+    with("confine_files", HSL, MORE, confine_files),
     with("autoindex_format", HSL, ONE, |b, d| {
         let choices = &[
             ("html", AutoindexFormat::Html),
@@ -173,6 +174,44 @@ fn index(b: &mut Builder, d: &Directive) -> Result<()> {
         push(&mut b.loc().index, item);
     }
     Ok(())
+}
+
+fn confine_files(b: &mut Builder, d: &Directive) -> Result<()> {
+    let mut confinement = Confinement::default();
+    let is_off = matches!(d.args(), [word] if word == "off");
+    for word in d.args().iter().filter(|_| !is_off) {
+        confinement.folders.push(confined_folder(b, d, word)?);
+    }
+    store(&mut b.loc().confine_files, Arc::new(confinement), d)
+}
+
+/// A missing folder is a warning: a site may be configured before its files are there.
+fn confined_folder(b: &mut Builder, d: &Directive, word: &str) -> Result<ConfinedFolder> {
+    if word == "off" {
+        return Err(ConfError::new(
+            "\"confine_files\" takes either \"off\" or folders; write \"./off\" for a folder of that name",
+        ));
+    }
+    if word.is_empty() {
+        return Err(ConfError::new(
+            "empty folder name in \"confine_files\" directive",
+        ));
+    }
+    if word.contains('$') {
+        return Err(ConfError::new(format!(
+            "variables are not allowed in \"confine_files\", found in \"{word}\""
+        )));
+    }
+    let (folder, opened) = ConfinedFolder::open(&b.prefix.join(word));
+    if let Err(e) = opened {
+        let message = format!(
+            "open() \"{}\" failed ({}), \"confine_files\" allows no file beneath it until it exists",
+            folder.path.display(),
+            os_error(&e)
+        );
+        b.warn(message, &d.place);
+    }
+    Ok(folder)
 }
 
 fn try_files(b: &mut Builder, d: &Directive) -> Result<()> {

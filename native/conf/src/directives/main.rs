@@ -40,6 +40,18 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Msec(|b| &mut b.main.worker_shutdown_timeout),
     ),
+    simple(
+        "prepared_responses_size",
+        MAIN,
+        ONE,
+        Setter::Size(|b| &mut b.main.prepared_responses_size),
+    ),
+    simple(
+        "prepared_responses_valid",
+        MAIN,
+        ONE,
+        Setter::Msec(|b| &mut b.main.prepared_responses_valid),
+    ),
     with("worker_priority", MAIN, ONE, worker_priority),
     with("worker_cpu_affinity", MAIN, MORE, cpu_affinity),
     simple(

@@ -106,6 +106,12 @@ pub const TABLE: &[Spec] = &[
         Setter::Size(|b| &mut b.srv().http3_stream_buffer_size),
     ),
     simple(
+        "quic_retry_above",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().quic_retry_above),
+    ),
+    simple(
         "quic_retry",
         HS,
         ONE,

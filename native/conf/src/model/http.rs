@@ -205,6 +205,7 @@ inherited! {
         http3_max_concurrent_streams: u64,
         http3_stream_buffer_size: u64,
         quic_retry: bool,
+        quic_retry_above: u64,
         quic_gso: bool,
         /// What the keys of tokens and stateless resets are made of.
         quic_host_key: Arc<[u8]>,

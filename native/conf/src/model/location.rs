@@ -377,6 +377,7 @@ inherited! {
         open_file_cache_events: bool,
         open_log_file_cache: Option<Arc<LogFileCache>>,
         disable_symlinks: super::Symlinks,
+        confine_files: Arc<super::Confinement>,
         resolver: Arc<ResolverConf>,
         early_hints: Arc<Vec<Template>>,
         resolver_timeout: u64,

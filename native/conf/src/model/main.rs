@@ -109,6 +109,10 @@ pub struct Main {
     pub debug_connection: Vec<Cidr>,
     pub debug_points: Option<&'static str>,
     pub env: Vec<String>,
+    /// Bytes that a worker's prepared responses may take; 0: there are none.
+    pub prepared_responses_size: Option<u64>,
+    /// Milliseconds in which one is sent without a look at its files.
+    pub prepared_responses_valid: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

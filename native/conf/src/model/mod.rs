@@ -1,6 +1,7 @@
 //! The typed configuration: immutable once built, shared by every connection.
 
 mod cache;
+mod confine;
 mod http;
 mod location;
 mod main;
@@ -10,6 +11,7 @@ mod rewrite;
 mod upstream;
 
 pub use cache::*;
+pub use confine::*;
 pub use http::*;
 pub use location::*;
 pub use main::*;

@@ -2,6 +2,7 @@
 
 use super::disk;
 use crate::metrics::CacheState;
+use crate::panics::lock_shared;
 use gallop_conf::model::{CacheZone, Http};
 use gallop_runtime::now_ms;
 use std::collections::{BTreeMap, HashMap};
@@ -130,7 +131,7 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+        lock_shared(&self.entries)
     }
 
     fn state(&self) -> CacheState {

@@ -103,7 +103,7 @@ fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {
         super::length_changes(&mut ex.response);
     }
     name(ex, wanted);
-    ex.response.plain_file = None;
+    ex.response.is_plain_file = false;
     if !ex.header_only {
         recode_body(ex, recode);
     }

@@ -42,7 +42,7 @@ fn filtered(ex: &mut Exchange) -> Flow {
     }
     carry(ex);
     if ex.varies {
-        ex.response.plain_file = None;
+        ex.response.is_plain_file = false;
     }
     if slice::apply(ex).is_err() {
         return Flow::Close;

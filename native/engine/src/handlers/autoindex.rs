@@ -4,13 +4,12 @@ use super::static_files::{open_status, request_path};
 use crate::body::Body;
 use crate::escape::{self, escaped, Use};
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
 use crate::phases::Flow;
 use crate::time;
 use crate::vars::argument;
 use gallop_conf::model::{AutoindexFormat, Level};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 struct Entry {
     name: Vec<u8>,
@@ -40,7 +39,7 @@ pub fn list(ex: &mut Exchange) -> Flow {
         Ok(path) => path,
         Err(flow) => return flow,
     };
-    let mut entries = match read(&path) {
+    let mut entries = match read(ex, &path) {
         Ok(entries) => entries,
         Err(e) => {
             let (status, level) = open_status(&e);
@@ -88,27 +87,16 @@ pub fn list(ex: &mut Exchange) -> Flow {
     Flow::Done
 }
 
-fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(path)? {
-        let entry = entry?;
-        let name = entry.file_name().into_vec();
-        if name.starts_with(b".") {
-            continue;
-        }
-        // A link that leads nowhere is shown as what it is itself.
-        let Ok(meta) = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()) else {
-            continue;
-        };
-        entries.push(Entry {
-            name,
-            folder: meta.is_dir(),
-            file: meta.is_file(),
-            size: meta.size(),
-            mtime: meta.mtime(),
-        });
-    }
-    Ok(entries)
+fn read(ex: &Exchange, path: &FilePath) -> std::io::Result<Vec<Entry>> {
+    let found = files::list(ex, path)?.into_iter();
+    let entries = found.map(|entry| Entry {
+        folder: entry.meta.is_dir(),
+        file: entry.meta.is_file(),
+        size: entry.meta.size(),
+        mtime: entry.meta.mtime(),
+        name: entry.name,
+    });
+    Ok(entries.collect())
 }
 
 /// Longer names are cut, as nginx cuts them.

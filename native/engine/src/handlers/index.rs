@@ -2,14 +2,12 @@
 
 use super::static_files::request_path;
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
 use crate::phases::Flow;
-use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{items, Level};
-use std::ffi::OsStr;
+use gallop_conf::parser::os_error;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 /// An internal redirect to the first index that exists.
 pub fn find(ex: &mut Exchange) -> Flow {
@@ -36,10 +34,11 @@ pub fn find(ex: &mut Exchange) -> Flow {
             return redirect(ex, name);
         }
         // An alias may end without a slash: then the name is the end of the last folder's.
-        let mut path = folder.clone().into_os_string();
-        path.push(OsStr::from_bytes(&name));
-        let path = PathBuf::from(path);
-        match symlinks::metadata(&path, Policy::of(ex, &path)) {
+        let path = match folder.with(ex, &name) {
+            Ok(path) => path,
+            Err(refused) => return refused.into(),
+        };
+        match files::look(ex, &path) {
             Ok(_) => {
                 let mut uri = ex.uri.path.clone();
                 uri.extend_from_slice(&name);
@@ -52,10 +51,7 @@ pub fn find(ex: &mut Exchange) -> Flow {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 ex.log(
                     Level::Error,
-                    &format!(
-                        "\"{}\" is forbidden (13: Permission denied)",
-                        path.display()
-                    ),
+                    &format!("\"{}\" is forbidden ({})", path.display(), os_error(&e)),
                 );
                 return Flow::Status(403);
             }
@@ -90,10 +86,9 @@ fn redirect(ex: &Exchange, uri: Vec<u8>) -> Flow {
     }
 }
 
-fn not_found(ex: &Exchange, path: &Path, error: &std::io::Error) -> Flow {
+fn not_found(ex: &Exchange, path: &FilePath, error: &std::io::Error) -> Flow {
     if ex.loc.conf.log_not_found.unwrap_or(true) {
-        let words = gallop_conf::parser::os_error(error);
-        let message = format!("\"{}\" is not found ({words})", path.display());
+        let message = format!("\"{}\" is not found ({})", path.display(), os_error(error));
         ex.log(Level::Error, &message);
     }
     Flow::Status(404)
@@ -101,11 +96,8 @@ fn not_found(ex: &Exchange, path: &Path, error: &std::io::Error) -> Flow {
 
 /// A folder that does not exist is 404, not a listing that is forbidden; one that only a link leads to is no folder
 /// where links are not followed.
-fn check_folder(ex: &Exchange, folder: &Path) -> Option<Flow> {
-    let bytes = folder.as_os_str().as_bytes();
-    let bare = bytes.strip_suffix(b"/").filter(|bare| !bare.is_empty());
-    let bare = Path::new(OsStr::from_bytes(bare.unwrap_or(bytes)));
-    match symlinks::metadata(bare, Policy::of(ex, bare)) {
+fn check_folder(ex: &mut Exchange, folder: &FilePath) -> Option<Flow> {
+    match files::look(ex, &folder.without_slash()) {
         Ok(m) if m.is_dir() => None,
         Ok(_) => {
             ex.log(
@@ -116,6 +108,6 @@ fn check_folder(ex: &Exchange, folder: &Path) -> Option<Flow> {
         }
         Err(e) if e.raw_os_error() == Some(libc::ELOOP) => Some(Flow::Status(403)),
         Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Flow::Status(403)),
-        Err(e) => Some(not_found(ex, &folder.join("index.html"), &e)),
+        Err(e) => Some(not_found(ex, &folder.with_index(), &e)),
     }
 }

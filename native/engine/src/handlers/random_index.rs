@@ -1,11 +1,10 @@
 //! random_index: a folder's index is any of its files.
 
-use super::static_files::request_path;
+use super::static_files::{open_status, request_path};
 use crate::exchange::Exchange;
+use crate::files;
 use crate::phases::Flow;
-use gallop_conf::model::Level;
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStringExt;
+use gallop_conf::parser::os_error;
 
 /// An internal redirect to one of the folder's files; hidden ones are left out.
 pub fn find(ex: &mut Exchange) -> Flow {
@@ -17,27 +16,26 @@ pub fn find(ex: &mut Exchange) -> Flow {
         Ok(path) => path,
         Err(flow) => return flow,
     };
-    let entries = match std::fs::read_dir(&folder) {
+    let entries = match files::list(ex, &folder) {
         Ok(entries) => entries,
         Err(e) => {
-            let (status, level) = match e.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => (404, Level::Error),
-                ErrorKind::PermissionDenied => (403, Level::Error),
-                _ => (500, Level::Crit),
-            };
+            let (status, level) = open_status(&e);
             ex.log(
                 level,
-                &format!("opendir() \"{}\" failed ({e})", folder.display()),
+                &format!(
+                    "opendir() \"{}\" failed ({})",
+                    folder.display(),
+                    os_error(&e)
+                ),
             );
             return Flow::Status(status);
         }
     };
-    let is_file = |e: &std::fs::DirEntry| std::fs::metadata(e.path()).is_ok_and(|m| m.is_file());
+    let is_file = |entry: &files::Entry| entry.meta.is_file();
     let names: Vec<Vec<u8>> = entries
-        .filter_map(Result::ok)
+        .into_iter()
         .filter(is_file)
-        .map(|e| e.file_name().into_vec())
-        .filter(|n| !n.starts_with(b"."))
+        .map(|e| e.name)
         .collect();
     if names.is_empty() {
         return Flow::Next;

@@ -3,40 +3,25 @@
 use crate::body::Body;
 use crate::escape::{escaped, Use};
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
+use crate::filters;
+use crate::looks;
 use crate::phases::Flow;
-use crate::symlinks::{self, Policy};
-use crate::{filters, vars};
 use gallop_conf::model::{Coding, GzipStatic, Level};
 use gallop_conf::parser::os_error;
-use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens under the location's policy on links.
-pub fn open(ex: &Exchange, path: &Path) -> io::Result<(File, Metadata)> {
-    symlinks::open(path, Policy::of(ex, path))
-}
-
-/// The path on disk of the request's URI; `None` if it holds NUL.
-pub fn request_path(ex: &Exchange) -> Result<PathBuf, Flow> {
-    let mut bytes = Vec::new();
-    vars::filename(ex, &mut bytes);
-    if bytes.is_empty() {
-        let message = format!(
-            "\"alias\" cannot be used in location \"{}\" where URI was rewritten",
-            ex.loc.name
-        );
-        ex.log(Level::Alert, &message);
+/// The path on disk of the request's URI.
+pub fn request_path(ex: &Exchange) -> Result<FilePath, Flow> {
+    let path = FilePath::of_request(ex)?;
+    if path.is_empty() {
+        ex.log_lost_alias();
         return Err(Flow::Status(500));
     }
-    if bytes.contains(&0) {
-        return Err(Flow::Status(404));
-    }
-    Ok(OsString::from_vec(bytes).into())
+    Ok(path)
 }
 
 /// The status of a file that cannot be opened, and the level of the log entry.
@@ -44,6 +29,7 @@ pub fn open_status(e: &io::Error) -> (u16, Level) {
     match e.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG) => (404, Level::Error),
         Some(libc::EACCES | libc::ELOOP | libc::EMLINK) => (403, Level::Error),
+        _ if files::leads_outside(e) => (403, Level::Error),
         _ => (500, Level::Crit),
     }
 }
@@ -61,7 +47,7 @@ pub fn serve(ex: &mut Exchange) -> Flow {
             return flow;
         }
     }
-    let (file, meta) = match open(ex, &path) {
+    let (file, meta) = match files::open(ex, &path) {
         Ok(opened) => opened,
         Err(e) => {
             let (status, level) = open_status(&e);
@@ -88,7 +74,8 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     ex.response.allow_ranges = true;
     // A prebuilt answer leaves no trace in a log.
     let debugged = !ex.worker.shared.config.main.debug_connection.is_empty();
-    ex.response.plain_file = (!debugged).then_some(path);
+    ex.response.is_plain_file = !debugged;
+    looks::note(ex, &path, Ok(&meta));
     Flow::Done
 }
 
@@ -125,7 +112,7 @@ fn folder_redirect(ex: &mut Exchange) -> Flow {
 
 /// A file beside the one asked for that is compressed already (`gzip_static` and its like), for
 /// clients that take it.
-fn precompressed(ex: &mut Exchange, path: &Path) -> Option<Flow> {
+fn precompressed(ex: &mut Exchange, path: &FilePath) -> Option<Flow> {
     let loc = ex.loc.clone();
     for coding in Coding::ALL {
         let conf = match coding {
@@ -164,15 +151,14 @@ struct Precompressed {
 }
 
 impl Precompressed {
-    fn serve(&self, ex: &mut Exchange, path: &Path) -> Option<Flow> {
+    fn serve(&self, ex: &mut Exchange, path: &FilePath) -> Option<Flow> {
         let always = self.mode == GzipStatic::Always;
         let varies = ex.loc.conf.gzip_vary == Some(true);
         if self.mode == GzipStatic::Off || !(always || self.accepted || varies) {
             return None;
         }
-        let mut name = path.as_os_str().to_os_string();
-        name.push(self.extension);
-        let (file, meta) = match open(ex, Path::new(&name)) {
+        let name = path.with_extension(self.extension);
+        let (file, meta) = match files::open(ex, &name) {
             Ok(opened) => opened,
             Err(e) => {
                 let (status, level) = open_status(&e);

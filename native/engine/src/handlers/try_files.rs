@@ -1,24 +1,34 @@
 //! try_files.
 
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath, Refused};
 use crate::phases::Flow;
-use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{Alias, Fallback, TryFiles};
 use gallop_conf::template::Part;
 use gallop_conf::vars::{Builtin, VarKind};
-use std::path::PathBuf;
 
 /// Takes the first path that exists as the URI; otherwise falls back.
 pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
+    if alias_len(ex).is_some() && !ex.location_valid {
+        // Which part of the URI the alias stands for is not known any more.
+        ex.log_lost_alias();
+        return Flow::Status(500);
+    }
     for file in &rule.files {
         ex.varies |= !is_of_target(ex, &file.path);
         let name = template::eval(ex, &file.path);
-        let Some(path) = disk_path(ex, &name) else {
-            continue;
+        let path = match disk_path(ex, &name) {
+            Ok(path) => path,
+            Err(Refused::Nul) => continue,
+            Err(refused) => return refused.into(),
         };
-        let Ok(meta) = symlinks::metadata(&path, Policy::of(ex, &path)) else {
-            continue;
+        let meta = match files::look(ex, &path) {
+            Ok(meta) => meta,
+            Err(e) => match files::refuse_test(ex, &path, &e) {
+                Some(flow) => return flow,
+                None => continue,
+            },
         };
         if meta.is_dir() != file.test_dir {
             continue;
@@ -29,7 +39,12 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
         return Flow::Next;
     }
     match &rule.fallback {
-        Fallback::Status(status) => Flow::Status(*status),
+        Fallback::Status(status) => match *status {
+            0 => Flow::Status(404),
+            status @ (201 | 204 | 300..) => Flow::Status(status),
+            // As in nginx, which has no page for these and no response either.
+            _ => Flow::Close,
+        },
         Fallback::Named(name) => Flow::Named(name.clone()),
         Fallback::Uri(target) => {
             let target = template::eval(ex, target);
@@ -39,26 +54,20 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
             };
             // As in nginx the arguments are a value, be it an empty one.
             let args = Some(args);
+            ex.args_fixed = true;
             Flow::Internal { uri, args }
         }
     }
 }
 
-/// Whether a template depends on nothing of the request but its target and host.
+/// Whether a template depends on nothing of the request but its path and host.
 fn is_of_target(ex: &Exchange, path: &template::Template) -> bool {
     let vars = &ex.worker.shared.config.vars;
     path.parts.iter().all(|part| match part {
         Part::Lit(_) | Part::Capture(_) => true,
         Part::Var(id) => matches!(
             vars.get(*id).kind,
-            VarKind::Builtin(
-                Builtin::Uri
-                    | Builtin::DocumentUri
-                    | Builtin::RequestUri
-                    | Builtin::Args
-                    | Builtin::QueryString
-                    | Builtin::IsArgs
-            )
+            VarKind::Builtin(Builtin::Uri | Builtin::DocumentUri)
         ),
     })
 }
@@ -71,30 +80,15 @@ fn alias_len(ex: &Exchange) -> Option<usize> {
 }
 
 /// Below the root; with an alias, the location's name is cut off the tried path.
-fn disk_path(ex: &Exchange, name: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let mut bytes = match &ex.loc.conf.root {
-        Some(root) => template::eval(ex, &root.path),
-        None => ex
-            .worker
-            .shared
-            .config
-            .prefix
-            .join("html")
-            .into_os_string()
-            .into_vec(),
-    };
+fn disk_path(ex: &Exchange, name: &[u8]) -> Result<FilePath, Refused> {
     let below = match alias_len(ex) {
+        // A path that is shorter than the location's name is cut off whole.
         Some(n) if n > 0 && name.starts_with(&ex.uri.path[..n.min(ex.uri.path.len())]) => {
-            &name[n..]
+            name.get(n..).unwrap_or_default()
         }
         _ => name,
     };
-    bytes.extend_from_slice(below);
-    if bytes.contains(&0) {
-        return None;
-    }
-    Some(std::ffi::OsString::from_vec(bytes).into())
+    FilePath::beneath_root(ex, below)
 }
 
 fn uri_of(ex: &Exchange, name: Vec<u8>) -> Vec<u8> {

@@ -370,7 +370,7 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -
             Level::Error,
             &format!(
                 "unsafe URI \"{}\" was detected",
-                String::from_utf8_lossy(&target)
+                crate::escape::Shown(&target)
             ),
         );
         return Some(Flow::Status(404));

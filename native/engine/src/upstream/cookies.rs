@@ -163,7 +163,7 @@ fn known_flag(ex: &Exchange, flag: &template::Template) -> Option<&'static str> 
         .iter()
         .find(|k| k.as_bytes().eq_ignore_ascii_case(&value));
     if known.is_none() && !value.is_empty() {
-        let shown = String::from_utf8_lossy(&value).into_owned();
+        let shown = crate::escape::Shown(&value);
         ex.log(
             Level::Error,
             &format!("invalid proxy_cookie_flags flag \"{shown}\""),

@@ -4,9 +4,12 @@ use super::attempts;
 use super::proxy::{group_of, hint};
 use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
+use crate::files::{FilePath, Refused};
 use crate::phases::Flow;
 use crate::template;
-use gallop_conf::model::{self, items, FastcgiPass, Level, UpConf};
+use gallop_conf::model::{self, items, FastcgiPass, Level, Param, UpConf};
+use gallop_conf::template::Part;
+use gallop_conf::vars::{Builtin, VarKind};
 use gallop_http::fastcgi::{Begin, RequestWriter, Role};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -31,6 +34,9 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
     };
     let conf: Arc<UpConf> = ex.loc.conf.fastcgi.clone().unwrap_or_default();
     split_path(ex, &conf);
+    if let Err(refused) = check_scripts(ex) {
+        return refused.into();
+    }
     let plan = Plan {
         hint: hint(ex, &group),
         group,
@@ -45,6 +51,49 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
         pass: None,
     };
     attempts::run(ex, plan).await
+}
+
+/// Whether a parameter tells the application which file to run or open.
+fn names_file(param: &Param) -> bool {
+    matches!(
+        param.name.as_bytes(),
+        b"SCRIPT_FILENAME" | b"PATH_TRANSLATED"
+    )
+}
+
+/// Refuses a script whose path ascends by a `..` of the request, as a file of this server would be refused.
+fn check_scripts(ex: &Exchange) -> Result<(), Refused> {
+    let params = items(&ex.loc.conf.fastcgi_params).iter();
+    for param in params.filter(|param| names_file(param)) {
+        FilePath::of_template(ex, None, &param.value)?;
+    }
+    Ok(())
+}
+
+/// As [`check_scripts`], without a line in the log.
+pub(super) fn scripts_are_allowed(ex: &Exchange) -> bool {
+    let mut params = items(&ex.loc.conf.fastcgi_params).iter();
+    params.all(|param| !names_file(param) || FilePath::is_allowed(ex, &param.value))
+}
+
+/// Whether the paths of scripts must be looked at with each request: something else than the URI is part of them.
+/// The URI of a request that goes straight to its location has no `..`.
+pub(super) fn must_check_scripts(ex: &Exchange, conf: &UpConf) -> bool {
+    use Builtin::{DocumentRoot, DocumentUri, FastcgiScriptName, RequestFilename, Uri};
+    let root = ex.loc.conf.root.as_ref();
+    let plain_root = root.is_none_or(|r| r.alias.is_none() && r.path.as_literal().is_some());
+    let is_plain = |part: &Part| match part {
+        Part::Lit(_) => true,
+        Part::Capture(_) => false,
+        Part::Var(id) => match ex.worker.shared.config.vars.get(*id).kind {
+            VarKind::Builtin(DocumentRoot | RequestFilename) => plain_root,
+            VarKind::Builtin(FastcgiScriptName) => conf.split_path_info.is_none(),
+            VarKind::Builtin(Uri | DocumentUri) => true,
+            _ => false,
+        },
+    };
+    let mut params = items(&ex.loc.conf.fastcgi_params).iter();
+    params.any(|param| names_file(param) && !param.value.parts.iter().all(is_plain))
 }
 
 /// Script name and path info of the URI, for variables.

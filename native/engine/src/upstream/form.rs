@@ -5,7 +5,7 @@ use crate::exchange::Exchange;
 use crate::section::{is_connection_specific, Coding};
 use crate::worker::Worker;
 use gallop_conf::model::LocConf;
-use gallop_http::message::Version;
+use gallop_http::message::{status_digits, Version};
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +46,8 @@ impl Form {
     pub fn begin(self, out: &mut Vec<u8>, status: u16, reason: &[u8]) {
         match self {
             Form::Lines => {
-                let digits = [status / 100, status / 10 % 10, status % 10].map(|d| b'0' + d as u8);
                 out.extend_from_slice(b"HTTP/1.1 ");
-                out.extend_from_slice(&digits);
+                out.extend_from_slice(&status_digits(status));
                 out.push(b' ');
                 out.extend_from_slice(reason);
                 out.extend_from_slice(b"\r\n");

@@ -21,6 +21,7 @@ mod settled;
 mod spool;
 pub mod state;
 mod store;
+mod tls_names;
 mod transfer;
 
 use crate::exchange::Exchange;

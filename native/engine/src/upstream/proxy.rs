@@ -4,7 +4,7 @@ use super::attempts;
 use super::request::HttpRequest;
 use super::state::{Group, Hint};
 use super::transfer::{Plan, Protocol};
-use crate::escape::{self, Use};
+use crate::escape::{self, Shown, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::template;
@@ -35,8 +35,8 @@ impl Target<'_> {
         };
         let bytes = template::eval(ex, url);
         let text = String::from_utf8_lossy(&bytes);
-        let parsed =
-            ProxyUrl::parse(&text).map_err(|_| format!("invalid URL prefix in \"{text}\""))?;
+        let parsed = ProxyUrl::parse(&text)
+            .map_err(|_| format!("invalid URL prefix in \"{}\"", Shown(&bytes)))?;
         Ok(Target {
             https: parsed.https,
             authority: parsed.authority.to_string().into(),
@@ -67,6 +67,12 @@ pub async fn group_of(
         return Ok((Some(i), group));
     }
     let addresses = match authority.strip_prefix("unix:") {
+        Some(path) if ascends(path) => {
+            return Err(format!(
+                "upstream \"{}\" is refused: its \"..\" comes from the request, not from the configuration",
+                Shown(authority.as_bytes())
+            ));
+        }
         Some(path) => vec![PeerAddr::Unix(path.into())],
         None => match literal(authority, default_port) {
             Some(address) => vec![PeerAddr::Inet(address)],
@@ -104,6 +110,11 @@ pub async fn group_of(
     Ok((None, Arc::new(Group::new(Arc::new(conf)))))
 }
 
+/// Whether the path of a socket that variables name has a `..` segment.
+fn ascends(path: &str) -> bool {
+    path.split('/').any(|segment| segment == "..")
+}
+
 /// An address, with a port or the default one.
 fn literal(authority: &str, default_port: u16) -> Option<SocketAddr> {
     if let Ok(address) = authority.parse() {
@@ -125,7 +136,10 @@ async fn resolved(
         None => (authority, default_port),
     };
     if port == 0 {
-        return Err(format!("no port in upstream \"{authority}\""));
+        return Err(format!(
+            "no port in upstream \"{}\"",
+            Shown(authority.as_bytes())
+        ));
     }
     let loc = ex.loc.clone();
     let Some(conf) = &loc.conf.resolver else {
@@ -222,9 +236,14 @@ pub(super) fn host_header(target: &Target) -> String {
         .to_string()
 }
 
+/// The URI asked for, in which nothing ends the request line.
+pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
+    escape::request_target(unchecked_uri(ex, pass, own))
+}
+
 /// The URI asked for: as received, or with the location's part replaced. `own`: that of a `proxy_pass` with
 /// variables.
-pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
+fn unchecked_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
     if let Some(uri) = own {
         let slash: &[u8] = if uri.starts_with(b"/") { b"" } else { b"/" };
         return [slash, uri].concat();

@@ -312,6 +312,13 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
     {
         return Asked::No;
     }
+    if recipe.checks_scripts {
+        fastcgi::split_path(ex, &recipe.conf);
+        // Refused, with its line in the log, as any other request.
+        if !fastcgi::scripts_are_allowed(ex) {
+            return Asked::No;
+        }
+    }
     let worker = ex.worker.clone();
     let mut tried = worker.desk.tried.borrow_mut();
     tried.clear();

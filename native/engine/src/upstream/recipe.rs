@@ -2,6 +2,7 @@
 //! What it asks of a request's values is in [`super::settled`].
 
 use super::answer::Giver;
+use super::fastcgi::must_check_scripts;
 use super::form::{Fixed, Form, FORMS};
 use super::proxy::{host_header, Target};
 use super::settled::{is_settled, uses_tables};
@@ -27,6 +28,8 @@ pub struct Recipe {
     fixed: [Fixed; 3],
     /// The values of `map`, `geo` and `split_clients` are asked for, which are remembered for a request.
     pub uses_tables: bool,
+    /// A script's path may ascend by a `..` of the request.
+    pub checks_scripts: bool,
     /// Requests are written to an access log.
     pub is_logged: bool,
 }
@@ -135,6 +138,7 @@ impl Recipe {
             fixed: FORMS.map(|form| Fixed::of(ex, &added, form)),
             uses_tables,
             is_logged: !items(&loc.conf.access_log).is_empty(),
+            checks_scripts: host.is_none() && must_check_scripts(ex, &conf),
             conf,
             group,
             index,

@@ -1,8 +1,10 @@
 //! The head of a request to an HTTP server.
 
+use crate::escape::Shown;
 use crate::exchange::{Exchange, Received};
 use crate::template;
-use gallop_conf::model::{items, Param, UpConf};
+use gallop_conf::model::{items, Level, Param, UpConf};
+use gallop_http::token::is_tchar;
 use std::io::Write;
 use std::rc::Rc;
 
@@ -67,12 +69,26 @@ impl HttpRequest {
         match &conf.method {
             // What a cache is filled with is asked for as such, whatever the method is else.
             _ if self.as_get => out.extend_from_slice(b"GET"),
-            Some(t) => template::eval_into(ex, t, &mut out),
+            Some(t) => own_method(ex, t, &mut out),
             None => out.extend_from_slice(ex.method()),
         }
         head(ex, conf, &self.uri, &self.host, length, &mut out);
         (out, set_body, length)
     }
+}
+
+/// The method of `proxy_method`, or the client's where variables give what is no method.
+fn own_method(ex: &Exchange, method: &template::Template, out: &mut Vec<u8>) {
+    let value = template::eval(ex, method);
+    if !value.is_empty() && value.iter().all(|&c| is_tchar(c)) {
+        return out.extend_from_slice(&value);
+    }
+    let message = format!(
+        "\"{}\" in \"proxy_method\" is no method, the client's is used",
+        Shown(&value)
+    );
+    ex.log(Level::Error, &message);
+    out.extend_from_slice(ex.method());
 }
 
 /// Writes the head's rest behind its method. `host`: where the configuration sets none.

@@ -1,6 +1,7 @@
 //! Choice of a server in a group; shared by the threads.
 
 use super::resolving;
+use crate::panics::lock_shared;
 use crate::{metrics, random_number};
 use gallop_conf::model::{Balance, Http, Peer, Upstream};
 use gallop_runtime::now_ms;
@@ -49,7 +50,7 @@ impl Slot {
     fn get(&self) -> Arc<Group> {
         match self {
             Slot::Fixed(group) => group.clone(),
-            Slot::Resolving(group) => group.lock().unwrap_or_else(|e| e.into_inner()).clone(),
+            Slot::Resolving(group) => lock_shared(group).clone(),
         }
     }
 }
@@ -90,7 +91,7 @@ impl Balancers {
         let Slot::Resolving(slot) = &self.groups[index] else {
             return;
         };
-        let mut slot = slot.lock().unwrap_or_else(|e| e.into_inner());
+        let mut slot = lock_shared(slot);
         let mut group = Group::new(Arc::new(conf));
         group.first = slot.first;
         group.take_over(&slot);
@@ -243,7 +244,7 @@ impl Group {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<PeerState>> {
-        self.peers.lock().unwrap_or_else(|e| e.into_inner())
+        lock_shared(&self.peers)
     }
 
     /// The place of a server among all that are counted: its name's, where it has its address from one.

@@ -5,29 +5,23 @@ use super::response_body::UpstreamBody;
 use super::saved::{self, Temporary};
 use crate::body::Body;
 use crate::exchange::Exchange;
+use crate::files::{self, FilePath};
 use crate::time::parse_http_date;
-use crate::{template, vars};
 use gallop_conf::model::{Level, StorePlace, UpConf};
 use gallop_conf::parser::os_error;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 /// Where the answer is saved, if it is.
-fn place(ex: &Exchange, conf: &UpConf) -> Option<PathBuf> {
-    let bytes = match conf.store.as_ref()? {
+fn place(ex: &Exchange, conf: &UpConf) -> Option<FilePath> {
+    let path = match conf.store.as_ref()? {
         StorePlace::Off => return None,
-        StorePlace::On => {
-            let mut path = Vec::new();
-            vars::filename(ex, &mut path);
-            path
-        }
-        StorePlace::Path(t) => template::eval(ex, t),
+        StorePlace::On => FilePath::of_request(ex),
+        StorePlace::Path(t) => FilePath::of_template(ex, None, t),
     };
-    let usable = !bytes.is_empty() && !bytes.contains(&0) && !bytes.ends_with(b"/");
-    usable.then(|| OsString::from_vec(bytes).into())
+    // One that is refused is told of in the log; the client gets the answer all the same.
+    path.ok()
+        .filter(|path| !path.is_empty() && !path.ends_in_slash())
 }
 
 /// Saves the answer while it is sent; gives the body back if it is not saved.
@@ -42,11 +36,13 @@ pub fn save(
         return Err(Box::new(body));
     };
     let mode = conf.store_access.unwrap_or(0o600);
-    let Some(folder) = path.parent() else {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Box::new(body));
     };
-    let temp = match Temporary::new(folder, mode) {
-        Ok(temp) => temp,
+    let made = files::folder_to_save(&ex.loc.conf, folder)
+        .and_then(|folder| Ok((Temporary::new(&folder.path, mode)?, folder)));
+    let (temp, folder) = match made {
+        Ok(made) => made,
         Err(e) => {
             let message = format!("cannot store \"{}\" ({})", path.display(), os_error(&e));
             ex.log(Level::Crit, &message);
@@ -55,13 +51,16 @@ pub fn save(
     };
     let modified = head.get("last-modified").and_then(parse_http_date);
     let worker = ex.worker.clone();
+    let to = folder.path.join(name);
     let finish = move |temp: Temporary, _| {
         if let Some(seconds) = modified.and_then(|t| u64::try_from(t).ok()) {
             // A file without its date is still good.
             let date = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             let _ = temp.file.set_modified(date);
         }
-        if let Err(e) = temp.place(&path) {
+        let placed = temp.place(&to);
+        drop(folder);
+        if let Err(e) = placed {
             let message = format!("rename() to \"{}\" failed ({e})", path.display());
             worker.log(Level::Crit, &message);
         }

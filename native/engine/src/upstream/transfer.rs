@@ -9,6 +9,7 @@ use super::quick::{Came, Started};
 use super::request::{BodyLength, HttpRequest};
 use super::response_body::Decoder;
 use super::state::{Chosen, Group, Hint};
+use super::tls_names::{tls_names, TlsNames};
 use crate::body::{read_range, BodyError};
 use crate::exchange::{Exchange, Received};
 use crate::phases::Flow;
@@ -105,29 +106,12 @@ pub enum Tried {
     Flow(Flow),
 }
 
-/// Who a TLS server should be, and who this server is to it.
-pub(super) struct TlsNames {
-    name: String,
-    certificate: Option<(String, String)>,
-}
-
-fn tls_names(ex: &Exchange, plan: &Plan<'_>) -> TlsNames {
-    let eval =
-        |t: &template::Template| String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
-    let conf = &plan.conf;
-    // Variables may leave the path relative.
-    let base = &ex.worker.shared.config.conf_prefix;
-    let path = |t: &template::Template| match eval(t) {
-        text if text.is_empty() || text.starts_with("data:") => text,
-        text => base.join(text).to_string_lossy().into_owned(),
-    };
-    let certificate = conf.ssl_certificate.as_ref().map(path);
-    TlsNames {
-        name: match &conf.ssl_name {
-            Some(t) => eval(t),
-            None => plan.default_name.clone(),
-        },
-        certificate: certificate.zip(conf.ssl_certificate_key.as_ref().map(path)),
+fn no_certificate() -> Failure {
+    Failure {
+        kind: 0,
+        message: "the certificate for upstream cannot be read".into(),
+        sent: false,
+        stale: false,
     }
 }
 
@@ -172,7 +156,13 @@ pub async fn one(
         return go_on(ex, plan, started).await;
     }
     let started = now_ms();
-    let tls = plan.tls.then(|| tls_names(ex, plan));
+    let tls = match plan.tls {
+        false => None,
+        true => match tls_names(ex, plan) {
+            Some(names) => Some(names),
+            None => return Tried::Failed(no_certificate()),
+        },
+    };
     let key = pool_key(
         ex,
         plan.index,

@@ -1,6 +1,5 @@
 //! Variables the server itself sets.
 
-use super::filename;
 use crate::exchange::{Exchange, TlsInfo};
 use crate::phases::absolute_location;
 use crate::upstream::Attempt;
@@ -118,7 +117,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             )
         }
         B::RequestFilename => {
-            filename(ex, out);
+            crate::files::push_request_path(ex, out);
             Some(true)
         }
         B::FastcgiScriptName => {

@@ -6,8 +6,9 @@ mod computed;
 pub use builtin::fix_request_id;
 
 use crate::exchange::{Exchange, Value};
-use crate::template;
+use gallop_conf::model::Level;
 use gallop_conf::vars::{Builtin, Prefix, VarId, VarKind};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Appends a variable's value; `false` when it has none.
@@ -29,18 +30,52 @@ pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
         }
         VarKind::Builtin(b) => builtin::eval(ex, *b, out),
         VarKind::Prefixed(prefix, name) => prefixed(ex, *prefix, name, out),
-        VarKind::Map(map) => {
-            let value = computed::map(ex, map);
-            remember(ex, id, !map.volatile, value, out)
+        kind => {
+            let Some(_depth) = Depth::enter() else {
+                let message = format!("cycle while evaluating variable \"{}\"", var.name);
+                ex.log(Level::Error, &message);
+                return false;
+            };
+            compute(ex, id, kind, out)
         }
-        VarKind::Geo(geo) => {
-            let value = computed::geo(ex, geo);
-            remember(ex, id, !geo.volatile, value, out)
-        }
-        VarKind::SplitClients(split) => {
-            let value = computed::split(ex, split);
-            remember(ex, id, true, value, out)
-        }
+    }
+}
+
+/// Appends the value of a variable that is computed from other variables.
+fn compute(ex: &Exchange, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool {
+    let (value, keep) = match kind {
+        VarKind::Map(map) => (computed::map(ex, map), !map.volatile),
+        VarKind::Geo(geo) => (computed::geo(ex, geo), !geo.volatile),
+        VarKind::SplitClients(split) => (computed::split(ex, split), true),
+        _ => return false,
+    };
+    remember(ex, id, keep, value, out)
+}
+
+/// Counts computed variables that wait for each other's values. A cycle of them would overflow the stack;
+/// nginx has the same limit.
+struct Depth;
+
+const MAX_DEPTH: u32 = 100;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Depth {
+    /// `None`: the limit is reached.
+    fn enter() -> Option<Depth> {
+        let depth = DEPTH.get();
+        (depth < MAX_DEPTH).then(|| {
+            DEPTH.set(depth + 1);
+            Depth
+        })
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
@@ -269,35 +304,6 @@ fn proxy_protocol_ssl(tlvs: &[(u8, Vec<u8>)], name: &str, out: &mut Vec<u8>) -> 
         rest = after;
     }
     false
-}
-
-/// Appends a path: `$document_root` or an alias, then what of the URI belongs below it.
-pub fn filename(ex: &Exchange, out: &mut Vec<u8>) {
-    use gallop_conf::model::Alias;
-    let Some(root) = &ex.loc.conf.root else {
-        out.extend_from_slice(
-            ex.worker
-                .shared
-                .config
-                .prefix
-                .join("html")
-                .as_os_str()
-                .as_encoded_bytes(),
-        );
-        out.extend_from_slice(&ex.uri.path);
-        return;
-    };
-    if root.alias.is_some() && !ex.location_valid {
-        // What of the URI stood for the alias is not known any more.
-        return;
-    }
-    template::eval_into(ex, &root.path, out);
-    match root.alias {
-        None => out.extend_from_slice(&ex.uri.path),
-        Some(Alias::Prefix(n)) => out.extend_from_slice(ex.uri.path.get(n..).unwrap_or(b"")),
-        Some(Alias::Whole) if ex.add_uri_to_alias => out.extend_from_slice(&ex.uri.path),
-        Some(Alias::Whole) => {}
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
 //! Response field sections without a dynamic table.
 
 use super::{huffman, integer, table};
+use crate::message::status_digits;
 
 /// A dynamic table size update to 0: what goes first in the next section after the peer lowered
 /// SETTINGS_HEADER_TABLE_SIZE (RFC 7541, section 4.2).
 pub const DYNAMIC_TABLE_OFF: u8 = 0x20;
 
-/// Appends `:status`.
-///
-/// # Panics
-/// If `status` has not three digits.
+/// Appends `:status`, in three digits whatever its value is: see [`status_digits`].
 pub fn encode_status(out: &mut Vec<u8>, status: u16) {
-    assert!((100..1000).contains(&status), "status {status}");
     let indexed = match status {
         200 => 8,
         204 => 9,
@@ -26,7 +23,7 @@ pub fn encode_status(out: &mut Vec<u8>, status: u16) {
         out.push(0x80 | indexed);
         return;
     }
-    let digits = [100, 10, 1].map(|unit| b'0' + (status / unit % 10) as u8);
+    let digits = status_digits(status);
     out.extend_from_slice(&[0x08, 3, digits[0], digits[1], digits[2]]);
 }
 

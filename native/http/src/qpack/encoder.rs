@@ -2,20 +2,16 @@
 
 use super::table;
 use crate::hpack::{huffman, integer};
+use crate::message::status_digits;
 
 /// Appends the prefix every section begins with: no dynamic table is referred to.
 pub fn encode_prefix(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Appends `:status`.
-///
-/// # Panics
-/// If `status` has not three digits.
+/// Appends `:status`, in three digits whatever its value is: see [`status_digits`].
 pub fn encode_status(out: &mut Vec<u8>, status: u16) {
-    assert!((100..1000).contains(&status), "status {status}");
-    let digits = [100, 10, 1].map(|unit| b'0' + (status / unit % 10) as u8);
-    encode_field(out, b":status", &digits);
+    encode_field(out, b":status", &status_digits(status));
 }
 
 /// Appends a field; `name` may be in any case.

@@ -53,6 +53,7 @@ impl Connection {
 
     /// Takes the packets of a datagram.
     pub(super) fn packets(&mut self, now: Instant, from: From, mut rest: BytesMut) {
+        self.is_challenged = false;
         while !rest.is_empty() {
             match packet::parse(&rest) {
                 Some(Header::Short(to)) => return self.short(now, from, to, rest),

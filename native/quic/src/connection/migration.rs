@@ -1,19 +1,33 @@
 //! Clients that move, or seem to (RFC 9000, section 9).
 
+use super::path::AMPLIFICATION;
 use super::{Connection, From, Level, Path};
 use crate::error::Error;
 use std::time::{Duration, Instant};
 
 /// PATH_CHALLENGE frames that wait for an answer; more are not answered.
 const MAX_RESPONSES: usize = 4;
+/// Bytes of the smallest packet with a PATH_CHALLENGE or PATH_RESPONSE frame, and a few.
+pub(super) const MIN_PATH_PACKET: usize = 64;
 /// How long a client that moved has at least to show that it did.
 const MIN_WAIT: Duration = Duration::from_millis(1000);
 
 impl Connection {
-    /// A PATH_CHALLENGE frame came.
+    /// A PATH_CHALLENGE frame came. One in a datagram is answered: each response may be three times as large as
+    /// the datagram, whose sender's address may be made up (8.2.2, 9.3).
     pub(super) fn on_challenge(&mut self, data: [u8; 8], from: From) {
-        if self.responses.len() < MAX_RESPONSES {
+        let answered = std::mem::replace(&mut self.is_challenged, true);
+        if !answered && self.responses.len() < MAX_RESPONSES {
             self.responses.push((data, from));
+        }
+    }
+
+    /// Bytes that the response to a challenge may have. What goes to the address of the connection's own path
+    /// counts against the allowance of that path, whatever it is.
+    pub(super) fn response_room(&self, from: &From) -> usize {
+        match from.remote == self.path.remote {
+            true => self.path.allowance(),
+            false => AMPLIFICATION as usize * from.bytes,
         }
     }
 
@@ -85,5 +99,126 @@ impl Connection {
             None if !self.path.validated => self.lose(),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cid::ConnectionId;
+    use crate::connection::{Begin, Config};
+    use crate::crypto::{Session, Tls};
+    use crate::ecn::Ecn;
+    use crate::streams::Limits;
+    use bytes::BytesMut;
+    use rustls::quic::{DirectionalKeys, KeyChange, Suite};
+    use std::any::Any;
+    use std::sync::Arc;
+
+    struct NoTls;
+
+    impl Tls for NoTls {
+        fn suite(&self) -> Suite {
+            let provider = rustls::crypto::aws_lc_rs::default_provider();
+            let mut suites = provider.cipher_suites.iter();
+            let suite = suites.find_map(|suite| suite.tls13()?.quic_suite());
+            suite.expect("a suite for QUIC")
+        }
+
+        fn start(self: Arc<Self>, _params: Vec<u8>) -> Box<dyn Session> {
+            Box::new(NoTls)
+        }
+    }
+
+    impl Session for NoTls {
+        fn read(&mut self, _bytes: &[u8]) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn write(&mut self, _out: &mut Vec<u8>) -> Option<KeyChange> {
+            None
+        }
+
+        fn early_keys(&self) -> Option<DirectionalKeys> {
+            None
+        }
+
+        fn is_handshaking(&self) -> bool {
+            true
+        }
+
+        fn params(&self) -> Option<&[u8]> {
+            None
+        }
+
+        fn describe(&self) -> Option<Box<dyn Any>> {
+            None
+        }
+    }
+
+    fn from(port: u16, bytes: usize) -> From {
+        From {
+            remote: ([127, 0, 0, 1], port).into(),
+            local: None,
+            bytes,
+            ecn: Ecn::None,
+        }
+    }
+
+    fn connection() -> Connection {
+        let id = ConnectionId::local([1; 8]);
+        let begin = Begin {
+            now: Instant::now(),
+            from: from(1, 1200),
+            destination: id,
+            original: id,
+            retried: false,
+            validated: false,
+            source: id,
+            id,
+            reset_token: [0; 16],
+        };
+        let config = Config {
+            limits: Limits {
+                max_bidi: 1,
+                max_uni: 1,
+                stream_window: 1000,
+                window: 1000,
+                send_window: 1000,
+            },
+            idle: Duration::from_secs(1),
+            handshake: Duration::from_secs(1),
+            max_udp_payload: 1200,
+            mtu: 1200,
+            gso: false,
+            ecn: false,
+            new_token: false,
+        };
+        Connection::new(config, Arc::new(NoTls), begin)
+    }
+
+    #[test]
+    fn one_challenge_of_a_datagram_is_answered() {
+        let mut connection = connection();
+        for datagram in 1..=3 {
+            let came = from(2, 1200);
+            connection.packets(Instant::now(), came, BytesMut::new());
+            for data in 0..4 {
+                connection.on_challenge([data; 8], came);
+            }
+            assert_eq!(connection.responses.len(), datagram);
+        }
+    }
+
+    #[test]
+    fn responses_and_other_packets_share_the_allowance_of_an_address() {
+        let mut connection = connection();
+        connection.path.on_received(100);
+        assert_eq!(connection.response_room(&from(1, 100)), 300);
+        connection.path.on_sent(250);
+        assert_eq!(connection.response_room(&from(1, 100)), 50);
+        assert_eq!(connection.response_room(&from(2, 100)), 300);
+        connection.path.validated = true;
+        assert!(connection.response_room(&from(1, 100)) > 1200);
     }
 }

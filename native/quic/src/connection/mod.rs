@@ -108,6 +108,8 @@ pub struct Connection {
     path_until: Option<Instant>,
     /// PATH_RESPONSE frames to send, where to, and how long the datagram was that asked.
     responses: Vec<([u8; 8], From)>,
+    /// The datagram that is being read had a PATH_CHALLENGE.
+    is_challenged: bool,
     local_ids: ids::Local,
     remote_ids: ids::Remote,
     /// The id of ours that the last packet was sent to.
@@ -178,6 +180,7 @@ impl Connection {
             previous: None,
             path_until: None,
             responses: Vec::new(),
+            is_challenged: false,
             local_ids: ids::Local::new(begin.id),
             remote_ids: ids::Remote::new(begin.source),
             used_id: begin.id,

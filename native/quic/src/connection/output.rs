@@ -1,6 +1,7 @@
 //! Datagrams that go out.
 
 use super::close::State;
+use super::migration::MIN_PATH_PACKET;
 use super::{Connection, Level, Path};
 use crate::endpoint::Transmit;
 use crate::error::{Error, Reason};
@@ -443,10 +444,11 @@ impl Connection {
             return Ok(None);
         }
         if let Some((data, from)) = self.responses.pop() {
-            let mut full = FULL;
-            if from.remote != self.path.remote || !self.path.validated {
-                full = full.min(3 * from.bytes);
+            let room = self.response_room(&from);
+            if room < MIN_PATH_PACKET {
+                return Ok(None);
             }
+            let full = FULL.min(room);
             self.path_packet(now, out, frame::PATH_RESPONSE, data, full)?;
             if from.remote == self.path.remote {
                 self.path.on_sent(out.len());
@@ -468,7 +470,7 @@ impl Connection {
         let paths = [Some(&mut self.path), self.previous.as_mut()];
         paths.into_iter().flatten().find_map(|path| {
             let (data, due) = path.challenge?;
-            if !due || path.allowance() < 64 {
+            if !due || path.allowance() < MIN_PATH_PACKET {
                 return None;
             }
             path.challenge = Some((data, false));

@@ -9,7 +9,7 @@ use crate::token::random;
 use std::net::{IpAddr, SocketAddr};
 
 /// What an address that is not validated gets for each byte that comes from it (section 8.1).
-const AMPLIFICATION: u64 = 3;
+pub const AMPLIFICATION: u64 = 3;
 
 #[derive(Clone)]
 pub struct Path {

@@ -1,10 +1,11 @@
-//! Requests answered from the cache of prebuilt answers, without leaving the read loop.
+//! Requests answered with prepared responses, without leaving the read loop.
 
 use super::{Asked, Next};
 use crate::transport::Transport;
 use gallop_conf::model::{items, Lingering, Location};
 use gallop_engine::fast;
 use gallop_engine::metrics::Done;
+use gallop_engine::prepared::{may_keep, Entry};
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::message::{Head, Version};
 use gallop_http::token::is_name;
@@ -94,7 +95,7 @@ pub fn answer<T: Transport>(
 ) -> Option<Next> {
     let (worker, conn) = (asked.worker, asked.conn);
     // Where nothing but upstreams answers there is nothing to look for.
-    if worker.fast.borrow().is_empty() {
+    if worker.prepared.borrow().is_empty() {
         return None;
     }
     let simple = simple(head)?;
@@ -108,9 +109,11 @@ pub fn answer<T: Transport>(
     KEY.with(|buffer| {
         let mut buffer = buffer.borrow_mut();
         key(conn, head, &simple, &mut buffer);
-        let mut cache = worker.fast.borrow_mut();
-        let (now, wall) = (coarse_ms(), unix_time() / 1000);
-        let entry = worker.with_date(|date| cache.get(&buffer, now, wall, date))?;
+        let mut cache = worker.prepared.borrow_mut();
+        let now = coarse_ms();
+        let place = cache.find(&buffer)?;
+        let entry = cache.get(place, now)?;
+        stamp(worker, entry);
         let conf = &entry.location.conf;
         if !simple.close && is_last(conn, &entry.location, now) {
             return None;
@@ -122,8 +125,8 @@ pub fn answer<T: Transport>(
             .requests
             .fetch_add(1, Ordering::Relaxed);
         let wrote = match simple.close {
-            true => write_last(asked.io, &entry.bytes),
-            false => write_now(asked.io, &entry.bytes),
+            true => write_last(asked.io, &entry.head),
+            false => write_now(asked.io, &entry.head),
         };
         if matches!(wrote, Wrote::Nothing) {
             return None;
@@ -137,7 +140,7 @@ pub fn answer<T: Transport>(
             return Some(Next::Answered { wait });
         };
         Some(Next::Partly {
-            rest: entry.bytes[sent..].to_vec(),
+            rest: entry.head[sent..].to_vec(),
             wait,
             patience: conf.send_timeout.unwrap_or(60_000),
         })
@@ -145,14 +148,14 @@ pub fn answer<T: Transport>(
 }
 
 /// Counts a request answered from here.
-fn count(worker: &Worker, head: &Head, entry: &fast::Prebuilt, len: usize) {
+fn count(worker: &Worker, head: &Head, entry: &Entry, len: usize) {
     let Some(meter) = &worker.meter else { return };
     meter.request(Done {
         zone: entry.server.zone,
         version: head.version,
         status: 200,
         received: len as u64,
-        sent: entry.bytes.len() as u64,
+        sent: entry.head.len() as u64,
         since: coarse_us(),
     });
 }
@@ -207,29 +210,36 @@ fn write<T: Transport>(io: &T, bytes: &[u8], more: bool) -> Wrote {
     }
 }
 
-fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &fast::Prebuilt, len: usize) {
+fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &Entry, len: usize) {
     let mut ex = Exchange::new(asked.worker.clone(), asked.conn.clone());
     ex.head.clone_from(head);
     ex.server = entry.server.clone();
     ex.loc = entry.location.clone();
     ex.host.clone_from(&entry.host);
-    ex.uri.clone_from(&entry.uri);
+    ex.uri = entry.uri_of(head.text(head.path));
     ex.response.status = 200;
-    ex.bytes_sent = entry.bytes.len() as u64;
-    ex.body_sent = (entry.bytes.len() - entry.head_len) as u64;
+    ex.bytes_sent = entry.head.len() as u64;
+    ex.body_sent = (entry.head.len() - entry.head_len) as u64;
     ex.response.content_length = Some(ex.body_sent);
     ex.request_length = len as u64 - u64::from(ex.head.line.start);
     ex.complete = true;
     gallop_engine::log::access(&ex);
 }
 
-/// Remembers an answer just made, if its location and request allow it.
-pub fn remember(ex: &Exchange, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
+/// Writes the date of this second.
+fn stamp(worker: &Worker, entry: &mut Entry) {
+    let now = unix_time() / 1000;
+    if entry.date != now {
+        entry.date = now;
+        let at = entry.date_at;
+        worker.with_date(|date| entry.head[at..at + date.len()].copy_from_slice(date));
+    }
+}
+
+/// Keeps a response just made for later requests, if its location and request allow it.
+pub fn remember(ex: &mut Exchange, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
     let Some(date_at) = date_at else { return };
-    let Some(path) = ex.response.plain_file.clone() else {
-        return;
-    };
-    if ex.response.status != 200 || ex.internal && ex.error_page {
+    if !may_keep(ex, bytes.len() - head_len) {
         return;
     }
     let Some(simple) = simple(&ex.head) else {
@@ -240,31 +250,17 @@ pub fn remember(ex: &Exchange, bytes: &[u8], head_len: usize, date_at: Option<us
         return;
     }
     let lingers = matches!(ex.loc.conf.lingering_close, Some(Lingering::Always));
-    if !fast::is_plain(&ex.server, &ex.loc) || ex.response.gzip_vary || simple.close && lingers {
-        return;
-    }
-    if gallop_engine::log::tells_of_answer(&ex.worker, &ex.loc) {
-        return;
-    }
-    let Ok(meta) = std::fs::metadata(&path) else {
-        return;
-    };
-    let mark = fast::FileMark::of(&meta);
-    if meta.len() != (bytes.len() - head_len) as u64 {
+    if simple.close && lingers {
         return;
     }
     let mut at = Vec::new();
     key(&ex.conn, &ex.head, &simple, &mut at);
-    let entry = fast::NewEntry {
-        server: ex.server.clone(),
-        location: ex.loc.clone(),
-        bytes: bytes.to_vec(),
-        date_at,
+    let entry = Entry {
+        head: bytes.to_vec(),
         head_len,
-        path,
-        mark,
-        host: ex.host.clone(),
-        uri: ex.uri.clone(),
+        date_at,
+        ..Entry::of(ex)
     };
-    ex.worker.fast.borrow_mut().put(at, entry, coarse_ms());
+    let mut cache = ex.worker.prepared.borrow_mut();
+    cache.put(&at, entry, coarse_ms());
 }

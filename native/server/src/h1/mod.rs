@@ -251,6 +251,12 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, client: Client<T>, start: Start
     }
 }
 
+/// Whether a request begins with the method HEAD, though its line is refused.
+fn is_head(bytes: &[u8]) -> bool {
+    let blank = bytes.iter().take_while(|c| matches!(c, b'\r' | b'\n'));
+    bytes[blank.count()..].starts_with(b"HEAD ")
+}
+
 struct Driver<T: Transport> {
     worker: Rc<Worker>,
     conn: Rc<Conn>,
@@ -415,9 +421,12 @@ impl<T: Transport> Driver<T> {
                 if ex.head.buf.is_empty() {
                     // Who writes no request line may not know what came with 1.1 either.
                     ex.head.version = Version::Http10;
+                    ex.header_only = self.shared.with_unread(is_head);
                 }
                 ex.log(Level::Info, error.reason());
                 let known = ex.head.buf.is_empty() || gallop_engine::begin_refused(&mut ex);
+                // An answer of HTTP/0.9 is a body and nothing else.
+                ex.header_only &= ex.version() != Version::Http09;
                 Some(if known { error.status() } else { 400 })
             }
             None => self.begin(&mut ex),

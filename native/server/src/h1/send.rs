@@ -5,9 +5,9 @@ use crate::transport::Transport;
 use gallop_conf::values::parse_size;
 use gallop_engine::body::read_range;
 use gallop_engine::exchange::{Fields, Interim};
-use gallop_engine::fast::MAX_BODY;
+use gallop_engine::prepared::MAX_BODY;
 use gallop_engine::{log, status, time, Body, Chunk, Exchange};
-use gallop_http::message::Version;
+use gallop_http::message::{status_digits, Version};
 use gallop_runtime::{race, sleep, timeout, unix_time, Either};
 use std::fs::File;
 use std::future::{poll_fn, Future};
@@ -58,7 +58,7 @@ enum Framing {
 
 fn framing(ex: &mut Exchange) -> Framing {
     let r = &ex.response;
-    if ex.header_only || r.status == 304 || r.status == 204 || r.status < 200 {
+    if ex.header_only || r.status == 304 || r.status == 204 {
         return Framing::None;
     }
     let chunkable =
@@ -389,8 +389,8 @@ fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Writes the head; where its date stands, if it is the server's own.
 fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize> {
     let r = &ex.response;
-    // Writing into a vector cannot fail, here and below.
-    let _ = write!(buf, "HTTP/1.1 {:03}", r.status);
+    buf.extend_from_slice(b"HTTP/1.1 ");
+    buf.extend_from_slice(&status_digits(r.status));
     match &r.reason {
         Some(reason) => {
             buf.push(b' ');
@@ -433,10 +433,8 @@ fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
     if let Some(media_type) = r.media_type() {
         field(buf, b"Content-Type", &media_type);
     }
-    if let Some(length) = r
-        .content_length
-        .filter(|_| r.status != 204 && r.status >= 200)
-    {
+    if let Some(length) = r.content_length.filter(|_| r.status != 204) {
+        // Writing into a vector cannot fail.
         let _ = write!(buf, "Content-Length: {length}\r\n");
     }
     if let Some(modified) = r.last_modified.filter(|&t| t >= 0) {

@@ -29,6 +29,11 @@ pub trait Mux {
     /// Whether the client takes an answer with a body of so many bytes at once.
     fn fits(&self, stream: u64, length: u64) -> bool;
 
+    /// Whether the windows let bytes of a stream go now, where that is known before they are handed over.
+    fn has_window(&self, _stream: u64) -> bool {
+        true
+    }
+
     /// Sends a whole answer that [`Mux::fits`]; `body`: `None` where it can have none.
     fn answer(&self, stream: u64, section: &[u8], body: Option<&[u8]>);
 

@@ -19,6 +19,8 @@ use std::task::Poll;
 
 /// Bytes of a file read at a time.
 const FILE_PIECE: u64 = 64 * 1024;
+/// Bytes of a file that are read for a stream whose client takes none now.
+const STALLED_PIECE: u64 = 1024;
 
 /// A request whose task runs: what its connection needs to know of it.
 pub struct Started {
@@ -294,12 +296,14 @@ async fn send_body(
                 mut len,
             } => {
                 while len > 0 {
-                    // A small rest is not worth a frame of its own.
-                    let n = if len < 2 * FILE_PIECE {
-                        len
-                    } else {
+                    // A stream whose window is closed, perhaps for good, holds little.
+                    let piece = if mux.has_window(stream) {
                         FILE_PIECE
+                    } else {
+                        STALLED_PIECE
                     };
+                    // A small rest is not worth a frame of its own.
+                    let n = if len < 2 * piece { len } else { piece };
                     let mut piece = Vec::with_capacity(n as usize);
                     read_range(&file, offset, n, &mut piece)?;
                     (offset, len) = (offset + n, len - n);

@@ -1,5 +1,6 @@
 //! One HTTP/3 connection and its requests.
 
+mod reuse;
 mod sending;
 
 use super::tls::Handshake;
@@ -7,6 +8,7 @@ use super::{Hub, CLOSE_AFTER, GONE_AFTER, GONE_PROBES};
 use crate::idle::Idle;
 use crate::mux::passing::{self, Passed, Streamed};
 use crate::mux::{self, Coding, Mux, Queue};
+use crate::reuse::moment;
 use bytes::Bytes;
 use gallop_conf::model::{Level, ListenAddr};
 use gallop_engine::conn::{Conn, Ends};
@@ -98,6 +100,8 @@ pub struct Connection {
     closing: Cell<bool>,
     /// When the client heard that the worker is shutting down.
     warned: Cell<Option<Instant>>,
+    /// When something happened on the connection last, see [`moment`].
+    last_use: Cell<u32>,
     _count: crate::worker::ConnectionCount,
 }
 
@@ -125,6 +129,7 @@ impl Connection {
             failed: Cell::new(None),
             closing: Cell::new(false),
             warned: Cell::new(None),
+            last_use: Cell::new(moment()),
             _count: crate::worker::ConnectionCount::new(hub.worker.clone()),
         })
     }
@@ -147,6 +152,7 @@ impl Connection {
 
     /// Does what requests' tasks made possible.
     pub fn go_on(self: &Rc<Self>, now: Instant) {
+        self.last_use.set(moment());
         match self.failed.take() {
             Some((error, true)) => return self.close(error.code, error.reason, now),
             Some((error, false)) => {
@@ -357,7 +363,7 @@ impl Connection {
         }
     }
 
-    fn close(&self, code: ErrorCode, reason: &'static str, now: Instant) {
+    pub fn close(&self, code: ErrorCode, reason: &'static str, now: Instant) {
         if self.closing.replace(true) {
             return;
         }

@@ -7,18 +7,19 @@ mod tls;
 mod udp;
 
 use crate::idle::Idle;
+use crate::reuse::{self, Waiting};
 use crate::tls::Store;
 use connection::Connection;
 use gallop_conf::model::{Level, ListenAddr, Listener, Server};
 use gallop_engine::Worker;
-use gallop_http::h3;
+use gallop_http::h3::{self, ErrorCode};
 use gallop_quic::Key;
 use gallop_runtime::{deadline, Deadline, IoFd};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -60,7 +61,14 @@ struct Hub {
     inquires: bool,
     task: RefCell<Option<Waker>>,
     touched: Cell<bool>,
+    /// Handshakes under way that are among the worker's connections.
+    pending: Cell<usize>,
+    /// When it was logged last that there is no room for connections.
+    complained: Cell<Option<Instant>>,
 }
+
+/// Between two lines of the log that say that there is no room.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// What tokens of this server are made from. Asked for before the first worker begins, it is the same in all of
 /// them, and after a reload.
@@ -80,7 +88,7 @@ static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
 /// # Errors
 /// What is wrong, and where.
 pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
-    new_endpoint(listener, tls, None, false).map(drop)
+    new_endpoint(listener, tls, None, false, 0).map(drop)
 }
 
 fn new_endpoint(
@@ -88,6 +96,7 @@ fn new_endpoint(
     tls: &Store,
     label: Option<u8>,
     ecn: bool,
+    connections: usize,
 ) -> Result<Endpoint, String> {
     let server = &listener.endpoint.hosts.default;
     let at =
@@ -96,12 +105,18 @@ fn new_endpoint(
     let tls = Tls::new(contexts).map_err(|e| at(&e))?;
     Ok(Endpoint::new(
         Arc::new(tls),
-        &options(server, label, ecn),
+        &options(server, label, ecn, connections),
         Instant::now(),
     ))
 }
 
-fn options(server: &Server, label: Option<u8>, ecn: bool) -> Options {
+/// Handshakes under way above which addresses are validated first, of a worker that may have so many connections.
+fn retry_above(configured: Option<u64>, connections: usize) -> usize {
+    let usual = (connections / 4).clamp(16, 1024);
+    configured.map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
+fn options(server: &Server, label: Option<u8>, ecn: bool, connections: usize) -> Options {
     let conf = &server.conf;
     let header = conf.client_header_timeout.unwrap_or(60_000);
     let idle = server.root.conf.keepalive_timeout.unwrap_or(75_000);
@@ -113,6 +128,7 @@ fn options(server: &Server, label: Option<u8>, ecn: bool) -> Options {
             .clamp(1024, 1 << 30) as u32,
         idle: Duration::from_millis(idle.max(1000)),
         retry: conf.quic_retry.unwrap_or(false),
+        retry_above: retry_above(conf.quic_retry_above, connections),
         gso: conf.quic_gso.unwrap_or(true),
         ecn,
         handshake: Duration::from_millis(header.clamp(1000, MAX_HANDSHAKE_MS)),
@@ -166,7 +182,8 @@ pub async fn serve(
         Ok(ecn) => ecn,
         Err(error) => return failed(&worker, &listener, &error),
     };
-    let endpoint = match new_endpoint(&listener, &tls, label, ecn) {
+    let connections = worker.connection_limit();
+    let endpoint = match new_endpoint(&listener, &tls, label, ecn, connections) {
         Ok(endpoint) => endpoint,
         Err(message) => return worker.log(Level::Emerg, &message),
     };
@@ -181,7 +198,11 @@ pub async fn serve(
         shared: RefCell::default(),
         task: RefCell::default(),
         touched: Cell::new(false),
+        pending: Cell::new(0),
+        complained: Cell::new(None),
     });
+    let group: Weak<dyn Waiting> = Rc::<Hub>::downgrade(&hub);
+    hub.idle.reuse().add_group(group);
     if let Err(error) = hub.run(fd, ecn).await {
         failed(&hub.worker, &hub.listener, &error);
     }
@@ -208,6 +229,8 @@ impl Hub {
             self.serve_active(&io, &mut sender, now)?;
             flush(&io, &mut sender)?;
             tally::count(&mut self.endpoint.borrow_mut(), self.worker.meter.as_ref());
+            self.count_pending();
+            self.complain(now);
             if self.worker.shutdown.is_set() {
                 let since = *ending.get_or_insert_with(|| {
                     self.endpoint.borrow_mut().stop_accepting(now + GONE_AFTER);
@@ -233,7 +256,11 @@ impl Hub {
             if !io.is_readable() {
                 return Ok(());
             }
+            self.count_pending();
+            let limit = self.worker.connection_limit();
+            let room = limit.saturating_sub(self.worker.connections.get());
             let mut endpoint = self.endpoint.borrow_mut();
+            endpoint.set_room(room);
             let taken = receiver.receive(io.raw(), |datagram| {
                 if sender.is_full() {
                     // What does not fit is lost, as on any network.
@@ -255,6 +282,35 @@ impl Hub {
             }
         }
         Ok(())
+    }
+
+    /// Counts handshakes under way among the worker's connections.
+    fn count_pending(&self) {
+        let pending = self.endpoint.borrow().pending();
+        let known = self.pending.replace(pending);
+        if pending != known {
+            let connections = &self.worker.connections;
+            connections.set((connections.get() + pending).saturating_sub(known));
+        }
+    }
+
+    /// Logs that clients were passed over, if some were.
+    fn complain(&self, now: Instant) {
+        let dropped = self.endpoint.borrow_mut().take_dropped();
+        let lately = |at: Instant| now.saturating_duration_since(at) < COMPLAIN_EVERY;
+        if dropped == 0 || self.complained.get().is_some_and(lately) {
+            return;
+        }
+        self.complained.set(Some(now));
+        let limit = self.worker.connection_limit();
+        let message = match self.worker.connections.get() >= limit {
+            true => format!("{limit} worker_connections are not enough"),
+            false => format!(
+                "too many QUIC handshakes are under way at {}",
+                self.listener.addr
+            ),
+        };
+        self.worker.log(Level::Alert, &message);
     }
 
     /// Serves every connection that something happened on, and gathers what it has to send.
@@ -328,7 +384,14 @@ impl Hub {
             connections.resize(key + 1, None);
         }
         connections[key]
-            .get_or_insert_with(|| Connection::new(self, key))
+            .get_or_insert_with(|| {
+                // Closing others needs the list of connections, which is in use here.
+                let idle = self.idle.clone();
+                gallop_runtime::spawn(async move {
+                    reuse::make_room(&idle);
+                });
+                Connection::new(self, key)
+            })
             .clone()
     }
 
@@ -391,6 +454,24 @@ impl Hub {
             timer.poll_over(cx)
         })
         .await;
+    }
+}
+
+impl Waiting for Hub {
+    fn waiting(&self) -> Vec<(u32, usize)> {
+        let connections = self.connections.borrow();
+        let known = connections.iter().enumerate();
+        known
+            .filter_map(|(key, connection)| Some((connection.as_ref()?.waits_since()?, key)))
+            .collect()
+    }
+
+    fn close(&self, key: Key) {
+        let known = self.connections.borrow().get(key).cloned().flatten();
+        if let Some(connection) = known {
+            connection.close(ErrorCode::NO_ERROR, "", Instant::now());
+            self.touch(key);
+        }
     }
 }
 

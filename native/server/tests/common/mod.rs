@@ -19,6 +19,16 @@ impl Server {
 
     /// The same with directives of the main context.
     pub fn start_with(main: &str, http: &str, prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_changed(main, http, prepare, |_| {})
+    }
+
+    /// The same with a change to the command that starts it.
+    pub fn start_changed(
+        main: &str,
+        http: &str,
+        prepare: impl FnOnce(&Path),
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let folder = Folder::new();
         prepare(&folder.0);
         let conf = format!(
@@ -27,12 +37,15 @@ impl Server {
         );
         let conf = conf.replace("%%", site::path(&folder.0));
         folder.write("gallop.conf", &conf);
-        let child = Command::new(site::BINARY)
+        let mut command = Command::new(site::BINARY);
+        command
             .arg("-p")
             .arg(&folder.0)
             .args(["-c", "gallop.conf", "-e", "error.log"])
-            .spawn()
-            .unwrap();
+            // Tests can have the server fail on purpose, at URIs under /fault/.
+            .env("GALLOP_TEST_FAULTS", "1");
+        change(&mut command);
+        let child = command.spawn().unwrap();
         let server = Self { folder, child };
         let deadline = Instant::now() + crate::PATIENCE;
         while !server.folder.0.join("pid").exists() {
@@ -93,5 +106,6 @@ impl Drop for Server {
             .arg(self.child.id().to_string())
             .status();
         let _ = self.child.wait();
+        site::assert_no_panic(&self.errors());
     }
 }

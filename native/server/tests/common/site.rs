@@ -76,6 +76,11 @@ impl Server {
         Self::run_in(folder, "", http)
     }
 
+    /// A folder, and directives before the http block.
+    pub fn start_changed(folder: Folder, main: &str, http: &str) -> Server {
+        Self::run_in(folder, main, http)
+    }
+
     fn run_in(folder: Folder, main: &str, http: &str) -> Server {
         let port = free_port();
         let text = configuration(&http.replace("{port}", &port.to_string()));
@@ -169,6 +174,17 @@ impl Drop for Server {
                 .status();
             let _ = self.child.wait();
         }
+        assert_no_panic(&self.log("error.log"));
+    }
+}
+
+/// Fails the test if a worker panicked of which the test did not ask it.
+pub fn assert_no_panic(log: &str) {
+    let mut panics = log.lines().filter(|l| l.contains("panicked at"));
+    let unasked = panics.find(|l| !l.contains("asked for by a test"));
+    // While the test fails already, another panic would hide why.
+    if !std::thread::panicking() {
+        assert_eq!(unasked, None, "a worker panicked");
     }
 }
 

@@ -1,14 +1,14 @@
-//! Opening files and looking at them under `disable_symlinks`.
+//! `disable_symlinks`: the way to a file without the links that the directive refuses.
 
 use crate::exchange::Exchange;
 use crate::template;
 use gallop_conf::model::SymlinkMode;
 use std::ffi::{CString, OsStr};
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// How links on the way to a file are treated.
@@ -47,31 +47,8 @@ impl Policy {
     }
 }
 
-const FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
-
-/// Opens for reading; not waiting for a writer, should the path be a named pipe.
-pub fn open(path: &Path, policy: Option<Policy>) -> io::Result<(File, Metadata)> {
-    let file = match policy {
-        None => OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path)?,
-        Some(policy) => File::from(walk(path, policy, FLAGS)?),
-    };
-    let meta = file.metadata()?;
-    Ok((file, meta))
-}
-
-/// What is known of a file, without opening it for reading.
-pub fn metadata(path: &Path, policy: Option<Policy>) -> io::Result<Metadata> {
-    match policy {
-        None => std::fs::metadata(path),
-        Some(policy) => File::from(walk(path, policy, libc::O_PATH)?).metadata(),
-    }
-}
-
 /// Walks down to the file one name at a time.
-fn walk(path: &Path, policy: Policy, flags: libc::c_int) -> io::Result<OwnedFd> {
+pub fn walk(path: &Path, policy: Policy, flags: libc::c_int) -> io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
     let (start, rest) = bytes.split_at(policy.trusted);
     if rest.iter().all(|&c| c == b'/') && !start.is_empty() {
@@ -156,12 +133,12 @@ mod tests {
         let real = folder.canonicalize().expect("exists");
         std::fs::write(real.join("dir/file"), "x").expect("written");
         symlink("dir", real.join("link")).expect("linked");
-        let on = |trusted| {
-            Some(Policy {
-                mode: SymlinkMode::On,
-                trusted,
-            })
+        let on = |trusted| Policy {
+            mode: SymlinkMode::On,
+            trusted,
         };
+        let open = |path: &Path, policy| walk(path, policy, libc::O_RDONLY);
+        let metadata = |path: &Path, policy| walk(path, policy, libc::O_PATH);
         assert!(open(&real.join("dir/file"), on(0)).is_ok());
         let through = real.join("link/file");
         let refused = open(&through, on(0)).expect_err("a link");
@@ -171,10 +148,10 @@ mod tests {
         ));
         assert!(metadata(&through, on(0)).is_err());
         assert!(metadata(&through, on(real.join("link").as_os_str().len())).is_ok());
-        let owned = Some(Policy {
+        let owned = Policy {
             mode: SymlinkMode::IfNotOwner,
             trusted: 0,
-        });
+        };
         assert!(open(&through, owned).is_ok(), "one owner has both");
         assert!(open(&real.join("dir/none"), on(0)).is_err());
         std::fs::remove_dir_all(&folder).expect("removed");
