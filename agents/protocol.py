@@ -65,6 +65,7 @@ OPERATIONS = (
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "ports",  # {"count"} -> {"ports": [free ones]}
     "empty",  # {"folders", "roots"} -> {"files", "bytes"}: what servers keep of answers, thrown away
+    "resolve",  # {"names"} -> {"refused"}: of those that lead where no site may lead, why
     "cancel",  # {"id": id of a running request}
 )
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Tuple
 
 VERSION = 1
-MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024  # of a request
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_DEPTH = 32
+MAX_NUMBER = 1 << 63
 
 
 class _Reading:
@@ -61,11 +64,33 @@ def encode(message: dict[str, Any]) -> bytes:
     return dumps(message).encode("ascii") + b"\n"
 
 
-def decode(line: bytes) -> dict[str, Any]:
-    """The object on one line; ValueError when it is not one, too long, or of another version."""
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError("line of %d bytes is over the limit" % len(line))
-    message = loads(line.decode("utf-8", "surrogatepass"))
+def decode(line: bytes, limit: int = MAX_LINE_BYTES) -> dict[str, Any]:
+    """The object on one line; ValueError when it is not one, too long, too deep, or of another version."""
+    if len(line) > limit:
+        raise ValueError("a line of %d bytes is over the limit of %d" % (len(line), limit))
+    try:
+        message = loads(line.decode("utf-8", "surrogatepass"))
+    except RecursionError:
+        raise ValueError("it is nested more than %d deep" % MAX_DEPTH) from None
     if not isinstance(message, dict) or message.get("v") != VERSION:
         raise ValueError("not a message of protocol version %d" % VERSION)
+    check_depth(message)
     return message
+
+
+def check_depth(message: Any) -> None:
+    """ValueError for what is nested too deeply, or holds a number that no database takes."""
+    level: list[Any] = [message]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            for item in value.values() if type(value) is dict else value:
+                kind = type(item)
+                if kind is dict or kind is list:
+                    inner.append(item)
+                elif kind is int and not -MAX_NUMBER <= item < MAX_NUMBER:
+                    raise ValueError("it holds a number of more than 64 bits")
+        if not inner:
+            return
+        level = inner
+    raise ValueError("it is nested more than %d deep" % MAX_DEPTH)

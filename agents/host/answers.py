@@ -6,10 +6,12 @@ the listener is an address of this very host.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import socket
 import ssl
+import threading
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -22,6 +24,8 @@ _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "
 _TIMEOUT_S = 15.0
 METHODS = targets.METHODS  # those that may come without a body
 _CHUNK = 256 * 1024
+MAX_BODY = 256 * 1024 * 1024  # unpacked; of a longer answer the beginning is not what is compared
+_DEADLINE_S = 60.0
 _START_BYTES = 120
 _READ = ("", "identity", "gzip")
 
@@ -32,16 +36,23 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, asked: Dict[str, Any]) -> None:
         super().__init__(asked["host"], asked["port"], timeout=_TIMEOUT_S)
         self.address, self.tls = asked["address"], asked["tls"]
+        self._opened: Optional[socket.socket] = None
 
     def connect(self) -> None:
         plain = socket.create_connection((self.address, self.port), _TIMEOUT_S)
         if not self.tls:
-            self.sock = plain
+            self.sock = self._opened = plain
             return
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        self.sock = context.wrap_socket(plain, server_hostname=self.host)
+        self.sock = self._opened = context.wrap_socket(plain, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """Ends it, whoever reads from it: an answer may come drop by drop."""
+        with contextlib.suppress(OSError):
+            if self._opened is not None:
+                self._opened.shutdown(socket.SHUT_RDWR)
 
 
 def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
@@ -59,6 +70,9 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
     if method not in METHODS:
         raise Refusal("refused", "%r is no method that answers are compared by: %s" % (method, ", ".join(METHODS)))
     connection = _Connection(asked)
+    alarm = threading.Timer(_DEADLINE_S, connection.cut)
+    alarm.daemon = True
+    alarm.start()
     try:
         headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
         headers["Host"] = asked["host_header"]
@@ -69,12 +83,15 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         for chunk in _content(response, "" if method == "HEAD" else encoding):
             digest.update(chunk)
             size += len(chunk)
+            if size > MAX_BODY:
+                return {"error": "its answer is longer than %d bytes" % MAX_BODY}
             start += chunk[: _START_BYTES - len(start)]
     except (OSError, http.client.HTTPException) as error:
         return {"error": "%s: %s" % (type(error).__name__, error)}
     except zlib.error as error:
         return {"error": "what it compressed cannot be read (%s)" % error}
     finally:
+        alarm.cancel()
         connection.close()
     kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     return {

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from agents.host import install, latency, stand, targets
+from agents.host import install, latency, safe, stand, targets
 from agents.host.errors import Refusal, no_space
 from agents.host.sample import Sampler
 from agents.host.targets import Request
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agents.host import lean
     from agents.host.operations import Emit
 
-MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 WANTED_FILES = 65536
 _GRACE_S = 2.0
 
@@ -80,7 +80,11 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         else targets.check(request)
     )
     # In a stand's folder it goes when the stand does, also when this agent is killed.
-    workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path if standing else None)
+    if standing is not None:
+        workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path)
+    else:
+        workdir, descriptor = safe.new_private_folder("paddock-bench-")
+        os.close(descriptor)
     try:
         binary = _program(request, standing, workdir)
         try:
@@ -107,13 +111,15 @@ def _program(request: Request, standing: stand.Stand | None, workdir: str) -> st
     if request.program is not None and name == targets.BUNDLED:
         path = os.path.join(workdir, "." + name)
         try:
-            os.rename(install.checked_copy(request.program["source"], path, request.program["sha256"]), path)
+            with install.Place(path) as place:
+                place.take(place.checked_copy(request.program["source"], request.program["sha256"]))
         except OSError as error:
             raise no_space(error, workdir) from None
         return path
     found = shutil.which(name)
     if found is None:
         raise Refusal("missing", "%s is not installed on this host; install it, then run again" % name)
+    safe.true_path(found)
     return found
 
 

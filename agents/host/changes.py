@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
-from agents.host import digest, paths
+from agents.host import digest, paths, safe
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -30,15 +30,31 @@ MAX_READ = 64 * 1024 * 1024
 class Found:
     """What lies at a path now: `kind` absent | file | link | directory | other; `mark` changes when it does."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, folder: int | None = None) -> None:
+        """`folder`: the descriptor of the folder that it lies in, where that is open."""
         self.path = path
         self.digest = self.target = ""
         self.mode = 0
         self.owner: tuple[int, int] | None = None  # of a file: user and group
         self.mark: tuple[int, ...] = ()
+        if folder is not None:
+            self._look(folder)
+            return
         try:
-            info = os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
+            folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
+        except FileNotFoundError:
+            self.kind = "absent"
+            return
+        try:
+            self._look(folder)
+        finally:
+            os.close(folder)
+
+    def _look(self, folder: int) -> None:
+        name = os.path.basename(self.path)
+        try:
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
             self.kind = "absent"
             return
         self.mode = stat.S_IMODE(info.st_mode)
@@ -48,7 +64,7 @@ class Found:
             self.owner = (info.st_uid, info.st_gid)
         elif stat.S_ISLNK(info.st_mode):
             self.kind = "link"
-            self.target = os.readlink(path)
+            self.target = os.readlink(name, dir_fd=folder)
         else:
             self.kind = "directory" if stat.S_ISDIR(info.st_mode) else "other"
 
@@ -69,16 +85,12 @@ class Found:
 def read_file(path: str) -> bytes:
     descriptor = paths.open_file(path)
     try:
-        if os.fstat(descriptor).st_size > MAX_READ:
-            raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
-        parts: list[bytes] = []
-        while True:
-            part = os.read(descriptor, 1 << 20)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
+        data = safe.content(descriptor, MAX_READ + 1)
     finally:
         os.close(descriptor)
+    if len(data) > MAX_READ:
+        raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
+    return data
 
 
 class Change:
@@ -118,8 +130,14 @@ class Plan:
         self.folders: list[tuple[str, int]] = []
         self.changes: list[Change] = []
         self._made: set[str] = set()
-        for wanted in request.files:
-            self._add(wanted, request.ident)
+        self._own: set[str] = set()  # folders that only root and the agent's account can change
+        self._also = request.administrators
+        self._open: tuple[str, int] = ("", -1)  # the folder that was looked into last
+        try:
+            for wanted in request.files:
+                self._add(wanted, request.ident)
+        finally:
+            self._leave()
 
     @property
     def is_empty(self) -> bool:
@@ -134,7 +152,7 @@ class Plan:
         if wanted.action == "directory":
             self._need_folder(wanted.path, wanted.mode)
             return
-        found = Found(wanted.path)
+        found = self._found(wanted.path)
         if found.kind in ("directory", "other"):
             raise Refusal("refused", "%s is a %s, not a file" % (wanted.named, _kind(found)), path=wanted.named)
         old = found.read() if found.kind == "file" else b""
@@ -144,6 +162,8 @@ class Plan:
             raise drift(wanted, found)
         if wanted.action != "remove":
             self._need_folder(wanted.folder, 0o755)
+        elif found.kind != "absent":
+            self._require_own(wanted.folder)
         change = Change(wanted, found, len(self.changes), ident)
         change.old = old
         self.changes.append(change)
@@ -151,8 +171,9 @@ class Plan:
     def _need_folder(self, path: str, mode: int) -> None:
         missing = []
         while path not in self._made:
-            found = Found(path)
+            found = self._found(path)
             if found.kind == "directory":
+                self._require_own(path)
                 break
             if found.kind != "absent":
                 raise Refusal("refused", "%s is a %s, not a folder" % (path, _kind(found)), path=path)
@@ -161,6 +182,33 @@ class Plan:
         for item in reversed(missing):
             self._made.add(item[0])
             self.folders.append(item)
+
+    def _found(self, path: str) -> Found:
+        """What lies there; files of one folder mostly come one after the other."""
+        folder = os.path.dirname(path)
+        if self._open[0] != folder:
+            self._leave()
+            try:
+                self._open = (folder, paths.open_folder(folder, os.O_PATH))
+            except FileNotFoundError:
+                return Found(path)
+        return Found(path, self._open[1])
+
+    def _leave(self) -> None:
+        if self._open[1] >= 0:
+            os.close(self._open[1])
+        self._open = ("", -1)
+
+    def _require_own(self, path: str) -> None:
+        """A server that root starts reads what is put there, and would read what another account puts there too."""
+        if path in self._own:
+            return
+        folder = paths.open_folder(path, os.O_PATH)
+        try:
+            safe.require_own(folder, path, self._also)
+        finally:
+            os.close(folder)
+        self._own.add(path)
 
 
 def drift(wanted: Wanted, found: Found) -> Refusal:

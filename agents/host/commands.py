@@ -10,7 +10,7 @@ import os
 import select
 import time
 
-from agents.host import lean
+from agents.host import lean, safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
 
 
 class Child:
-    """A program that was started; `output` is the descriptor that both its streams go to. OSError when it cannot be.
+    """A program that was started; `output` is the descriptor that both its streams go to. OSError when it cannot be,
+    Refusal where another account than root and the agent's could exchange it.
 
     `prepare` runs in the child before the program does. With `session` the program outlives the agent's channel.
     """
@@ -55,8 +56,9 @@ class Child:
         Child._left = [child for child in Child._left if child.poll() is None]
         self._code: int | None = None
         path = argv[0] if "/" in argv[0] else find(argv[0])
-        if not path or not os.path.exists(path):
+        if not path:
             raise FileNotFoundError(argv[0])
+        safe.true_path(path)  # where another account could exchange it, it is not run
         if prepare is None and not session:
             self.pid = _spawned(path, argv, environment(env), output)
         else:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 
-from agents.host import commands, processes
+from agents.host import commands, processes, safe
 from agents.host.engines.openlitespeed import PID_FILE
+from agents.host.errors import Refusal
 from agents.host.paths import STAND_PREFIX
 
 TYPE_CHECKING = False
@@ -67,17 +68,25 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
         yield pid, argv.split("\0") if "\0" in argv else argv.split()
 
 
-def _is_ours(main_config: str) -> bool:
-    """Whether a private instance is this account's own. Root could write into another account's folder as well, but
-    what lies there is that account's to change at any moment, links included. Servers of a measurement under way are
-    nobody's to manage: they are gone with it."""
-    if "/" + STAND_PREFIX in main_config:
+def _is_ours(pid: int, *places: str) -> bool:
+    """Whether a running private instance is this account's own, and its program and configuration, at these places,
+    can be changed by nobody else. A process of another account's says of itself whatever that account likes, and what
+    lies in its folders is that account's to change at any moment, links included. Servers of a measurement under way
+    are nobody's to manage: they are gone with it."""
+    if any("/" + STAND_PREFIX in place for place in places):
         return False
     try:
-        owners = [os.stat(path).st_uid for path in (main_config, os.path.dirname(main_config))]
+        return os.stat("/proc/%d" % pid).st_uid == os.geteuid() and all(_is_own(place) for place in places)
     except OSError:
         return False  # it ended, and its folder went with it
-    return owners == [os.geteuid()] * 2
+
+
+def _is_own(path: str) -> bool:
+    """Whether only this account and root can change the path, and it is this account's."""
+    try:
+        return os.stat(safe.true_path(path)).st_uid == os.geteuid()
+    except (OSError, Refusal):
+        return False
 
 
 def _mount_namespace(pid: str) -> str:
@@ -94,8 +103,8 @@ def _argument(argv: list[str], option: str) -> str:
 def _made(engine: str, label: str, version: str, modules: list[str], paths: dict[str, str]) -> dict[str, Any]:
     has_sites = os.path.isdir(os.path.join(paths["config_root"], "sites-enabled"))
     layout = "sites" if has_sites and b"sites-enabled" in processes.read(paths["main_config"]) else "conf_d"
-    pid = processes.read(paths["pid_file"]).split()
-    running = bool(pid) and pid[0].isdigit() and processes.exists(int(pid[0]))
+    pid = processes.pid_in(paths["pid_file"], believed=False)
+    running = bool(pid) and processes.exists(pid)
     return {
         "engine": engine,
         "label": label,
@@ -130,10 +139,10 @@ def _nginx() -> list[dict[str, Any]]:
         made = _made("nginx", "default", version, named, _nginx_paths(binary, prefix, config, options))
         unit = _unit("nginx.service")
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
-    for _, argv in _mains("nginx"):
+    for pid, argv in _mains("nginx"):
         own_prefix = _argument(argv, "-p") or prefix
         own = os.path.normpath(os.path.join(own_prefix, _argument(argv, "-c") or config))
-        if not _is_ours(own) or own in [item["paths"]["main_config"] for item in found]:
+        if own in [item["paths"]["main_config"] for item in found] or not _is_ours(pid, own, own_prefix):
             continue
         named = sorted({*modules, *_loaded(own)})
         made = _made("nginx", _label(own), version, named, _nginx_paths(binary, own_prefix, own, {}))
@@ -185,10 +194,10 @@ def _apache() -> list[dict[str, Any]]:
         made = _made("apache", "default", version, _apache_modules(binary, root, config), paths)
         unit = _unit("apache2.service", "httpd.service")
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
-    for _, argv in _mains(os.path.basename(binary)):
+    for pid, argv in _mains(os.path.basename(binary)):
         own_root = _argument(argv, "-d") or root
         own = os.path.normpath(os.path.join(own_root, _argument(argv, "-f") or config))
-        if not _is_ours(own) or own in [item["paths"]["main_config"] for item in found]:
+        if own in [item["paths"]["main_config"] for item in found] or not _is_ours(pid, own, own_root):
             continue
         paths = _apache_paths(binary, own_root, own, {})
         made = _made("apache", _label(own), version, _apache_modules(binary, own_root, own), paths)
@@ -197,7 +206,10 @@ def _apache() -> list[dict[str, Any]]:
 
 
 def _apache_modules(binary: str, root: str, config: str) -> list[str]:
-    """Those that the configuration loads, without the suffix: rewrite, ssl, http2, mpm_event."""
+    """Those that the configuration loads, without the suffix: rewrite, ssl, http2, mpm_event. None where others could
+    change it: the server reads it as root, and runs the modules that it names."""
+    if not _is_own(config):
+        return []
     from agents.host.engines import engine_for
 
     paths = {"binary": binary, "prefix": root, "main_config": config, "config_root": root, "pid_file": ""}
@@ -250,7 +262,9 @@ def _openlitespeed() -> list[dict[str, Any]]:
             found.append(dict(made, unit=unit, control="systemd" if unit else "direct"))
     for pid, _ in _mains("openlitespeed"):
         root = os.path.dirname(os.path.dirname(_program_path(pid)))
-        if root in [item["paths"]["prefix"] for item in found] or not _is_ours(_litespeed_config(root)):
+        if root in [item["paths"]["prefix"] for item in found] or not _is_ours(
+            pid, _litespeed_config(root), os.path.join(root, "bin", "openlitespeed")
+        ):
             continue
         pid_file = _variable(pid, "OLS_PID_FILE") or PID_FILE
         found.append(dict(_litespeed(root, pid_file, _label(root)), running=True, private=True))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agents.host import digest, paths
+import os
+
+from agents.host import digest, paths, state
 from agents.host.changes import Found
 from agents.host.errors import Refusal
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 200_000
 MAX_SHOWN = 1024 * 1024
+MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # the content of further files is left out
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
@@ -24,16 +27,32 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     if not isinstance(files, list) or len(files) > MAX_FILES:
         raise Refusal("invalid", "files is a list of at most %d entries" % MAX_FILES)
     roots = None if args.get("roots") is None else paths.resolve_roots(args["roots"])
+    _settle()
     differing = []
+    left = MAX_SHOWN_TOTAL
     for item in files:
         if not isinstance(item, dict) or not isinstance(item.get("sha256"), str):
             raise Refusal("invalid", "each of files has a path and a sha256")
         named = paths.check_shape(item.get("path"))
         found = _looked_at(paths.resolve(named, roots) if roots is not None else named)
         if found[0] != item["sha256"]:
-            content = "" if item.get("secret") else _shown(found[1])
+            content = "" if item.get("secret") or len(found[1]) > left else _shown(found[1])
+            left -= len(content)
             differing.append({"path": named, "sha256": found[0], "content": content})
     return {"files": differing}
+
+
+def _settle() -> None:
+    """Undoes or finishes first what a killed agent left open: half a change is no edit of a person."""
+    if not os.path.lexists(state.folder() + "/open"):
+        return
+    from agents.host import recover  # mostly not needed
+
+    try:
+        with state.HostLock(wait_s=0):
+            recover.repair()
+    except (Refusal, OSError):
+        return  # it is running, or cannot be repaired, which `recover` says; what lies there is told as it is
 
 
 def _looked_at(path: str) -> tuple[str, bytes]:

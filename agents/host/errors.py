@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +30,38 @@ class Cancelled(Refusal):
         super().__init__("cancelled", message)
 
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class NoSpace(OSError):
+    """A full disk, in words that name the path and the bytes that it needs."""
+
+    def __init__(self, code: int, path: str, needed: int) -> None:
+        super().__init__(code, os.strerror(code), path)
+        self._needed = needed
+
+    def __str__(self) -> str:
+        path = str(self.filename)
+        words = "%s: %s needs %d bytes and an inode" % (self.strerror, path, self._needed)
+        try:
+            info = os.statvfs(os.path.dirname(path))
+        except OSError:
+            return words + ". Free some space, then deploy again."
+        words += "; %d bytes" % (info.f_bavail * info.f_frsize)
+        if info.f_files:  # some file systems count none
+            words += " and %d inodes" % info.f_favail
+        return words + " are free there. Free some space, then deploy again."
+
+
+def named(error: OSError, path: str, needed: int) -> OSError:
+    """A full disk with the path that was written and the bytes it needs; any other error as it is."""
+    if error.errno in NO_SPACE and not isinstance(error, NoSpace):
+        return NoSpace(error.errno, path, needed)
+    return error
+
+
 def no_space(error: OSError, place: str) -> Exception:
     """A full disk in words; any other error as it is."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno not in NO_SPACE:
         return error
     return Refusal("failed", "the disk with %s is full; free some space, then run again" % place)

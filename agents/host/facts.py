@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from agents.host import applications, commands, detect, namespace, processes
+from agents.host import applications, commands, detect, namespace, own_addresses, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
-    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path}, "lsphp": path,
-    "applications": {name: version, "" when anything of it is missing}, "default_servers": [...], "engines": [...]}.
+    """{"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model",
+    "memory_bytes", "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path},
+    "lsphp": path, "applications": {name: version, "" when anything of it is missing}, "default_servers": [...],
+    "engines": [...]}.
 
     "engines" is what detect.engines gives, "default_servers" what defaults.default_servers does. "netem" is {"can",
     "why"}: whether the kernel can shape a link by `tc netem`, and why not.
@@ -31,6 +32,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     engines = detect.engines()
     return {
         "hostname": platform.node(),
+        "addresses": own_addresses.own(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "os": distribution(),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 
-from agents.host import commands, paths, state, upgrade
+from agents.host import commands, paths, safe, state, upgrade
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import TracebackType
     from typing import Any
 
     from agents.host import lean
@@ -20,27 +22,67 @@ PART = 1 << 20
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
-    had to be done, "version": what the program answers to -v}. A server that runs from `path` is running the new
-    program afterwards, or the old one, in place again, when the new one refuses its configuration or does not start.
+    had to be done, "version": what the program answers to -v, "modules": what not every version of gallop can do}. A
+    server that runs from `path` is running the new program afterwards, or the old one, in place again, when the new one
+    refuses its configuration or does not start.
 
     `source` is a file that the login uploaded; it is read once, into the place it shall have, and what was read is
     what is compared with `sha256`, so that nobody can exchange it in between.
     """
     wanted = args.get("sha256")
-    path = paths.check_shape(args.get("path"))
-    folder = os.path.realpath(os.path.dirname(path))
-    path = os.path.join(folder, os.path.basename(path))
+    path = _place(paths.check_shape(args.get("path")))
     installed = not (isinstance(wanted, str) and _digest(path) == wanted)
     if installed:
-        with state.HostLock():
-            os.makedirs(folder, 0o755, exist_ok=True)
-            upgrade.sweep(path)
-            draft = checked_copy(str(args.get("source")), path, str(wanted))
-            upgrade.put(draft, path, args.get("engine"))
+        with state.HostLock(), Place(path) as place:
+            place.sweep()
+            draft = place.checked_copy(str(args.get("source")), str(wanted))
+            upgrade.put(place, draft, args.get("engine"))
     said = commands.run([path, "-v"], timeout_s=10.0)
     if said.exit_code != 0:
         raise Refusal("failed", "%s does not run on this machine: %s" % (path, said.output))
-    return {"path": path, "installed": installed, "version": said.output}
+    named = args.get("engine")
+    known = modules(path) if isinstance(named, dict) and named.get("engine") == "native" else []
+    return {"path": path, "installed": installed, "version": said.output, "modules": known}
+
+
+# What only some versions of gallop know: its name, and a directive that says so.
+_NEWER = (("confine_files", "http { confine_files off; }"),)
+
+
+def modules(path: str) -> list[str]:
+    """The names of `_NEWER` that the program itself takes, asked with a configuration of nothing else."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="paddock-asked-") as folder:
+        config = os.path.join(folder, "asked.conf")
+        for name, text in _NEWER:
+            with open(config, "w", encoding="ascii") as file:
+                file.write("pid %s/pid;\nerror_log stderr;\nevents {}\n%s\n" % (folder, text))
+            if commands.run([path, "-t", "-p", folder, "-c", config], timeout_s=10.0).exit_code == 0:
+                found.append(name)
+    return found
+
+
+def _place(path: str) -> str:
+    """The path with its folders, which are made where they are missing. Refusal where another account could exchange
+    what lies there: it is run as the agent's account."""
+    folder, name = os.path.split(path)
+    missing = []
+    while True:
+        try:
+            true = safe.true_path(folder)
+            break
+        except FileNotFoundError:
+            folder, last = os.path.split(folder)
+            missing.append(last)
+    descriptor = os.open(true, safe.FOLDER)
+    try:
+        for part in reversed(missing):
+            inner = safe.new_folder(part, descriptor, 0o755)
+            os.close(descriptor)
+            descriptor, true = inner, os.path.join(true, part)
+    finally:
+        os.close(descriptor)
+    return os.path.join(true, name)
 
 
 def _digest(path: str) -> str:
@@ -55,23 +97,69 @@ def _digest(path: str) -> str:
     return digest.hexdigest()
 
 
-def checked_copy(source: str, path: str, wanted: str) -> str:
-    """A copy beside `path` whose digest is `wanted`; its name. Refusal when it is another."""
-    draft = os.path.join(os.path.dirname(path), ".%s.%d" % (os.path.basename(path), os.getpid()))
-    try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise Refusal("missing", "the uploaded file cannot be read: %s" % error.strerror) from None
-    digest = hashlib.sha256()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(descriptor, "rb") as file, os.fdopen(os.open(draft, flags, 0o700), "wb") as sink:
-        for part in iter(lambda: file.read(PART), b""):
-            digest.update(part)
-            sink.write(part)
-        sink.flush()
-        os.fchmod(sink.fileno(), 0o755)
-        os.fsync(sink.fileno())
-    if digest.hexdigest() != wanted:
-        os.unlink(draft)
-        raise Refusal("refused", "the uploaded file is not the one that was announced; upload it again")
-    return draft
+class Place:
+    """Where a program is, or will be: its folder, which only the agent's account and root can change, held open."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.folder, self.name = os.path.split(path)
+        self._descriptor = os.open(self.folder, safe.FOLDER)
+
+    def __enter__(self) -> Place:
+        try:
+            safe.require_own(self._descriptor, self.folder)
+        except Refusal:
+            os.close(self._descriptor)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        os.close(self._descriptor)
+
+    def checked_copy(self, source: str, wanted: str) -> str:
+        """A copy of `source` beside the program, its digest `wanted`; its name. Refusal when it is another.
+
+        The source lies where the login uploads to, and is whatever that account put there by now.
+        """
+        draft = ".%s.%d" % (self.name, os.getpid())
+        try:
+            folder = os.open(os.path.dirname(source) or "/", os.O_PATH | os.O_DIRECTORY)
+            try:
+                descriptor = safe.open_regular(os.path.basename(source), folder, source)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise Refusal("missing", "the uploaded file cannot be read: %s" % error.strerror) from None
+        digest = hashlib.sha256()
+        with os.fdopen(descriptor, "rb") as file:
+            safe.remove_tree(draft, self._descriptor)
+            with os.fdopen(os.open(draft, safe.NEW, 0o700, dir_fd=self._descriptor), "wb") as sink:
+                for part in iter(lambda: file.read(PART), b""):
+                    digest.update(part)
+                    sink.write(part)
+                sink.flush()
+                os.fchmod(sink.fileno(), 0o755)
+                os.fsync(sink.fileno())
+        if digest.hexdigest() != wanted:
+            self.unlink(draft)
+            raise Refusal("refused", "the uploaded file is not the one that was announced; upload it again")
+        return draft
+
+    def take(self, draft: str) -> None:
+        """The draft becomes the program."""
+        os.rename(draft, self.name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.fsync(self._descriptor)
+
+    def keep(self, former: str) -> None:
+        """A second name for the program that is there."""
+        os.link(self.name, former, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._descriptor)
+
+    def sweep(self) -> None:
+        """Removes what an agent that was killed left: drafts and former programs. Under the host's lock."""
+        for entry in os.listdir(self._descriptor):
+            rest = entry[len(self.name) + 2 :] if entry.startswith(".%s." % self.name) else ""
+            if rest.partition(".")[0].isdigit():
+                self.unlink(entry)

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 
-from agents.host import commands, netem, netns, paths
+from agents.host import commands, netem, netns, paths, safe
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -203,6 +203,7 @@ def _require_program(binary: str) -> None:
     paths.check_shape(binary)
     if not os.access(binary, os.X_OK):
         raise Refusal("missing", "the link emulator %s is not there, or may not be run" % binary)
+    safe.true_path(binary)
 
 
 def _arguments(profile: Dict[str, Any]) -> List[str]:

@@ -36,6 +36,9 @@ class Channel:
             line = self._source.readline(wire.MAX_LINE_BYTES + 1)
             if not line:
                 break
+            if len(line) > wire.MAX_LINE_BYTES:
+                self._fail("", Refusal("invalid", "a request of more than %d bytes" % wire.MAX_LINE_BYTES))
+                break
             if line.strip():
                 self._receive(line)
         faults.channel_closed.set()
@@ -97,8 +100,14 @@ class Channel:
         self._send(ident, "error", {"code": error.code, "message": error.message, "detail": error.detail})
 
     def _send(self, ident: str, kind: str, data: dict[str, Any]) -> None:
-        """One message; when nobody reads any more it is dropped: the journal keeps what matters."""
+        """One message; when nobody reads any more it is dropped: the journal keeps what matters. An answer that the
+        panel would not take is told as an error."""
         line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
+        if len(line) > wire.MAX_ANSWER_BYTES:
+            if kind != "event":
+                words = "the answer is %d bytes long, more than the panel takes; ask for less at once" % len(line)
+                self._fail(ident, Refusal("failed", words))
+            return
         with self._writing:
             try:
                 self._sink.write(line)

@@ -41,6 +41,7 @@ MODULES = {
     "fingerprint": "agents.host.fingerprint",
     "ports": "agents.host.ports",
     "empty": "agents.host.empty",
+    "resolve": "agents.host.resolve",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
+from agents.host import safe
 from agents.host.errors import Refusal
 
 MAX_PATH = 1024
@@ -53,15 +54,63 @@ def resolve(path: object, roots: list[str]) -> str:
 
 
 def true_folder(path: str) -> str:
-    """`path` with symbolic links resolved, by the kernel where it can: os.path.realpath asks about every part."""
+    """`path` with symbolic links resolved, whether it is there or not. Refusal where a link leads elsewhere that others
+    than root and the agent's account could have made."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY)
     except OSError:  # not there yet, or not a folder
-        return os.path.realpath(path)
+        return _walked(path)
     try:
-        return _name_of(descriptor) or os.path.realpath(path)
+        if _name_of(descriptor) == path:  # what was opened bears that very name: no link led there
+            return path
     finally:
         os.close(descriptor)
+    return _walked(path)
+
+
+def _walked(path: str) -> str:
+    """The same part by part. What is missing leads nowhere else."""
+    descriptor, true, parts, links = os.open("/", os.O_PATH | os.O_DIRECTORY), "", path.split("/")[::-1], 0
+    try:
+        while parts:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            try:
+                inner = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=descriptor)
+            except (FileNotFoundError, NotADirectoryError):
+                return os.path.normpath("/".join([true, part, *parts[::-1]]))
+            if stat.S_ISLNK(os.fstat(inner).st_mode):
+                try:
+                    target = _followed(inner, descriptor, true, part)
+                finally:
+                    os.close(inner)
+                links += 1
+                if links > safe.MAX_LINKS:
+                    raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+                parts += target.split("/")[::-1]
+                if not target.startswith("/"):
+                    continue
+                inner, true, part = os.open("/", os.O_PATH | os.O_DIRECTORY), "", ""
+            os.close(descriptor)
+            descriptor = inner
+            true = os.path.dirname(true).rstrip("/") if part == ".." else true + ("/" + part if part else "")
+    finally:
+        os.close(descriptor)
+    return true or "/"
+
+
+def _followed(link: int, folder: int, path: str, name: str) -> str:
+    """What a symbolic link in the open folder holds. Refusal where others could have made it."""
+    found = safe.writers(folder, path or "/")
+    if found:
+        raise Refusal(
+            "refused",
+            "%s/%s is a symbolic link in a folder that other accounts can change; it is not followed. Name the folder "
+            "that it leads to." % (path, name),
+            path=path,
+        )
+    return os.readlink("", dir_fd=link)
 
 
 def _name_of(descriptor: int) -> str:
@@ -73,24 +122,27 @@ def _name_of(descriptor: int) -> str:
     return name if name.startswith("/") and not name.endswith(" (deleted)") else ""
 
 
-def open_folder(path: str) -> int:
-    """A descriptor of the folder `path`, no part of which may be a symbolic link."""
+def open_folder(path: str, access: int = os.O_RDONLY) -> int:
+    """A descriptor of the folder `path`, no part of which may be a symbolic link. With O_PATH as `access`, for names in
+    it only, it need not be readable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        descriptor = os.open(path, access | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return _entered(path)
+        return _entered(path, access)
     if _name_of(descriptor) == path:  # what was opened bears that very name: no link led there
         return descriptor
     os.close(descriptor)
-    return _entered(path)
+    return _entered(path, access)
 
 
-def _entered(path: str) -> int:
+def _entered(path: str, access: int) -> int:
     """The same part by part, which says what is in the way."""
-    descriptor = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    parts = [part for part in path.split("/") if part]
+    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY if parts else access | os.O_DIRECTORY)
     try:
-        for part in [part for part in path.split("/") if part]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+        for number, part in enumerate(parts, 1):
+            flags = (access if number == len(parts) else os.O_PATH) | os.O_DIRECTORY | os.O_NOFOLLOW
+            inner = os.open(part, flags, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
     except OSError as error:
@@ -103,19 +155,12 @@ def _entered(path: str) -> int:
 
 def open_file(path: str) -> int:
     """A descriptor to read the regular file `path`; Refusal when it is anything else."""
-    folder = open_folder(os.path.dirname(path))
+    folder = open_folder(os.path.dirname(path), os.O_PATH)
     try:
-        # O_NONBLOCK: a FIFO in place of the file must not hold the agent up.
-        descriptor = os.open(
-            os.path.basename(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-        )
+        return safe.open_regular(os.path.basename(path), folder, path)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         raise Refusal("refused", "%s cannot be opened: %s" % (path, error.strerror), path=path) from None
     finally:
         os.close(folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Refusal("refused", "%s is not a regular file" % path, path=path)
-    return descriptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from agents.host import lean
+from agents.host import addresses, lean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def ask(probe: dict[str, Any]) -> tuple[int, str]:
     """(status, ""), or (0, what went wrong). Certificates are not judged: the site may be served by its own."""
     stream: Any = None
     try:
+        _refuse(probe["address"])
         stream = lean.connected(probe["address"], probe["port"], probe["timeout_s"])
         if probe["tls"]:
             stream = _secured(stream, probe)
@@ -37,6 +38,13 @@ def ask(probe: dict[str, Any]) -> tuple[int, str]:
     finally:
         if stream is not None:
             stream.close()
+
+
+def _refuse(address: str) -> None:
+    """OSError for a cloud's metadata service. An address that a site listens on is a literal one."""
+    reason = addresses.why_refused(address)
+    if reason:
+        raise addresses.Refused("%s is %s" % (address, reason))
 
 
 def is_healthy(probe: dict[str, Any], status: int) -> bool:
@@ -85,7 +93,12 @@ def _exchange(stream: Any, probe: dict[str, Any]) -> tuple[int, str]:
     head = "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: paddock-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     stream.sendall((head % (probe["path"], host)).encode("utf-8"))
     answer = b""
+    deadline = time.monotonic() + probe["timeout_s"]
     while b"\r\n" not in answer and len(answer) < MAX_HEAD:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return 0, "its answer did not begin in %g s" % probe["timeout_s"]
+        stream.settimeout(left)
         part = stream.recv(8192)
         if not part:
             break

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import time
+
+from agents.host import safe
+from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable
+    from typing import Callable, Iterable
+
+# Never held up by a FIFO or a terminal in place of a file.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MAX_READ = 16 * 1024 * 1024
+_MAX_ADDED = 256 * 1024
+_MAX_LINE = 4096
 
 
 def read(path: str) -> bytes:
-    """A file of /proc, b"" when its process has gone. Without Python's own buffer, which asks the file five more
-    things."""
+    """A file of /proc, or a server's configuration, cut at 16 MiB; b"" when its process has gone. Without Python's own
+    buffer, which asks the file five more things."""
     parts: list[bytes] = []
+    size = 0
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, _READ)
     except OSError:
         return b""
     try:
-        while True:
+        while size < _MAX_READ:
             part = os.read(descriptor, 65536)
             if not part:
-                return b"".join(parts)
+                break
             parts.append(part)
+            size += len(part)
+        return b"".join(parts)
     except OSError:
         return b""
     finally:
@@ -135,32 +148,88 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
             os.close(descriptor)
 
 
-def error_logs(pid: int) -> dict[str, int]:
-    """The error logs that a process holds open, and how long each is now."""
-    found = {}
+def pid_in(path: str, believed: bool = True) -> int:
+    """The process that a pid file names, 0 when there is none. Unless `believed` is False, a file where another account
+    could put one is none: it would choose what is signalled."""
+    try:
+        if believed:
+            safe.true_path(os.path.dirname(path))
+        descriptor = os.open(path, _READ)
+    except (OSError, Refusal):
+        return 0
+    try:
+        words = os.read(descriptor, 32).split() if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
+        return int(words[0]) if words and words[0].isdigit() else 0
+    except OSError:
+        return 0
+    finally:
+        os.close(descriptor)
+
+
+def is_idle(pid: int) -> tuple[bool, bytes]:
+    """Whether the process sleeps, and how much CPU time it has used, to be compared with a later look."""
+    fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
+    return (fields[0] == b"S", fields[11] + b" " + fields[12]) if len(fields) > 12 else (False, b"")
+
+
+class Log:
+    """An error log of a running process, from where its end was when this was made.
+
+    It is the file that the process itself holds open, whatever its name leads to by now: its folder may be a site's.
+    """
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._from = os.fstat(descriptor).st_size
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def lines(self) -> list[str]:
+        """What was written since, whole lines only."""
+        text = os.pread(self._descriptor, _MAX_ADDED, self._from) + self._successors()
+        return [line[:_MAX_LINE].decode("utf-8", "replace") for line in text.split(b"\n")[:-1]]
+
+    def _successors(self) -> bytes:
+        """The beginning of the file that has the log's name now, where that is another: logs are rotated."""
+        try:
+            folder = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
+        except OSError:
+            return b""
+        try:
+            descriptor = safe.open_regular(os.path.basename(self.path), folder, self.path)
+        except (OSError, Refusal):
+            return b""
+        finally:
+            os.close(folder)
+        try:
+            same = os.path.samestat(os.fstat(descriptor), os.fstat(self._descriptor))
+            return b"" if same else os.pread(descriptor, _MAX_ADDED, 0)
+        finally:
+            os.close(descriptor)
+
+
+def error_logs(pid: int) -> list[Log]:
+    """The error logs that a process holds open."""
+    found: dict[str, Log] = {}
     folder = "/proc/%d/fd" % pid
     try:
         names = os.listdir(folder)
     except OSError:
-        return {}
+        return []
     for name in names:
+        held = "%s/%s" % (folder, name)
         try:
-            path = os.readlink("%s/%s" % (folder, name))
-            if path.startswith("/") and "err" in os.path.basename(path) and not path.endswith(" (deleted)"):
-                found[path] = os.stat(path).st_size
+            path = os.readlink(held)
+            wanted = path.startswith("/") and "err" in os.path.basename(path) and not path.endswith(" (deleted)")
+            if wanted and path not in found and stat.S_ISREG(os.stat(held).st_mode):
+                found[path] = Log(os.open(held, _READ), path)
         except OSError:
             continue
-    return found
+    return list(found.values())
 
 
-def added(logs: dict[str, int], limit: int = 8192) -> str:
-    """What was written to these logs since `error_logs` looked."""
-    texts = []
-    for path, size in logs.items():
-        try:
-            with open(path, "rb") as file:
-                file.seek(size)
-                texts.append(file.read(limit).decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return "".join(texts)
+def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
+    """Those lines of what was written to these logs since `error_logs` looked that are `wanted`."""
+    return "\n".join(line for log in logs for line in log.lines() if wanted(line))

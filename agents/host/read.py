@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import os
 import stat
 
-from agents.host import paths
+from agents.host import paths, safe
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -40,7 +41,12 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     skipped: list[dict[str, str]] = []
     left = MAX_TOTAL
     for pattern in patterns:
-        for path in _named(paths.check_shape(pattern)):
+        try:
+            names = list(_named(_entered(paths.check_shape(pattern))))
+        except Refusal as error:
+            skipped.append({"path": pattern, "why": error.message})
+            continue
+        for path in names:
             if cancelled.is_set():
                 return {"files": files, "skipped": skipped}
             try:
@@ -50,13 +56,25 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
             except Refusal as error:
                 skipped.append({"path": path, "why": error.message})
                 continue
-            left -= len(found["text"])
+            left -= _sent(found["text"])
             files.append(found)
             if len(files) >= MAX_FILES:
                 raise Refusal("refused", "%s names more than %d files" % (pattern, MAX_FILES))
         for path in _closed(pattern):
             skipped.append({"path": path, "why": "%s may not be looked into by this account" % path})
     return {"files": files, "skipped": skipped}
+
+
+def _sent(text: str) -> int:
+    """How many bytes it takes on the channel, about: what is not ASCII is sent as \\uXXXX."""
+    return 6 * len(text) - 5 * len(text.encode("ascii", "ignore"))
+
+
+def _entered(pattern: str) -> str:
+    """The pattern, whose folders before the first wildcard no other account leads elsewhere by a link."""
+    plain = list(itertools.takewhile(lambda part: not any(sign in part for sign in "*?["), pattern.split("/")))
+    paths.true_folder("/".join(plain[:-1] if len(plain) == pattern.count("/") + 1 else plain) or "/")
+    return pattern
 
 
 def _named(pattern: str) -> Iterator[str]:
@@ -99,6 +117,8 @@ def _read(path: str, roots: list[str], left: int) -> dict[str, Any]:
     link = os.readlink(path) if os.path.islink(path) else ""
     descriptor = paths.open_file(real)
     try:
+        if real != path:
+            safe.require_readable_by(safe.leaders(path), descriptor, path)
         info = os.fstat(descriptor)
         if info.st_size > min(MAX_FILE, left):
             raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)

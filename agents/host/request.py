@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.host import paths, state
+from agents.host import paths, state, workers
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -66,9 +66,11 @@ class Request:
                 raise Refusal("invalid", "%s is named twice in one transaction" % wanted.named)
             seen.add(wanted.path)
         self.engines = [check_engine(item) for item in _list(data, "engines")]
+        workers.refuse_root(self.files, self.engines)
         self.probes = [check_probe(item) for item in _list(data, "probes")]
         self.guards = [check_probe(item) for item in _list(data, "guards")]
         self.dry_run = data.get("dry_run") is True
+        self.administrators = administrators(self.engines)
 
 
 def check_engine(data: Any) -> dict[str, str]:
@@ -87,6 +89,19 @@ def check_engine(data: Any) -> dict[str, str]:
     ):
         raise Refusal("invalid", "%r is not the name of a systemd unit" % unit)
     return control
+
+
+def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
+    """Accounts besides root that write a server's configuration by its own design: OpenLiteSpeed's `lsadm`, as which
+    its WebAdmin runs. Whoever is that account decides what this server does as root already."""
+    if not any(engine["engine"] == "openlitespeed" for engine in engines):
+        return frozenset()
+    import pwd
+
+    try:
+        return frozenset([pwd.getpwnam("lsadm").pw_uid])
+    except KeyError:
+        return frozenset()
 
 
 def check_probe(data: Any) -> dict[str, Any]:

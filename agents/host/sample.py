@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterable
 
 from agents.host import lean
 from agents.host.errors import Refusal
+from agents.host.processes import pid_in
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -72,7 +73,7 @@ def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
     roots = set()
     for source in sources:
         if source.startswith("/"):
-            pid = _pid_in(source)
+            pid = pid_in(source, believed=False)  # whose processes are looked at harms nobody
             if pid in table:
                 roots.add(pid)
         elif source.startswith("pid:"):
@@ -86,14 +87,6 @@ def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
 
 def _named(pattern: str, among: Iterable[Process]) -> set[int]:
     return {process.pid for process in among if fnmatch.fnmatchcase(process.name, pattern[:15])}
-
-
-def _pid_in(path: str) -> int:
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read(32).split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:

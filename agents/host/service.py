@@ -6,7 +6,7 @@ from agents.host import state
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import Refusal
-from agents.host.request import check_engine
+from agents.host.request import administrators, check_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +21,15 @@ ACTIONS = ("start", "stop", "reload", "status")
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"running", "pid", "workers", "argv", "output"} after the action. A reload is preceded by the server's own test
     and ends when the new configuration is live. What is so already is left so."""
-    engine = engine_for(check_engine(args.get("engine")))
+    control = check_engine(args.get("engine"))
+    engine = engine_for(control)
     action = args.get("action")
     if action not in ACTIONS:
         raise Refusal("invalid", "action is one of %s" % ", ".join(ACTIONS))
     argv: list[str] = []
     output = ""
+    if action in ("start", "reload"):
+        engine.require_own(administrators([control]))
     if action != "status":
         with state.HostLock():
             try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
+from agents.host import processes, safe
 from agents.host.changes import PREFIX
 
 TYPE_CHECKING = False
@@ -149,8 +150,7 @@ class Copy:
         elif entry.is_file(follow_symlinks=False):
             content = b""
             if entry.stat(follow_symlinks=False).st_size <= MAX_TEXT and os.access(entry.path, os.R_OK):
-                with open(entry.path, "rb") as file:
-                    content = file.read()
+                content = processes.read(entry.path)
             self._write(entry.path, here, content)
 
     def _write(self, source: str, here: str, content: bytes) -> None:
@@ -169,17 +169,9 @@ class Copy:
 
 def discard(root: str) -> None:
     """Removes a tree made here, if one was; what its links lead to stays. What cannot be removed is left: the next
-    test does it. shutil would load four compressors for this, which takes longer than the transaction."""
-    if os.path.islink(root):
-        return  # no tree of ours
+    test does it."""
+    folder = os.open(os.path.dirname(root), safe.FOLDER)
     try:
-        with os.scandir(root) as entries:
-            inner = list(entries)
-        for entry in inner:
-            if entry.is_dir(follow_symlinks=False):
-                discard(entry.path)
-            else:
-                os.unlink(entry.path)
-        os.rmdir(root)
-    except OSError:
-        return
+        safe.remove_tree(os.path.basename(root), folder)
+    finally:
+        os.close(folder)

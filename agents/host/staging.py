@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 
-from agents.host import changes, faults, paths
-from agents.host.errors import Refusal
+from agents.host import changes, faults, paths, safe
+from agents.host.errors import NO_SPACE, Refusal, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +39,15 @@ class Stage:
         """Makes the folders, then every draft, on the disk before it returns."""
         for path, mode in self._plan.folders:
             folder, name = os.path.split(path)
-            os.mkdir(name, mode, dir_fd=self._folder(folder))
-            os.chmod(name, mode, dir_fd=self._folder(folder))
+            try:
+                self._folders[path] = safe.new_folder(name, self._folder(folder), mode)
+            except OSError as error:
+                raise named(error, path, 0) from error
         for change in self._plan.changes:
-            self._write_draft(change)
+            try:
+                self._write_draft(change)
+            except OSError as error:
+                raise named(error, change.wanted.named, len(change.wanted.content)) from error
         self.sync()
 
     def switch(self) -> None:
@@ -78,14 +83,14 @@ class Stage:
         folder, name = self._folder(change.wanted.folder), change.wanted.name
         try:
             os.link(name, change.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            if change.found.kind != "file":
+        except OSError as error:
+            if change.found.kind != "file" or error.errno in NO_SPACE:
                 raise
             _write(change.kept, folder, change.old, change.found.mode, change.found.owner)
 
     def _switch(self, change: Change) -> None:
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
-        if changes.Found(wanted.path).mark != change.found.mark:
+        if changes.Found(wanted.path, folder).mark != change.found.mark:
             raise Refusal(
                 "drift",
                 "%s was changed on the host while it was being deployed; nothing of the change is live" % wanted.named,

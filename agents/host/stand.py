@@ -126,7 +126,7 @@ class Stand:
     def _application(self, name: str) -> Optional[wordpress.WordPress]:
         if name not in ("", "wordpress"):
             raise Refusal("invalid", "%r is no application of a stand; there is wordpress" % name)
-        return wordpress.WordPress(self.folder.path) if name else None
+        return wordpress.WordPress(self.folder) if name else None
 
     def enter(self, far: bool = False) -> None:
         """Moves the calling thread to where the load comes from; `far`: to where the servers are."""
@@ -142,7 +142,7 @@ class Stand:
         for server in self.servers:
             if "pid:%d" % server.pid in sources:
                 sizes = server.log_sizes()
-                texts.append(processes.added({path: self._heard.get(path, 0) for path in sizes}))
+                texts.append(server.words_since(self._heard))
                 self._heard.update(sizes)
         return "".join(texts)
 

@@ -7,21 +7,22 @@ its folder; the next one sees that nobody holds its lock any more and removes it
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import grp
 import os
 import pwd
 import re
-import shutil
-import tempfile
 
-from agents.host import install
+from agents.host import install, safe
 from agents.host.errors import Refusal, no_space
 from agents.host.paths import STAND_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+    Owner = Optional[Tuple[int, int]]
 
 PLACE = "/PADDOCK-STAND"
 MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
@@ -35,35 +36,41 @@ _BLOCK = 1 << 20
 
 
 class Folder:
-    """A private folder with a lock that tells the living from the dead."""
+    """A private folder with a lock that tells the living from the dead. It and all folders in it are the agent's own
+    but for those that `make` gives away; everything is named from its descriptor."""
 
     def __init__(self) -> None:
-        draft = tempfile.mkdtemp(prefix="." + STAND_PREFIX)
-        os.chmod(draft, 0o755)  # noqa: S103 - workers run as other users
-        self._lock = os.open(os.path.join(draft, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path, self._descriptor = safe.new_private_folder("." + STAND_PREFIX)
+        base, draft = os.path.split(path)
+        self._base = os.open(base, safe.FOLDER)
+        os.fchmod(self._descriptor, 0o755)  # workers run as other users
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        self._lock = os.open(".lock", flags, 0o600, dir_fd=self._descriptor)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         # Held before it has the name that others look for: a sweep at this moment must not take it for a dead one.
-        self.path = os.path.join(os.path.dirname(draft), os.path.basename(draft)[1:])
-        os.rename(draft, self.path)
+        self._name = draft[1:]
+        self.path = os.path.join(base, self._name)
+        os.rename(draft, self._name, src_dir_fd=self._base, dst_dir_fd=self._base)
 
     def write(self, files: List[Dict[str, Any]], fill: List[Dict[str, Any]], folders: List[str]) -> None:
         """{"path", "text", "mode"}, {"path", "bytes"} and names of empty folders; Refusal when the disk is full."""
         try:
             for name in folders:
-                os.makedirs(self._place(name), exist_ok=True)
+                self.make(name)
             words = dict(_host_words(), **{PLACE: self.path})
             for item in files:
                 text = str(item["text"])
                 for word, true in words.items():
                     text = text.replace(word, true)
-                self._put(str(item["path"]), text.encode(), int(item.get("mode", 0o644)))
+                self.put(str(item["path"]), text.encode(), int(item.get("mode", 0o644)) & 0o755)
             self._fill(fill)
         except OSError as error:
             raise no_space(error, self.path) from None
 
     def _fill(self, fill: List[Dict[str, Any]]) -> None:
         wanted = sum(int(item["bytes"]) for item in fill)
-        free = shutil.disk_usage(self.path).free
+        disk = os.fstatvfs(self._descriptor)
+        free = disk.f_bavail * disk.f_frsize
         if wanted > MAX_FILL or wanted + _SPARE > free:
             raise Refusal(
                 "failed",
@@ -73,40 +80,66 @@ class Folder:
         block = pattern()
         for item in fill:
             left = int(item["bytes"])
-            path = self._place(str(item["path"]))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                while left > 0:
-                    file.write(block[: min(left, len(block))])
-                    left -= len(block)
+            with self._entered(str(item["path"])) as (folder, name):
+                safe.remove_tree(name, folder)
+                with os.fdopen(os.open(name, safe.NEW, 0o644, dir_fd=folder), "wb") as file:
+                    while left > 0:
+                        file.write(block[: min(left, len(block))])
+                        left -= len(block)
 
-    def _put(self, name: str, content: bytes, mode: int) -> None:
-        path = self._place(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(content)
-        os.chmod(path, mode & 0o755)
+    def put(self, name: str, content: bytes, mode: int, owner: Owner = None) -> None:
+        """A file, in place of one that is there."""
+        with self._entered(name) as (folder, last):
+            safe.remove_tree(last, folder)
+            safe.write_new(last, folder, content, mode, owner)
 
-    def _place(self, name: str) -> str:
-        if not _PATH.match(name):
-            raise Refusal("refused", "%r is not a plain path below the stand's folder" % name)
-        return os.path.join(self.path, name)
+    def make(self, name: str, mode: int = 0o755, owner: Owner = None) -> None:
+        """A folder, unless it is there."""
+        with self._entered(name) as (folder, last), contextlib.suppress(FileExistsError):
+            os.close(safe.new_folder(last, folder, mode, owner))
+
+    def unlink(self, name: str) -> None:
+        with self._entered(name) as (folder, last):
+            os.unlink(last, dir_fd=folder)
+
+    @contextlib.contextmanager
+    def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
+        """The descriptor of the folder that a file of that path lies in, made where it is missing, and its name."""
+        if not _PATH.match(path):
+            raise Refusal("refused", "%r is not a plain path below the stand's folder" % path)
+        *parts, last = path.split("/")
+        descriptor = os.dup(self._descriptor)
+        try:
+            for part in parts:
+                try:
+                    inner = os.open(part, safe.FOLDER, dir_fd=descriptor)
+                except FileNotFoundError:
+                    inner = safe.new_folder(part, descriptor, 0o755)
+                os.close(descriptor)
+                descriptor = inner
+                if os.fstat(descriptor).st_uid != os.geteuid():
+                    raise Refusal("refused", "%s lies in a folder of another account's in the stand" % path)
+            yield descriptor, last
+        finally:
+            os.close(descriptor)
 
     def programs(self, wanted: Dict[str, Dict[str, str]]) -> None:
         """Programs that were uploaded, checked, where nobody but the agent's account may exchange them."""
         for name, item in wanted.items():
             if name not in PROGRAMS:
                 raise Refusal("refused", "%r is no program of a stand; there are %s" % (name, ", ".join(PROGRAMS)))
-            path = self.program(name)
-            os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-            os.rename(install.checked_copy(str(item.get("source")), path, str(item.get("sha256"))), path)
+            with contextlib.suppress(FileExistsError):
+                os.close(safe.new_folder(".bin", self._descriptor, 0o755))
+            with install.Place(self.program(name)) as place:
+                place.take(place.checked_copy(str(item.get("source")), str(item.get("sha256"))))
 
     def program(self, name: str) -> str:
         return os.path.join(self.path, ".bin", name)
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        safe.remove_tree(self._name, self._base)
+        for descriptor in (self._lock, self._descriptor, self._base):
+            os.close(descriptor)
 
 
 def _host_words() -> Dict[str, str]:
@@ -123,6 +156,14 @@ def account() -> pwd.struct_passwd:
     if found is None:
         raise Refusal("missing", "this host has none of the accounts %s for servers to run as" % ", ".join(ACCOUNTS))
     return found
+
+
+def owner() -> Owner:
+    """The same as user and group to give files to; None where the agent is not root and stays who it is."""
+    if os.geteuid() != 0:
+        return None
+    found = account()
+    return (found.pw_uid, found.pw_gid)
 
 
 def pattern() -> bytes:
@@ -143,28 +184,49 @@ def check(args: Dict[str, Any]) -> None:
 
 
 def found() -> List[str]:
-    """Every stand's folder on this host, the living ones' too."""
-    root = tempfile.gettempdir()
-    return sorted(os.path.join(root, name) for name in os.listdir(root) if name.startswith(STAND_PREFIX))
+    """Every stand's folder on this host, the living ones' too; others' folders that are named alike are none."""
+    root = safe.temporary_folder()
+    names = sorted(name for name in os.listdir(root) if name.startswith(STAND_PREFIX))
+    return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
 
 
 def sweep() -> List[str]:
     """Removes the folders of agents that were killed; returns them."""
     gone = []
-    for path in found():
-        try:
-            lock = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue  # just being made, or just being removed
-        except OSError:
-            continue  # another account's
+    base = os.open(safe.temporary_folder(), safe.FOLDER)
+    try:
+        for path in found():
+            if _is_abandoned(os.path.basename(path), base):
+                safe.remove_tree(os.path.basename(path), base)
+                gone.append(path)
+    finally:
+        os.close(base)
+    return gone
+
+
+def _is_abandoned(name: str, base: int) -> bool:
+    """Whether nobody holds the folder's lock. One without a lock is just being made, or just being removed."""
+    try:
+        folder = os.open(name, safe.FOLDER, dir_fd=base)
+    except OSError:
+        return False
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            return False
+        lock = os.open(".lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-            gone.append(path)
         finally:
             os.close(lock)
-    return gone
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True

@@ -16,12 +16,14 @@ import subprocess
 import threading
 import time
 
-from agents.host import applications, commands, namespace, netns, paths, processes, sample, stand_files
+from agents.host import applications, commands, namespace, netns, paths, processes, safe, sample, stand_files, unix
+from agents.host.engines.openlitespeed import TEMPORARY as LITESPEED_RUN
+from agents.host.engines.openlitespeed import HeldFolder, accounts
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set
+    from typing import Any, Dict, Iterator, List, Optional, Set
 
     from agents.host import lean
     from agents.host.netns import Keeper
@@ -40,7 +42,6 @@ _PROGRAMS = {
     "lsphp": r"lsphp[0-9.]*",
     "mariadb": r"mariadbd|mysqld",
 }
-_LITESPEED_RUN = "/tmp/lshttpd"  # noqa: S108 - where every OpenLiteSpeed keeps its process number
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its caches
 _FPM = re.compile(r"php-fpm([0-9]+)\.([0-9]+)")
 
@@ -52,7 +53,7 @@ class Server:
         self.name, self.kind, self.argv, self.place, self.home = name, kind, argv, place, home
         self.pid = 0
         self.namespaces: Set[str] = set()
-        self._said = os.path.join(home, "%s.out" % name)
+        self._said = "%s.out" % name
         self.process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self, keeper: Optional[Keeper]) -> None:
@@ -65,18 +66,30 @@ class Server:
         unshare = shutil.which("unshare") if os.geteuid() == 0 else None
         if unshare is not None:
             prefix += [unshare, "--pid", "--fork", "--kill-child=KILL", "--ipc", "--"]
-        with open(self._said, "wb") as said:
-            self.process = subprocess.Popen(
-                netns.die_with_us(prefix + self.argv),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                env=commands.environment(self._environment()),
-                cwd=self.home,
-                start_new_session=True,
-                preexec_fn=self._prepare(),
-            )
+        with self._at_home() as home:
+            safe.remove_tree(self._said, home)
+            with os.fdopen(os.open(self._said, safe.NEW, 0o644, dir_fd=home), "wb") as said:
+                self.process = subprocess.Popen(
+                    netns.die_with_us(prefix + self.argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    env=commands.environment(self._environment()),
+                    cwd=self.home,
+                    start_new_session=True,
+                    preexec_fn=self._prepare(),
+                )
         self._own = unshare is not None
+
+    @contextlib.contextmanager
+    def _at_home(self) -> Iterator[int]:
+        """The descriptor of its folder, which its configuration lies in: only the agent's account may write it."""
+        descriptor = paths.open_folder(self.home)
+        try:
+            safe.require_own(descriptor, self.home)
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def _environment(self) -> Dict[str, str]:
         return {}
@@ -109,14 +122,18 @@ class Server:
 
     def _accepts(self, keeper: Optional[Keeper]) -> bool:
         if self.place.startswith("/"):
-            return _connects(socket.AF_UNIX, self.place)
+            try:
+                unix.connected(self.place, 1.0).close()
+            except (OSError, Refusal):
+                return False
+            return True
         answer: List[bool] = []
 
         def ask() -> None:
             if keeper is not None:
                 keeper.enter()
             host, _, port = self.place.rpartition(":")
-            answer.append(_connects(socket.AF_INET, (host, int(port))))
+            answer.append(_connects(host, int(port)))
 
         thread = threading.Thread(target=ask)
         thread.start()
@@ -128,19 +145,19 @@ class Server:
 
     def words(self) -> str:
         """What it said on its output and in its error log."""
-        texts = []
-        for path in (self._said, os.path.join(self.home, "error.log")):
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                file.seek(max(0, os.path.getsize(path) - _LOG_TAIL))
-                texts.append(file.read().decode("utf-8", "replace").strip())
+        texts = [_written(path, -_LOG_TAIL).strip() for path in self._logs()]
         return "\n".join(text for text in texts if text)
 
     def log_sizes(self) -> Dict[str, int]:
-        return {path: os.path.getsize(path) for path in self._logs()}
+        return {path: os.lstat(path).st_size for path in self._logs()}
+
+    def words_since(self, sizes: Dict[str, int]) -> str:
+        """What was written to its logs since they were so long."""
+        return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:
-        names = (os.path.join(self.home, name) for name in ("error.log", "%s.out" % self.name))
-        return [path for path in names if os.path.exists(path)]
+        names = (os.path.join(self.home, name) for name in (self._said, "error.log"))
+        return [path for path in names if os.path.lexists(path)]
 
     def end(self) -> None:
         """Everything of it, at once: a stand has nothing that needs to be finished."""
@@ -156,6 +173,19 @@ class Server:
             self.process.wait(_END_S)
         self.process.kill()
         self.process.wait()
+
+
+def _written(path: str, begin: int) -> str:
+    """A part of a log, from `begin` on or, below zero, so much of its end; "" where it is no file of the server's."""
+    try:
+        descriptor = paths.open_file(path)
+    except (OSError, Refusal):
+        return ""
+    try:
+        at = begin if begin >= 0 else max(0, os.fstat(descriptor).st_size + begin)
+        return os.pread(descriptor, _LOG_TAIL, at).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
 
 
 class OpenLiteSpeed(Server):
@@ -174,16 +204,17 @@ class OpenLiteSpeed(Server):
         return super()._logs() + ([said] if os.path.exists(said) else [])
 
     def start(self, keeper: Optional[Keeper]) -> None:
-        for folder in ("bin", "run", "shm", "logs", "tmp", "cgid", "sockets"):
-            os.makedirs(os.path.join(self.home, folder), exist_ok=True)
-        if os.geteuid() == 0:
-            # Its workers make the sockets of what they start.
-            account = stand_files.account()
-            os.chown(os.path.join(self.home, "sockets"), account.pw_uid, account.pw_gid)
-        os.symlink(self._binary, self.argv[0])
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(_LITESPEED_RUN)
-            self._made = True
+        with self._at_home() as home:
+            for folder in ("bin", "run", "shm", "logs", "tmp", "cgid", "sockets"):
+                # Its workers make the sockets of what they start.
+                owner = stand_files.owner() if folder == "sockets" else None
+                with contextlib.suppress(FileExistsError):
+                    os.close(safe.new_folder(folder, home, 0o755, owner))
+            os.symlink(self._binary, "bin/openlitespeed", dir_fd=home)
+        self._made = not os.path.lexists(LITESPEED_RUN)
+        # The server itself takes the folder over as soon as it runs.
+        with HeldFolder(LITESPEED_RUN, accounts(os.path.join(self.home, "conf", "httpd_config.conf"))):
+            pass
         super().start(keeper)
 
     def _environment(self) -> Dict[str, str]:
@@ -193,14 +224,14 @@ class OpenLiteSpeed(Server):
     def _prepare(self) -> Optional[namespace.Prepare]:
         if os.geteuid() != 0 or not namespace.is_supported():
             return None
-        shown = ((os.path.join(self.home, "run"), _LITESPEED_RUN), (os.path.join(self.home, "shm"), _SHARED_MEMORY))
+        shown = ((os.path.join(self.home, "run"), LITESPEED_RUN), (os.path.join(self.home, "shm"), _SHARED_MEMORY))
         return namespace.entering([pair for pair in shown if os.path.isdir(pair[1])])
 
     def end(self) -> None:
         super().end()
         if self._made:
             with contextlib.suppress(OSError):  # one of the host's own came meanwhile
-                os.rmdir(_LITESPEED_RUN)
+                os.rmdir(LITESPEED_RUN)
 
 
 class Lsphp(Server):
@@ -215,22 +246,34 @@ class Lsphp(Server):
         return {"PHP_LSAPI_CHILDREN": "%d" % self._children}
 
 
+class MariaDB(Server):
+    """A database that never is root: it is started as the servers' account, to which `data`, `temp` and `run` in its
+    folder belong. Its configuration, what it says and the folder itself are the agent's own."""
+
+    FOLDERS = ("data", "temp", "run")
+
+    def __init__(self, name: str, binary: str, place: str, home: str) -> None:
+        argv = [*_as_account(), binary, "--defaults-file=" + os.path.join(home, "server.conf")]
+        super().__init__(name, "mariadb", argv, os.path.join(home, "run", os.path.basename(place)), home)
+
+
 def _as_account() -> List[str]:
-    """What a program that changes its account by itself does not need. Refusal where root has no way to."""
+    """For a program that does not change its account by itself. A change of account forgets with whom a process is to
+    die, so that is said again. Refusal where root has no way to."""
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise Refusal("missing", "setpriv(1) is not installed on this host (package util-linux)")
-    account = stand_files.account()
-    return [setpriv, "--reuid=%d" % account.pw_uid, "--regid=%d" % account.pw_gid, "--clear-groups", "--"]
+    account, dies = stand_files.account(), ["--pdeathsig=KILL"]
+    return [setpriv, "--reuid=%d" % account.pw_uid, "--regid=%d" % account.pw_gid, "--clear-groups", *dies, "--"]
 
 
-def _connects(family: int, place: Any) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+def _connects(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(place)
+            probe.connect((host, port))
         except OSError:
             return False
         return True
@@ -273,12 +316,15 @@ def made(item: Dict[str, Any], folder: str) -> Server:
         raise Refusal("refused", "%s is no program of the kind %s" % (binary, kind))
     if not os.access(binary, os.X_OK):
         raise Refusal("missing", "%s is not there, or may not be run" % binary)
+    safe.true_path(binary)
     home = os.path.join(folder, name)
     place = _listen(str(item.get("listen")), home)
     if kind == "openlitespeed":
         return OpenLiteSpeed(name, binary, place, home)
     if kind == "lsphp":
         return Lsphp(name, binary, place, home, _children(item.get("children")))
+    if kind == "mariadb":
+        return MariaDB(name, binary, place, home)
     return Server(name, kind, _argv(kind, binary, home), place, home)
 
 
@@ -303,9 +349,7 @@ def _argv(kind: str, binary: str, home: str) -> List[str]:
         return [binary, "-p", home, "-c", config]
     if kind == "apache":
         return [binary, "-d", home, "-f", config, "-DFOREGROUND"]
-    if kind == "php-fpm":
-        return [binary, "-F", "-y", config] + (["-R"] if os.geteuid() == 0 else [])
-    return [binary, "--defaults-file=" + config]
+    return [binary, "-F", "-y", config] + (["-R"] if os.geteuid() == 0 else [])
 
 
 def newest_fpm() -> str:

@@ -9,18 +9,18 @@
     STATE/shadow                       what a test of a staged configuration needs, while it runs
 
 Whatever undoing needs is on the disk (fsync) before the first change; the outcome is, before the answer is sent. The
-open journal is its own mark: to begin makes one file, and to end gives it its name.
+open journal is its own mark: to begin makes one file, and to end gives it its name. The first record reserves the
+space of the records that may follow, and an empty file under the journal's later name.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import time
 
 from agents import wire
-from agents.host.errors import Refusal
+from agents.host.errors import NO_SPACE, Refusal, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 KEPT_TRANSACTIONS = 40
 LOCK_WAIT_S = 15.0
+ROOM = 16 * 1024  # what is reserved behind the first record
+OUTCOME_ROOM = 8 * 1024  # the part of it that no other record takes
+MAX_SHORT_ERROR = 600  # characters, of up to twelve bytes each in JSON
 _ID_LENGTH = 80
 _ID_SIGNS = "._-"
 _WITHOUT_SIGNS = {ord(sign): None for sign in _ID_SIGNS}
@@ -116,29 +119,112 @@ class Journal:
         self._open = root + "/open"
         self._stem = "%s/transactions/%s" % (root, self.ident)
         self._descriptor = -1  # open from the first record to the last
+        self._at = 0  # where the next record begins
+        self._size = 0  # of the file: what lies behind `_at` is zeros whose space is reserved
+        self._made: list[str] = []  # files that this transaction made
 
     def __del__(self) -> None:
         self._leave()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """The first record, durable: this is the open transaction from now on."""
-        self.append("begin", dict(record, transaction=self.ident))
-        os.fsync(self._descriptor)
-        sync_folder(self._root)
+        """The first record, durable: this is the open transaction from now on, and its end needs no more space."""
+        try:
+            self._write(self._line("begin", dict(record, transaction=self.ident)), ROOM)
+            os.close(self._make(self._stem + ".jsonl"))
+            os.fsync(self._descriptor)
+            sync_folder(self._root)
+        except OSError as error:
+            raise named(error, self._open, self._at + ROOM) from error
 
     def append(self, kind: str, record: dict[str, Any]) -> None:
-        line = wire.dumps({"record": kind, "at": time.time(), **record}).encode("ascii") + b"\n"
-        if self._descriptor < 0:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self._open, flags, 0o600)
-        if os.write(self._descriptor, line) != len(line):
-            raise OSError(errno.ENOSPC, "the journal could not be written in full", self._open)
+        self._write(self._line(kind, record), OUTCOME_ROOM if self._size else 0)
 
     def end(self, result: dict[str, Any]) -> None:
-        """The outcome, durable: from here on the same transaction answers with it."""
-        self.append("outcome", {"result": result, "transaction": self.ident})
+        """The outcome, durable: from here on the same transaction answers with it. Where it is longer than the space
+        that is left, the record holds less of what the steps said."""
+        brief = [dict(step, output="", argv=[]) for step in result.get("steps", [])]
+        short = dict(result, error=str(result.get("error", ""))[:MAX_SHORT_ERROR])
+        for told in (result, dict(short, steps=brief), dict(short, steps=[])):
+            try:
+                self._write(self._line("outcome", {"result": told, "transaction": self.ident}), 0)
+                break
+            except OSError as error:
+                if error.errno not in NO_SPACE or not told.get("steps"):
+                    raise
         os.fsync(self._descriptor)
+        os.ftruncate(self._descriptor, self._at)
         self._leave()
+
+    def discard(self) -> None:
+        """Forgets a transaction that has changed nothing."""
+        self._leave()
+        for path in reversed(self._made):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                continue
+        self._made = []
+
+    def forget_old(self) -> None:
+        """Frees what `rollback` would need: nothing of the transaction is left to take back."""
+        for path in [path for path in self._made if "~old-" in path]:
+            os.unlink(path)
+            self._made.remove(path)
+
+    def _make(self, path: str) -> int:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._made.append(path)
+        return descriptor
+
+    def _line(self, kind: str, record: dict[str, Any]) -> bytes:
+        return wire.dumps({"record": kind, "at": time.time(), **record}).encode("ascii") + b"\n"
+
+    def _write(self, line: bytes, room: int) -> None:
+        """Writes a record with `room` bytes of reserved space behind it. A record that fails leaves no part."""
+        if self._descriptor < 0:
+            self._reopen()
+        try:
+            self._reserve(self._at + len(line) + room)
+            left, at = memoryview(line), self._at
+            while left:
+                written = os.pwrite(self._descriptor, left, at)
+                left, at = left[written:], at + written
+        except OSError:
+            self._clear()
+            raise
+        self._at = at
+        self._size = max(self._size, at)
+
+    def _reserve(self, size: int) -> None:
+        if size <= self._size:
+            return
+        try:
+            os.posix_fallocate(self._descriptor, self._size, size - self._size)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            zeros = memoryview(bytes(size - self._size))  # a file system that cannot reserve
+            while zeros:
+                zeros = zeros[os.pwrite(self._descriptor, zeros, size - len(zeros)) :]
+        self._size = size
+
+    def _reopen(self) -> None:
+        """Makes the journal, or opens it behind the last record that is whole."""
+        if not os.path.lexists(self._open):
+            self._made.append(self._open)
+        self._descriptor = os.open(self._open, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+        self._at = 0
+        if self._size:
+            with open(self._open, "rb") as file:
+                self._at = sum(len(line) + 1 for line in _whole(file.read()))
+            self._clear()
+
+    def _clear(self) -> None:
+        """Leaves zeros only behind the last record."""
+        os.ftruncate(self._descriptor, self._size)
+        if self._size > self._at:
+            os.pwrite(self._descriptor, bytes(self._size - self._at), self._at)
 
     def close(self) -> None:
         """Nothing of the transaction is left to do."""
@@ -153,25 +239,30 @@ class Journal:
 
     def keep_old(self, number: int, content: bytes) -> None:
         """What file `number` held before, for `rollback`."""
-        self._write("old-%d" % number, content)
+        self._keep("old-%d" % number, content)
 
     def keep_edit(self, number: int, content: bytes) -> str:
         """Somebody's edit that stood in the way of an undo; returns where it is kept."""
-        return self._write("edited-%d" % number, content)
+        return self._keep("edited-%d" % number, content)
 
     def old(self, number: int) -> bytes:
         with open("%s~old-%d" % (self._stem, number), "rb") as file:
             return file.read()
 
-    def _write(self, name: str, content: bytes) -> str:
+    def _keep(self, name: str, content: bytes) -> str:
         path = "%s~%s" % (self._stem, name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(descriptor, left) :]
-        finally:
-            os.close(descriptor)
+            descriptor = self._make(path)
+            try:
+                left = memoryview(content)
+                while left:
+                    left = left[os.write(descriptor, left) :]
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if path in self._made:
+                os.unlink(path)
+            raise named(error, path, len(content)) from error
         return path
 
     def records(self) -> list[dict[str, Any]]:
@@ -196,10 +287,20 @@ def records_at(path: str) -> list[dict[str, Any]]:
     """The whole records of the journal at `path`, none where there is no such file."""
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")[:-1]
+            lines = _whole(file.read())
     except FileNotFoundError:
         return []
     return [wire.loads(line.decode("ascii")) for line in lines]
+
+
+def _whole(content: bytes) -> list[bytes]:
+    """The records that are whole, without the space that is reserved behind them. A crash of the machine may leave
+    zeros within a later one; what follows those was never relied on."""
+    lines = content.rstrip(b"\0").split(b"\n")[:-1]
+    for number, line in enumerate(lines):
+        if number and b"\0" in line:
+            return lines[:number]
+    return lines
 
 
 def open_transaction() -> str:
@@ -214,6 +315,10 @@ def clear_torn() -> None:
     path = folder() + "/open"
     if os.path.exists(path) and not records_at(path):
         os.unlink(path)
+        with os.scandir(folder() + "/transactions") as entries:
+            empty = [entry.path for entry in entries if entry.name.endswith(".jsonl") and not entry.stat().st_size]
+        for name in empty:
+            os.unlink(name)
 
 
 _seen_to: set[str] = set()  # the state folders that hold nothing older, as far as this process knows

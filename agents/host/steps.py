@@ -6,7 +6,7 @@ import time
 
 from agents.host import lean
 from agents.host.engines.base import EngineError
-from agents.host.errors import Refusal
+from agents.host.errors import NoSpace, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ class Running:
             self._steps.end(step, "failed", _said(step, error))
             raise Failed(step.output) from error
         elif isinstance(error, OSError):
-            self._steps.end(step, "failed", "%s: %s" % (error.strerror or error, error.filename or step.name))
+            plain = "%s: %s" % (error.strerror or error, error.filename or step.name)
+            self._steps.end(step, "failed", str(error) if isinstance(error, NoSpace) else plain)
             raise Failed(step.output) from error
         elif isinstance(error, (Failed, Refusal)):
             self._steps.end(step, "failed", step.output or str(error))

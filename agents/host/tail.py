@@ -82,9 +82,15 @@ def _follow(path: str, descriptor: int, emit: Emit, cancelled: lean.Event) -> No
 def _renew(path: str, descriptor: int) -> None:
     """Turns the descriptor to the new file when the log was rotated, and to the start when it was truncated."""
     try:
-        now = os.lstat(path)
+        folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
+    except (FileNotFoundError, Refusal):
+        return
+    try:
+        now = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
+    finally:
+        os.close(folder)
     held = os.fstat(descriptor)
     if (now.st_dev, now.st_ino) == (held.st_dev, held.st_ino):
         if now.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):

@@ -13,6 +13,7 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
+from agents.host import addresses
 from agents.host.errors import Refusal
 
 MAX_TIMEOUT_S = 2 * 3600.0
@@ -102,6 +103,9 @@ def split_target(target: str) -> tuple[str, int]:
     """`127.0.0.1:80` or `[::1]:80`: a literal address, never a name that could be rebound."""
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    reason = addresses.why_refused(host)
+    if reason:
+        raise Refusal("refused", "%s is %s" % (host, reason))
     try:
         address, number = ipaddress.ip_address(host), int(port)
     except ValueError:

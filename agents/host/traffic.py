@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import stat
+import time
 
-from agents.host import paths
+from agents.host import paths, unix
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -46,7 +45,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 def _reading(path: str, names: list[str] | None) -> dict[str, Any]:
     try:
         status: dict[str, Any] = json.loads(_body(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refusal("failed", "what answers at %s is no status of gallop" % path, path=path) from None
     zones = status.get("zones") if isinstance(status, dict) else None
     if not isinstance(zones, dict):
@@ -75,7 +74,8 @@ def _answer(path: str) -> list[bytes]:
     with _connected(path) as stream:
         try:
             stream.sendall(REQUEST)
-            while size <= MAX_BYTES:
+            deadline = time.monotonic() + TIMEOUT_S
+            while size <= MAX_BYTES and time.monotonic() < deadline:
                 part = stream.recv(256 * 1024)
                 if not part:
                     break
@@ -87,30 +87,9 @@ def _answer(path: str) -> list[bytes]:
 
 
 def _connected(path: str) -> socket.socket:
-    """A connection through the folder's descriptor: no link is followed, and the path may be longer than sockets'."""
-    folder = _folder(path)
-    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    stream.settimeout(TIMEOUT_S)
     try:
-        name = os.path.basename(path)
-        if not stat.S_ISSOCK(os.lstat(name, dir_fd=folder).st_mode):
-            raise Refusal("refused", "%s is not a socket" % path, path=path)
-        stream.connect("/proc/self/fd/%d/%s" % (folder, name))
+        return unix.connected(path, TIMEOUT_S)
     except FileNotFoundError:
-        stream.close()
         raise Refusal("missing", "%s is not there: is the server running?" % path, path=path) from None
-    except (OSError, Refusal) as error:
-        stream.close()
-        if isinstance(error, Refusal):
-            raise
+    except OSError as error:
         raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None
-    finally:
-        os.close(folder)
-    return stream
-
-
-def _folder(path: str) -> int:
-    try:
-        return paths.open_folder(os.path.dirname(path))
-    except FileNotFoundError:
-        raise Refusal("missing", "%s is not there: is the server running?" % path, path=path) from None

@@ -47,16 +47,22 @@ class Transaction:
     def run(self) -> dict[str, Any]:
         """An ApplyResult. Raises Refusal when nothing was begun: outside the roots, drift, cancelled."""
         with self._steps.step("check") as step:
+            for engine in self._engines:
+                engine.require_own(self._request.administrators)
             plan = Plan(self._request)
             step.output = _summary(plan)
         faults.point("checked")
         running = [bool(engine.pid()) for engine in self._engines]
         if plan.is_empty and all(running) and not self._request.dry_run:
-            result = self._steps.result("unchanged")
-            self._journal.end(result)
-            self._journal.close()
-            return result
-        self._begin(plan, running)
+            return self._unchanged()
+        try:
+            self._begin(plan, running)
+        except (Failed, OSError) as error:
+            self._journal.discard()
+            return self._steps.result("rolled_back", str(error))
+        except Exception:
+            self._journal.discard()
+            raise
         try:
             with Stage(plan) as stage:
                 self._prepare(plan, stage)
@@ -72,6 +78,16 @@ class Transaction:
             self._undo("the agent failed (%s)" % type(error).__name__)
             raise
         return self._commit()
+
+    def _unchanged(self) -> dict[str, Any]:
+        """Nothing has to be done, so a full disk does not matter: the same request comes to the same."""
+        result = self._steps.result("unchanged")
+        try:
+            self._journal.end(result)
+            self._journal.close()
+        except OSError:
+            self._journal.discard()
+        return result
 
     def _begin(self, plan: Plan, running: list[bool]) -> None:
         with self._steps.step("journal"):
@@ -207,9 +223,16 @@ class Transaction:
         result = self._steps.result("applied")
         self._journal.end(result)
         faults.point("committed")
-        clean_all(self._begun["entries"])
-        self._journal.close()
+        self._tidy(self._begun["entries"])
         return result
+
+    def _tidy(self, entries: list[dict[str, Any]]) -> None:
+        """What fails here is done by the next transaction: the outcome is durable, and the answer must say it."""
+        try:
+            clean_all(entries)
+            self._journal.close()
+        except OSError:
+            return
 
     def _undo(self, error: str) -> dict[str, Any]:
         problem = Undo(self._journal, self._begun, self._steps).run(self._switched)
@@ -217,7 +240,8 @@ class Transaction:
             error = "%s\n\nAnd the old state could not be had back:\n%s" % (error, problem)
         result = self._steps.result("failed" if problem else "rolled_back", error)
         self._journal.end(result)
-        self._journal.close()
+        self._journal.forget_old()
+        self._tidy([])
         return result
 
 

@@ -11,7 +11,7 @@ import os
 from agents.host import changes, digest, faults, paths, probe
 from agents.host.engines import engine_for
 from agents.host.engines.base import EngineError
-from agents.host.errors import Refusal
+from agents.host.errors import NO_SPACE, Refusal
 from agents.host.steps import Failed
 
 TYPE_CHECKING = False
@@ -53,10 +53,15 @@ class Undo:
         return "\n".join(problems)
 
     def _put_back(self) -> str:
-        words = []
+        words, problems = [], []
         for number, entry in enumerate(reversed(self._begun["entries"])):
-            words.append(restore(entry, self._journal))
+            try:
+                words.append(restore(entry, self._journal))
+            except (Refusal, OSError) as error:  # the other files are put back all the same
+                problems.append("%s: %s" % (entry["path"], error))
             faults.point("undo-%d" % number)
+        if problems:
+            raise Failed("\n".join(problems + [word for word in words if word]))
         return "\n".join(word for word in words if word)
 
     def _bring_back(self, engine: dict[str, Any]) -> None:
@@ -108,7 +113,7 @@ def restore(entry: dict[str, Any], journal: Journal) -> str:
         if entry["was"] == "absent":
             words = _remove_new(descriptor, name, entry)
         elif _inode(descriptor, entry["kept"]):
-            words = _keep_edit(entry, journal)
+            words = _keep_edit(entry, journal, descriptor)
             if _inode(descriptor, entry["kept"]) != _inode(descriptor, name):
                 os.rename(entry["kept"], name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         clean(descriptor, entry)
@@ -164,7 +169,7 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
 
 def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
     """Takes a new file away again, unless it is not the one that this transaction put there."""
-    found = changes.Found(entry["path"])
+    found = changes.Found(entry["path"], descriptor)
     if found.kind == "absent":
         return ""
     if found.kind == "file":
@@ -178,7 +183,7 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
     return ""
 
 
-def _keep_edit(entry: dict[str, Any], journal: Journal) -> str:
+def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
     """An edit made between the switch and the undo is kept aside: it would be lost otherwise."""
     found = changes.Found(entry["path"])
     if found.kind != "file":
@@ -186,7 +191,12 @@ def _keep_edit(entry: dict[str, Any], journal: Journal) -> str:
     content = found.read()
     if digest.of(content) in (entry["sha256"], entry["old_sha256"]):
         return ""
-    return "%s had been edited meanwhile; the edit is kept in %s" % (
-        entry["path"],
-        journal.keep_edit(entry["number"], content),
-    )
+    try:
+        place = journal.keep_edit(entry["number"], content)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        folder, name = os.path.split(entry["path"])
+        os.rename(name, ".%s.edited" % name, src_dir_fd=descriptor, dst_dir_fd=descriptor)  # which needs no space
+        place = "%s/.%s.edited" % (folder, name)
+    return "%s had been edited meanwhile; the edit is kept in %s" % (entry["path"], place)

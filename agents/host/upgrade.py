@@ -8,31 +8,36 @@ from __future__ import annotations
 
 import os
 
-from agents.host import commands, state
+from agents.host import commands
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import Refusal
-from agents.host.request import check_engine
+from agents.host.request import administrators, check_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agents.host.install import Place
 
-def put(draft: str, path: str, control: Any) -> None:
-    """`draft` becomes `path`. Refusal, with `path` and the server as they were, when the server does not take it."""
-    engine = engine_for(check_engine(control)) if control else None
-    if engine is None or not engine.pid():
-        _rename(draft, path)
+
+def put(place: Place, draft: str, control: Any) -> None:
+    """`draft` becomes the program of that place. Refusal, with it and the server as they were, when the server does not
+    take it."""
+    checked = check_engine(control) if control else None
+    engine = engine_for(checked) if checked else None
+    if engine is None or checked is None or not engine.pid():
+        place.take(draft)
         return
     try:
-        _test(engine, draft)
+        engine.require_own(administrators([checked]))
+        _test(engine, os.path.join(place.folder, draft))
     except Refusal:
-        os.unlink(draft)
+        place.unlink(draft)
         raise
     former = draft + ".former"
-    os.link(path, former)
-    _exchange(engine, draft, path, former)
+    place.keep(former)
+    _exchange(engine, place, draft, former)
 
 
 def _test(engine: Engine, draft: str) -> None:
@@ -42,16 +47,16 @@ def _test(engine: Engine, draft: str) -> None:
         raise Refusal("failed", "the new program refuses the configuration; the former one goes on\n%s" % said.output)
 
 
-def _exchange(engine: Engine, draft: str, path: str, former: str) -> None:
-    _rename(draft, path)
+def _exchange(engine: Engine, place: Place, draft: str, former: str) -> None:
+    place.take(draft)
     try:
         engine.stop()
         engine.start()
     except (EngineError, OSError) as error:
-        _rename(former, path)
+        place.take(former)
         outcome = _start_former(engine)
         raise Refusal("failed", "%s; %s\n%s" % (error, outcome, _output(error))) from None
-    os.unlink(former)
+    place.unlink(former)
 
 
 def _start_former(engine: Engine) -> str:
@@ -68,17 +73,3 @@ def _start_former(engine: Engine) -> str:
 def _output(error: Exception) -> str:
     done = error.done if isinstance(error, EngineError) else None
     return done.output if done is not None else ""
-
-
-def sweep(path: str) -> None:
-    """Removes what an agent that was killed left beside `path`: drafts and former programs. Under the host's lock."""
-    folder, name = os.path.split(path)
-    for entry in os.listdir(folder):
-        rest = entry[len(name) + 2 :] if entry.startswith(".%s." % name) else ""
-        if rest.partition(".")[0].isdigit():
-            os.unlink(os.path.join(folder, entry))
-
-
-def _rename(source: str, path: str) -> None:
-    os.rename(source, path)
-    state.sync_folder(os.path.dirname(path))

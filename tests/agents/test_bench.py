@@ -184,7 +184,7 @@ def test_nothing_but_the_target_can_be_aimed_at(agent: AgentProcess, argv: list[
         ("127.0.0.1:80", [], "not a listener of a managed site"),
         ("127.0.0.1:80", ["127.0.0.1:81"], "not a listener of a managed site"),
         ("192.0.2.1:80", ["192.0.2.1:80"], "not an address of this host"),
-        ("169.254.169.254:80", ["169.254.169.254:80"], "not an address of this host"),
+        ("169.254.169.254:80", ["169.254.169.254:80"], "the metadata service of most clouds"),
         ("localhost:80", ["localhost:80"], "not an address and a port"),
         ("0.0.0.0:80", ["0.0.0.0:80"], "no address a site"),
         ("127.0.0.1:99999", ["127.0.0.1:99999"], "port that does not exist"),

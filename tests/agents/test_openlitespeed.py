@@ -6,6 +6,10 @@ distribution has none. What is said of the server's own test without one is the 
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,9 @@ from uuid import uuid4
 
 import pytest
 
-from agents.host.engines.openlitespeed import Server
+from agents.host import processes, safe
+from agents.host.engines.openlitespeed import TEMPORARY, HeldFolder, Server
+from agents.host.errors import Refusal
 from agents.protocol import ApplyRequest, EngineControl, FileChange, Probe, plain
 from panel.rendering import render, render_install, render_main
 from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
@@ -79,6 +85,17 @@ if source() is not None:
             assert eventually(lambda: made.bodies() == ("old", "blog"))
             yield made
 
+    @pytest.fixture
+    def lent() -> Iterator[Path]:
+        """The folder below /tmp as the server leaves it: its workers' account has it. No server of the host runs."""
+        folder = Path(TEMPORARY)
+        file = folder / "lshttpd.pid"
+        folder.mkdir(exist_ok=True)
+        assert not file.exists(), f"{file} belongs to a server that runs on this machine"
+        shutil.chown(folder, "nobody")
+        yield folder
+        file.unlink(missing_ok=True)
+
     def test_changes_in_a_row_are_each_live_when_the_answer_comes(agent: AgentProcess, hosts: Hosts) -> None:
         for number in range(3):
             result = agent.call("apply", hosts.request(*hosts.changed(f"number {number}")))
@@ -93,6 +110,25 @@ if source() is not None:
         assert hosts.config in result["error"]
         assert hosts.bodies() == ("old", "blog")
         assert more not in Path(hosts.config).read_text()
+
+    def test_a_deployment_is_refused_when_the_server_cannot_start_its_successor(
+        agent: AgentProcess, hosts: Hosts
+    ) -> None:
+        (hosts.server.root / "bin" / "litespeed").unlink()
+        result = agent.call("apply", hosts.request(*hosts.changed("new")))
+        assert result["outcome"] == "rolled_back", result
+        assert f"ln -s openlitespeed {hosts.server.root}/bin/litespeed" in result["error"]
+        assert hosts.bodies() == ("old", "blog")
+
+    def test_a_server_is_found_by_the_usual_pid_file_that_its_workers_own(
+        agent: AgentProcess, hosts: Hosts, lent: Path
+    ) -> None:
+        own = hosts.server.pid
+        control = {**plain(hosts.control), "pid_file": str(lent / "lshttpd.pid")}
+        others = (os.getpid(), next(iter(processes.children(own or 0))))  # another program, and one of its workers
+        for written, found in ((own, own), *((pid, 0) for pid in others)):
+            (lent / "lshttpd.pid").write_text(f"{written}\n")
+            assert agent.call("service", {"engine": control, "action": "status"})["pid"] == found
 
     def test_a_configuration_that_its_test_breaks_off_at_is_refused(agent: AgentProcess, hosts: Hosts) -> None:
         result = agent.call("apply", hosts.request(*hosts.changed("new", "errorpage {\n")))
@@ -169,3 +205,35 @@ def test_its_own_pid_file_is_told_to_the_server() -> None:
     control = dict.fromkeys(names, "")
     assert Server({**control, "pid_file": "/srv/own.pid"}).env() == {"OLS_PID_FILE": "/srv/own.pid"}
     assert Server({**control, "pid_file": "/tmp/lshttpd/lshttpd.pid"}).env() == {}
+
+
+NOBODY = pwd.getpwnam("nobody")
+
+
+@pytest.fixture
+def lent_folder(server_root: Path) -> Path:
+    """A folder that the server gave to its workers' account."""
+    folder = server_root / "lshttpd"
+    folder.mkdir()
+    os.chown(folder, NOBODY.pw_uid, NOBODY.pw_gid)
+    return folder
+
+
+def test_the_folder_of_its_workers_is_the_agents_own_while_it_is_held(lent_folder: Path) -> None:
+    with HeldFolder(str(lent_folder), frozenset([NOBODY.pw_uid])) as descriptor:
+        assert safe.writers(descriptor, str(lent_folder)) == [], "nobody else can put a link there"
+    found = lent_folder.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (NOBODY.pw_uid, NOBODY.pw_gid, 0o755)
+
+
+def test_a_folder_of_an_account_that_is_not_the_servers_is_refused(lent_folder: Path) -> None:
+    with pytest.raises(Refusal, match="can be changed by the account nobody"):
+        HeldFolder(str(lent_folder), frozenset()).__enter__()
+    assert lent_folder.stat().st_uid == NOBODY.pw_uid
+
+
+def test_a_link_in_place_of_its_folder_is_refused(lent_folder: Path) -> None:
+    link = lent_folder.with_name("link")
+    link.symlink_to(lent_folder)
+    with pytest.raises(Refusal, match="is not a folder"):
+        HeldFolder(str(link), frozenset([NOBODY.pw_uid])).__enter__()

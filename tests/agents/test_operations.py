@@ -79,7 +79,7 @@ def test_install_takes_only_what_was_announced(agent: AgentProcess, tmp_path: Pa
         agent.call("install", {**args, "sha256": "0" * 64})
     assert not list((tmp_path / "bin").iterdir())
     done = agent.call("install", args)
-    assert done == {"path": args["path"], "installed": True, "version": "tool version: tool/1.2"}
+    assert done == {"path": args["path"], "installed": True, "version": "tool version: tool/1.2", "modules": []}
     assert Path(args["path"]).stat().st_mode & 0o777 == 0o755
     assert agent.call("install", args)["installed"] is False
     source.unlink()
@@ -111,6 +111,7 @@ def test_facts_name_the_machine_and_its_servers(agent: AgentProcess) -> None:
     facts = agent.call("facts")
     assert facts["memory_bytes"] > 100 * 1024 * 1024
     assert facts["os"]["id"]
+    assert "127.0.0.1" in facts["addresses"] and len(set(facts["addresses"])) == len(facts["addresses"])
     default = {item["engine"]: item for item in facts["engines"] if not item["private"]}
     assert default["nginx"]["paths"]["main_config"] == "/etc/nginx/nginx.conf"
     assert default["nginx"]["layout"] == "sites"
@@ -173,3 +174,11 @@ def test_folders_that_the_account_may_not_look_into_are_named(server_root: Path)
     assert [file["path"] for file in answer["files"]] == [f"{open_one}/in/.htaccess"]
     why = f"{closed} may not be looked into by this account"
     assert answer["skipped"] == [{"path": str(closed), "why": why}]
+
+
+def test_resolve_tells_what_names_mean_on_this_machine(agent: AgentProcess) -> None:
+    found = agent.call("resolve", {"names": ["localhost", "127.0.0.9", "nothing.invalid"]})["addresses"]
+    assert "127.0.0.1" in found["localhost"] and found["127.0.0.9"] == ["127.0.0.9"] and found["nothing.invalid"] == []
+    for names in ("localhost", [""], ["a" * 254], [1], ["a\nb"], ["a"] * 1001):
+        with pytest.raises(AgentError, match="names is a list"):
+            agent.call("resolve", {"names": names})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from agents.protocol import FileChange
 from tests.agents.process import AgentError, AgentProcess
 from tests.agents.sites import sha256
+
+NOBODY = pwd.getpwnam("nobody")
 
 
 @pytest.fixture
@@ -121,21 +125,64 @@ def test_no_set_user_id_and_no_strange_mode(agent: AgentProcess, tree: Path, mod
 
 
 def test_ownership_is_never_given_away(agent: AgentProcess, tree: Path) -> None:
-    """Inside a user's tree a file that root replaces becomes root's; the undo gives the user's own file back."""
-    home = tree / "root" / "user"
-    home.mkdir()
-    (home / "site.conf").write_text("theirs")
-    os.chown(home, 1234, 1234)
-    os.chown(home / "site.conf", 1234, 1234)
-    inode = (home / "site.conf").stat().st_ino
-    change = FileChange(str(home / "site.conf"), "put", "mine")
+    """A user's file that root replaces becomes root's; the undo gives the user's own file back."""
+    folder = tree / "root" / "user"
+    folder.mkdir()
+    (folder / "site.conf").write_text("theirs")
+    os.chown(folder / "site.conf", 1234, 1234)
+    inode = (folder / "site.conf").stat().st_ino
+    change = FileChange(str(folder / "site.conf"), "put", "mine")
     probe = {"address": "127.0.0.1", "port": 9, "host": "x", "path": "/", "timeout_s": 0.2}
     assert agent.call("apply", request(tree, change, probes=[probe]))["outcome"] == "rolled_back"
-    stat = (home / "site.conf").stat()
-    assert (stat.st_ino, stat.st_uid, (home / "site.conf").read_text()) == (inode, 1234, "theirs")
+    stat = (folder / "site.conf").stat()
+    assert (stat.st_ino, stat.st_uid, (folder / "site.conf").read_text()) == (inode, 1234, "theirs")
     assert agent.call("apply", request(tree, change, transaction="t2"))["outcome"] == "applied"
-    assert (home / "site.conf").stat().st_uid == os.geteuid()
-    assert home.stat().st_uid == 1234
+    assert (folder / "site.conf").stat().st_uid == os.geteuid()
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "words"),
+    [
+        (1234, 0o755, "can be changed by the account 1234"),
+        (0, 0o757, "can be changed by every account"),
+        (0, 0o1757, "can be changed by every account"),
+        (0, 0o775, "can be changed by the group"),
+    ],
+)
+def test_apply_refuses_a_folder_that_another_account_can_change(
+    agent: AgentProcess, tree: Path, owner: int, mode: int, words: str
+) -> None:
+    """A server that root starts reads what lies there: whoever can write the folder would become root."""
+    folder = tree / "root" / "conf"
+    inner = folder / "sites"
+    inner.mkdir(parents=True)
+    (inner / "old.conf").write_text("old")
+    os.chown(folder, owner, NOBODY.pw_gid)
+    folder.chmod(mode)
+    changes = {
+        "put": FileChange(f"{inner}/new.conf", "put", "x"),
+        "link": FileChange(f"{inner}/link.conf", "link", target="old.conf"),
+        "remove": FileChange(f"{inner}/old.conf", "remove"),
+        "directory": FileChange(f"{folder}/made", "directory"),
+    }
+    for name, change in changes.items():
+        if mode == 0o1757 and name != "directory":
+            continue  # nobody may rename what is root's there, so that what lies inside is root's alone
+        with pytest.raises(AgentError, match=words) as refused:
+            agent.call("apply", request(tree, change, transaction=f"t-{name}"))
+        assert refused.value.code == "refused"
+        assert f"chown root {folder} && chmod go-w {folder}" in refused.value.message, "the way out"
+    assert sorted(path.name for path in folder.rglob("*")) == ["old.conf", "sites"]
+
+
+def test_a_group_without_other_members_may_write_the_folder(agent: AgentProcess, tree: Path) -> None:
+    """As /usr/local is root's and the empty group's `staff` on many hosts."""
+    empty = next(group.gr_gid for group in grp.getgrall() if not group.gr_mem and group.gr_name == "staff")
+    folder = tree / "root" / "conf"
+    folder.mkdir()
+    os.chown(folder, 0, empty)
+    folder.chmod(0o2775)
+    assert agent.call("apply", request(tree, FileChange(f"{folder}/a.conf", "put", "x")))["outcome"] == "applied"
 
 
 def test_a_file_of_the_hosts_own_stays_its_owners_where_the_panel_asks_for_that(

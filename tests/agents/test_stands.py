@@ -17,6 +17,7 @@ import pytest
 from agents.host import link, netem, processes, stand_files, stand_servers
 from agents.host.errors import Refusal
 from agents.protocol import StandRequest, StandServer, plain
+from panel.benchmarks.suites import mains
 from tests.agents.process import AgentError, AgentProcess
 from tests.support.netem import netem_binary
 from tests.support.ports import free_port
@@ -313,6 +314,60 @@ def test_lsphp_is_started_as_the_servers_account_with_its_children(
     pid = told["servers"]["php"]["pid"]
     assert ended(agents)["left"] == []
     assert not Path(f"/proc/{pid}").exists()
+    assert list(temporary.iterdir()) == []
+
+
+def with_wordpress() -> dict[str, Any]:
+    request = stand(free_port())
+    request["files"] += [{"path": path, "text": text, "mode": 0o644} for path, text in mains.mariadb().items()]
+    request["servers"].insert(0, {"name": "mariadb", "kind": "mariadb", "listen": "mariadb.sock"})
+    return {**request, "application": "wordpress"}
+
+
+def test_what_root_reads_for_a_database_is_roots_and_the_database_never_is(
+    agent_file: Path, tmp_path: Path, temporary: Path
+) -> None:
+    """It ends with the agent though it changed its account."""
+    agent = AgentProcess(agent_file, tmp_path / "state")
+    agent.env["TMPDIR"] = str(temporary)
+    with agent:
+        told = up(agent, with_wordpress())
+        folder, pid = Path(told["folder"]), told["servers"]["mariadb"]["pid"]
+        account = stand_files.account().pw_uid
+        status = Path(f"/proc/{pid}/status").read_text()
+        assert f"Uid:\t{account}\t{account}\t{account}\t{account}\n" in status
+        others = {path for path in folder.rglob("*") if path.lstat().st_uid == account}
+        given = {folder / "mariadb" / name for name in ("data", "temp", "run")}
+        assert given <= others
+        files = {path for path in others - given if not given & set(path.parents)}
+        assert all(path.is_file() for path in files), "a folder of the account's: it could exchange what lies there"
+        assert {path.stat().st_mode & 0o777 for path in given} == {0o700}
+        os.kill(agent.process.pid, signal.SIGKILL)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_folders_that_another_account_calls_like_a_stand_are_left_alone(
+    agents: AgentProcess, temporary: Path, tmp_path: Path
+) -> None:
+    temporary.chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / ".lock").write_text("")
+    (temporary / "paddock-stand-link").symlink_to(victim)
+    theirs = temporary / "paddock-stand-theirs"
+    theirs.mkdir()
+    (theirs / ".lock").write_text("")
+    for path in (theirs, theirs / ".lock", temporary / "paddock-stand-link"):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    assert agents.call("stand", {"action": "left"})["removed"] == []
+    assert (victim / ".lock").exists()
+    assert (theirs / ".lock").exists()
+
+
+def test_a_temporary_folder_that_another_account_can_change_is_refused(agents: AgentProcess, temporary: Path) -> None:
+    os.chown(temporary, 65534, 65534)
+    with pytest.raises(AgentError, match="can be changed by the account nobody"):
+        agents.call("stand", stand(free_port()))
     assert list(temporary.iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.host import state
+from tests.support.disk import Disk
 
 
 def test_what_a_forgotten_transaction_kept_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +51,50 @@ def test_a_state_is_settled_once_it_was_looked_at_and_while_nothing_is_open(
     assert state.is_settled()
     (tmp_path / "open").write_text("torn")
     assert not state.is_settled()
+
+
+def test_a_journal_has_room_for_its_end_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
+    journal = state.Journal("mine")
+    journal.begin({"entries": []})
+    assert (tmp_path / "open").stat().st_blocks * 512 >= state.ROOM
+    assert (tmp_path / "transactions" / "mine.jsonl").exists()
+    assert [record["record"] for record in state.Journal("mine").records()] == ["begin"]
+    journal.append("step", {"step": {"name": "stage"}})
+    journal.end({"outcome": "applied", "error": "", "steps": []})
+    journal.close()
+    path = tmp_path / "transactions" / "mine.jsonl"
+    assert b"\0" not in path.read_bytes()
+    assert [record["record"] for record in journal.records()] == ["begin", "step", "outcome"]
+
+
+def test_a_reopened_journal_overwrites_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
+    journal = state.Journal("mine")
+    journal.begin({"entries": []})
+    del journal
+    content = (tmp_path / "open").read_bytes()
+    used = len(content.rstrip(b"\0"))
+    torn = b'{"record": "step", "step": ' + b"x" * 500
+    (tmp_path / "open").write_bytes(content[:used] + torn + content[used + len(torn) :])
+    again = state.Journal("mine")
+    again.append("mark", {"name": "reloading"})
+    assert [record["record"] for record in again.records()] == ["begin", "mark"]
+
+
+def test_an_outcome_too_long_for_a_full_disk_is_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Disk(tmp_path / "disk", "tmpfs", image=tmp_path / "image") as disk:
+        monkeypatch.setenv("PADDOCK_AGENT_STATE", str(disk.path / "state"))
+        journal = state.Journal("mine")
+        journal.begin({"entries": []})
+        disk.fill(0)
+        step = {"name": "test", "status": "failed", "argv": ["nginx", "-t"], "output": "x" * 60_000}
+        journal.end({"outcome": "rolled_back", "error": "x" * 60_000, "steps": [step] * 3})
+        journal.close()
+        outcome = state.Journal("mine").outcome()
+    assert outcome is not None
+    assert outcome["outcome"] == "rolled_back"
+    assert len(outcome["error"]) == state.MAX_SHORT_ERROR
+    assert [told["name"] for told in outcome["steps"]] == ["test"] * 3

@@ -12,6 +12,7 @@ import re
 from agents.host import commands, processes
 from agents.host.engines.base import Engine, Generation
 
+FAILURES = ("AH00020:", "no listening sockets available", "AH00015: Unable to open logs", "Unable to open logs")
 CONTROL_PROGRAMS = ("apache2ctl", "apachectl")
 _INCLUDED = re.compile(r"^\s*\([0-9*]+\) (/.*)$", re.MULTILINE)
 _LISTEN = re.compile(rb"^\s*Listen\s", re.IGNORECASE | re.MULTILINE)
@@ -20,7 +21,6 @@ _LISTEN = re.compile(rb"^\s*Listen\s", re.IGNORECASE | re.MULTILINE)
 class Server(Engine):
     reload_signal = "USR1"
     stop_signal = "WINCH"  # graceful-stop
-    failure_marks = ("AH00020", "no listening sockets available", "Unable to open logs")
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
@@ -30,6 +30,15 @@ class Server(Engine):
         done = commands.run([*self.test_argv(self.main_config, self.prefix), "-D", "DUMP_INCLUDES"], self.env())
         files = _INCLUDED.findall(done.output)
         return done.exit_code != 0 or not files or any(_opens_port(path) for path in files)
+
+    def is_failure(self, line: str, pid: int) -> bool:
+        """[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: what happened. Before its logs
+        are open, the words alone."""
+        parts = line.split("] ", 3)
+        if len(parts) == 4 and line.startswith("["):
+            own = parts[2].startswith("[pid ") and parts[2][5:].partition(":")[0] == str(pid)
+            return own and parts[3].startswith(FAILURES)
+        return line.startswith(FAILURES)
 
     def start_argv(self) -> list[str]:
         control = self._program()
@@ -68,8 +77,4 @@ class Server(Engine):
 
 
 def _opens_port(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return bool(_LISTEN.search(file.read()))
-    except OSError:
-        return True
+    return bool(_LISTEN.search(processes.read(path))) or not os.access(path, os.R_OK)

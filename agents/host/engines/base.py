@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from agents.host import commands, lean, processes
+from agents.host import commands, lean, processes, safe
+from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
 LEAVE_S = 0.01  # workers that have nothing to finish end within this after they were told to
 LOOK_EVERY_S = 0.05  # how often a server that reloads is suspected of having failed, which costs more than asking
+REST_S = 0.6  # a main process that said that it failed, and did nothing for this long, has given up
 GRACE_S = 5.0  # how long a stopping server may finish requests before it is told to leave them
 STOP_TIMEOUT_S = 15.0
 
@@ -32,13 +34,14 @@ class EngineError(Exception):
 
 
 class Generation:
-    """What ran before a reload: the main process, its workers, and how long its error logs were. `relieved`: whether
-    the workers were told to leave (Engine.relieve)."""
+    """What ran before a reload: the main process, its workers, and its error logs from where they ended. `relieved`:
+    whether the workers were told to leave (Engine.relieve)."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.relieved = False
-        self.logs = processes.error_logs(pid) if pid else {}
+        self.rest: tuple[object, float] = (None, 0.0)  # what the main process was doing when looked at, and since when
+        self.logs = processes.error_logs(pid) if pid else []
         # Last, just before the server is told: one that starts in between would pass for new.
         self.workers = processes.children(pid) if pid else frozenset()
 
@@ -51,8 +54,6 @@ class Engine:
     relocatable = True  # its configuration can be tested from a copy in another folder
     starts_with_errors = False  # whether it runs with what its own test calls errors
     first_look_s = 0.002  # a reload never takes effect sooner: asking before only costs
-    # Words in its error log that say a reload failed; the old workers then go on.
-    failure_marks: tuple[str, ...] = ()
 
     def __init__(self, control: dict[str, str]) -> None:
         self.name = control["engine"]
@@ -79,6 +80,11 @@ class Engine:
         """Whether the workers of `before` take no new connections any more and others do."""
         raise NotImplementedError
 
+    def is_failure(self, line: str, pid: int) -> bool:
+        """Whether this line of its error log is its main process's own, and says that a reload failed. Others' words in
+        the log, such as a path that a visitor asked for, are no such line."""
+        return False
+
     def relieve(self, before: Generation) -> bool:
         """Has the workers of `before` leave, where the server waits with that though others have taken their place.
         Whether it was done just now."""
@@ -88,12 +94,20 @@ class Engine:
 
     def pid(self) -> int:
         """The main process, 0 when the server does not run. A stale pid file names somebody else's process."""
-        try:
-            pid = int(processes.read(self.pid_file).split()[0])
-        except (IndexError, ValueError):
+        pid = processes.pid_in(self.pid_file)
+        if not pid:
             return 0
         same_program = processes.program(pid)[:15] == os.path.basename(self.program())[:15]
         return pid if same_program and processes.exists(pid) else 0
+
+    def require_own(self, also: frozenset[int] = frozenset()) -> None:
+        """Refusal where accounts besides root, the agent's and `also` could change the program or the configuration,
+        which are about to be run and read as the agent's account."""
+        for path in (self.binary, self.main_config, self.config_root, self.prefix):
+            try:
+                safe.true_path(path, also)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
 
     def program(self) -> str:
         if not self._true_program:
@@ -163,15 +177,24 @@ class Engine:
                 looked = now
             if now - began > LIVE_TIMEOUT_S:
                 message = "the server still has its old workers %g s after it was told to reload" % LIVE_TIMEOUT_S
-                raise EngineError(message, commands.Done([], 1, processes.added(before.logs)))
+                raise EngineError(message, commands.Done([], 1, self._failure(before)))
 
     def _look_for_failure(self, before: Generation) -> None:
         failure = self._failure(before)
-        if failure:
+        if failure and self._came_to_rest(before, failure):
             raise EngineError("the server kept its old configuration", commands.Done([], 1, failure))
         if not self.pid():
-            words = processes.added(before.logs)
-            raise EngineError("the server ended when it was reloaded", commands.Done([], 1, words))
+            raise EngineError("the server ended when it was reloaded", commands.Done([], 1, failure))
+
+    def _came_to_rest(self, before: Generation, failure: str) -> bool:
+        """Whether the main process has done and said nothing for a while and has no new workers. A line that somebody
+        forged into its log does not stop it from going on; nginx tries a port again every half second."""
+        sleeps, used = processes.is_idle(before.pid)
+        children = processes.children(before.pid, living=False)
+        now, state = time.monotonic(), (used, children, failure)
+        if not sleeps or before.rest[0] != state:
+            before.rest = (state, now)
+        return now - before.rest[1] >= REST_S and children <= before.workers
 
     def stop(self) -> list[str]:
         """Stops the server and waits until it is gone; nothing to do when it does not run."""
@@ -213,15 +236,26 @@ class Engine:
         return argv
 
     def _failure(self, before: Generation) -> str:
-        if not self.failure_marks:
-            return ""
-        words = processes.added(before.logs)
-        return words if any(mark in words for mark in self.failure_marks) else ""
+        """What its main process said of a reload that failed: those lines alone, since a log holds what visitors of
+        every site asked for."""
+        return processes.added(before.logs, lambda line: self.is_failure(line, before.pid))
+
+
+def is_of(line: str, pid: int, level: str) -> bool:
+    """Whether a line of an error log as nginx and gallop write it begins with a date, that level and that process:
+    2026/11/23 08:35:13 [emerg] 1234#1234: what happened"""
+    words = line.split(" ", 4)
+    if len(words) < 5 or words[2] != "[%s]" % level or words[3].partition("#")[0] != str(pid):
+        return False
+    date, hour = words[0].split("/"), words[1].split(":")
+    return len(date) == 3 == len(hour) and all(word.isdigit() for word in date + hour) and words[3].endswith(":")
 
 
 def _started(argv: list[str], env: dict[str, str], output: int) -> commands.Child:
     try:
         return commands.Child(argv, env, output, session=True)
+    except Refusal as error:
+        raise EngineError(error.message) from None
     except OSError as error:
         raise EngineError("%s cannot be run: %s" % (argv[0], error.strerror or "it is not there")) from None
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from agents.host import processes
-from agents.host.engines.base import Engine, Generation
+from agents.host.engines.base import Engine, Generation, is_of
 
 
 class Server(Engine):
     stop_signal = "QUIT"
-    failure_marks = ("[emerg]",)
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [self.binary, "-t", "-q", "-p", prefix, "-c", main_config]
 
     def start_argv(self) -> list[str]:
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
+
+    def is_failure(self, line: str, pid: int) -> bool:
+        return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
         """Whether no worker of before listens any more while another does; without any site nobody does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from agents.host import lean, processes
-from agents.host.engines.base import Engine, Generation
+from agents.host.engines.base import Engine, Generation, is_of
 
 WORKER = "worker process"
 LEAVING = "shutting down"
@@ -17,14 +17,16 @@ LEAVING = "shutting down"
 class Server(Engine):
     stop_signal = "QUIT"  # finishes the requests that it has
     first_look_s = 0.004  # it reads its configuration and starts workers
-    # A configuration that passes the test can still fail to bind; the master then says so and keeps what it had.
-    failure_marks = ("[emerg]", "still could not bind")
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [self.binary, "-t", "-q", "-p", prefix, "-c", main_config]
 
     def start_argv(self) -> list[str]:
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
+
+    def is_failure(self, line: str, pid: int) -> bool:
+        """A configuration that passes the test can still fail to bind: the master says so and keeps what it had."""
+        return is_of(line, pid, "emerg")
 
     def has_workers(self) -> bool:
         return any(WORKER in processes.title(child) for child in processes.children(self.pid()))

@@ -7,22 +7,24 @@ SIGUSR1 the server starts its successor, which writes its own process id into th
 from __future__ import annotations
 
 import os
+import stat
 
-from agents.host import commands, processes
+from agents.host import commands, processes, safe
 from agents.host.engines.base import Engine, EngineError, Generation
+from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
 PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
-
-
+PROGRAMS = ("openlitespeed", "litespeed", "lshttpd")
 TEMPORARY = os.path.dirname(PID_FILE)
 SITES = "paddock.conf"  # listeners and the list of virtual hosts, beside the main file
 # What its own installation causes, whatever the configuration says.
 HARMLESS = ("Get lsadm passwd failed",)
 # Warnings by which it says that it takes no notice of something: a key, a block, a whole virtual host.
+FAILURE = "Fatal error in configuration"
 LOSSES = ("Not support [", "is NOT keyword", "do not match", "more '}'", "configuration failed!")
 
 
@@ -30,20 +32,17 @@ class Server(Engine):
     reload_signal = "USR1"
     relocatable = False
     starts_with_errors = True
-    failure_marks = ("Fatal error in configuration",)
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
         """Its test ends with 1 for warnings and with 2 for errors, and with 0 for anything where it cannot write down
         what it finds. What counts are its lines of errors and of what it leaves out, unknown keys among them."""
-        os.makedirs(TEMPORARY, mode=0o755, exist_ok=True)
-        found = os.path.join(TEMPORARY, "testconf")
-        if os.path.exists(found):
-            os.unlink(found)  # by a test that broke off
-        done = super().test(main_config, prefix, prepare)
+        with HeldFolder(TEMPORARY, self._accounts()) as folder:
+            safe.remove_tree("testconf", folder)  # by a test that broke off
+            done = super().test(main_config, prefix, prepare)
         errors = [line for line in done.output.splitlines() if _is_error(line)]
         if done.exit_code not in (0, 1, 2):
             errors = ["the test broke off (%d)" % done.exit_code, *(errors or [done.output])]
-        errors += self._left_out()
+        errors += self._left_out() + self._without_successor()
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
@@ -70,6 +69,14 @@ class Server(Engine):
             return []
         return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
 
+    def _without_successor(self) -> list[str]:
+        """What is wrong where a restart would end the server: it starts its successor by this name."""
+        successor = os.path.join(self.prefix, "bin", "litespeed")
+        if os.access(successor, os.X_OK):
+            return []
+        words = "%s is missing, and OpenLiteSpeed starts it at every reload; without it the server ends. On the host: "
+        return [(words + "ln -s openlitespeed %s") % (successor, successor)]
+
     def env(self) -> dict[str, str]:
         return {} if self.pid_file == PID_FILE else {"OLS_PID_FILE": self.pid_file}
 
@@ -84,18 +91,47 @@ class Server(Engine):
         return "openlitespeed" if "openlitespeed" in os.path.basename(self.binary) else os.path.realpath(self.binary)
 
     def pid(self) -> int:
-        try:  # no contextlib here: an import of it costs every connection
-            pid = int(processes.read(self.pid_file).split()[0])
-        except (IndexError, ValueError):
+        """The main process. The workers' account owns the folder of the usual pid file and can name any process there,
+        so a number from that file counts only for a trusted account's process that runs this installation's program."""
+        pid = processes.pid_in(self.pid_file)
+        if not pid and self.pid_file == PID_FILE:
+            pid = processes.pid_in(self.pid_file, believed=False)
+            pid = pid if pid and self._is_own(pid) else 0
+        if not pid:
             return 0
         name = processes.program(pid)
-        return pid if name.startswith(("openlitespeed", "litespeed", "lshttpd")) and processes.exists(pid) else 0
+        return pid if name.startswith(PROGRAMS) and processes.exists(pid) else 0
+
+    def _is_own(self, pid: int) -> bool:
+        """A main process of this installation. An upgrade replaces the program, and leaves it in the same folder."""
+        try:
+            own = os.stat("/proc/%d" % pid).st_uid
+            program = os.readlink("/proc/%d/exe" % pid)
+        except OSError:
+            return False
+        is_worker = processes.program(processes.parent(pid)).startswith(PROGRAMS)
+        same = os.path.dirname(program) == os.path.dirname(os.path.realpath(self.binary))
+        return safe.is_trusted(own) and same and not is_worker
+
+    def _accounts(self) -> frozenset[int]:
+        return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
         """Between the old process and its successor there is no pid file, so only its own words tell of a failure."""
         failure = self._failure(before)
         if failure:
             raise EngineError("the server did not start with its new configuration", commands.Done([], 1, failure))
+
+    def is_failure(self, line: str, pid: int) -> bool:
+        """2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] what happened, with other brackets between. Which process says
+        it differs: the successor that did not start does."""
+        words = line.split(" ", 2)
+        if len(words) < 3 or len(words[0].split("-")) != 3 or not words[0].replace("-", "").isdigit():
+            return False
+        rest = words[2]
+        while rest.startswith("["):
+            rest = rest.partition("]")[2].lstrip(" \t")
+        return rest.startswith(FAILURE)
 
     def has_workers(self) -> bool:
         return bool(processes.children(self.pid()))
@@ -112,6 +148,76 @@ class Server(Engine):
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
         others = (line for line in lines if line and line[0] == "include" and not line[-1].endswith(SITES))
         return any(line and line[0] == "listener" for line in lines) or any(others)
+
+
+def accounts(main_config: str) -> frozenset[int]:
+    """To which of the accounts the server may have given its folder: those of its workers and of its WebAdmin."""
+    import pwd
+
+    names = ["nobody", "lsadm"]
+    for line in processes.read(main_config).decode("utf-8", "replace").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0].lower() == "user":
+            names.append(words[1])
+    found = set()
+    for name in names:
+        try:
+            found.add(pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            continue
+    return frozenset(found)
+
+
+class HeldFolder:
+    """A descriptor of the folder below /tmp that OpenLiteSpeed writes to as root, made where it is missing. The server
+    gives that folder to its workers' account (`workers`), which could lead elsewhere what root writes there, so the
+    folder is the agent's own meanwhile. Refusal where it is any other account's."""
+
+    def __init__(self, path: str, workers: frozenset[int]) -> None:
+        self._path, self._workers = path, workers
+        self._folder, self._before = -1, (-1, -1, -1)
+
+    def __enter__(self) -> int:
+        base = os.open(safe.true_path(os.path.dirname(self._path), for_files=True), safe.FOLDER)
+        name = os.path.basename(self._path)
+        try:
+            try:
+                self._folder = safe.new_folder(name, base, 0o755)
+            except FileExistsError:
+                self._folder = self._opened(name, base)
+            self._take(name, base)
+        except BaseException:
+            self.__exit__()
+            raise
+        finally:
+            os.close(base)
+        return self._folder
+
+    def _opened(self, name: str, base: int) -> int:
+        try:
+            return os.open(name, safe.FOLDER, dir_fd=base)
+        except OSError as error:
+            raise Refusal("refused", "%s is not a folder: %s" % (self._path, error.strerror), path=self._path) from None
+
+    def _take(self, name: str, base: int) -> None:
+        info = os.fstat(self._folder)
+        if os.geteuid() == 0 and info.st_uid != 0 and info.st_uid in self._workers:
+            self._before = (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
+            os.fchown(self._folder, 0, 0)
+            os.fchmod(self._folder, 0o755)
+            if not os.path.samestat(os.fstat(self._folder), os.stat(name, dir_fd=base, follow_symlinks=False)):
+                raise Refusal("refused", "%s was exchanged while it was opened" % self._path, path=self._path)
+        safe.require_own(self._folder, self._path)
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder < 0:
+            return
+        user, group, mode = self._before
+        if user >= 0:
+            os.fchown(self._folder, user, group)
+            os.fchmod(self._folder, mode)
+        os.close(self._folder)
+        self._folder = -1
 
 
 def _is_error(line: str) -> bool:

@@ -1,0 +1,327 @@
+"""Files and folders beside accounts that may change what lies around them.
+
+Trusted are root and the account that the agent runs as. What only they can write needs no care; everything else may be
+exchanged for a link, a FIFO or somebody's own file between any two system calls. So a folder is opened once and then
+named by its descriptor, no link of another account is followed, and what is to be believed or run lies where only the
+trusted can write (docs/decisions/0203-files-beside-other-accounts.md).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, Tuple
+
+    Writer = Tuple[str, int, str]  # "user", "group" or "everybody", its number, and the folder or file in question
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a FIFO in place of a file must not hold the agent up; O_NOCTTY: nor a terminal become its own.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MAX_LINKS = 40
+MAX_DEPTH = 200
+_TRIES = 20
+MAX_FILE = 64 * 1024 * 1024
+_NOBODY: frozenset[int] = frozenset()
+
+_known: set[tuple[int, ...]] = set()  # folders that only the trusted can change, as they were when that was found out
+_groups: dict[int, bool] = {}
+
+
+def is_trusted(uid: int, also: Iterable[int] = _NOBODY) -> bool:
+    return uid == 0 or uid == os.geteuid() or uid in also
+
+
+def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
+    """Whether the group has no member but trusted accounts, as `staff` on many hosts."""
+    if gid == 0:
+        return True
+    if gid not in _groups:
+        import grp
+        import pwd
+
+        try:
+            members = [pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem]
+        except KeyError:
+            members = []
+        members += [entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == gid]
+        _groups[gid] = all(is_trusted(uid, also) for uid in members)
+    return _groups[gid]
+
+
+def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Writer]:
+    """Who but the trusted may write what `info` is of."""
+    found = [] if is_trusted(info.st_uid, also) else [("user", info.st_uid, path)]
+    if info.st_mode & 0o020 and not _is_trusted_group(info.st_gid, also):
+        found.append(("group", info.st_gid, path))
+    if info.st_mode & 0o002:
+        found.append(("everybody", 0, path))
+    return found
+
+
+def _keeps(folder: os.stat_result, entry: os.stat_result, also: Iterable[int]) -> bool:
+    """Whether the folder is like /tmp, where nobody may rename or remove another's entry, and this is a trusted one."""
+    return bool(folder.st_mode & stat.S_ISVTX) and is_trusted(folder.st_uid, also) and is_trusted(entry.st_uid, also)
+
+
+def writers(folder: int, path: str, also: Iterable[int] = _NOBODY) -> list[Writer]:
+    """Who but the trusted may change the open folder, or exchange one of those that it lies in. `path` is its name."""
+    info = os.fstat(folder)
+    key = (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_mode, info.st_uid, info.st_gid)
+    if key in _known:
+        return []
+    found, inner, up = _writers(info, path, also), info, ".."
+    while True:
+        above = os.stat(up, dir_fd=folder)
+        if (above.st_dev, above.st_ino) == (inner.st_dev, inner.st_ino):
+            break
+        path = os.path.dirname(path)
+        found += [] if _keeps(above, inner, also) else _writers(above, path, also)
+        inner, up = above, up + "/.."
+    if not found and not also:
+        _known.add(key)
+    return found
+
+
+def require_own(folder: int, path: str, also: Iterable[int] = _NOBODY) -> None:
+    """Refusal unless only the trusted can change the open folder."""
+    found = writers(folder, path, also)
+    if found:
+        raise refusal(found[0], path)
+
+
+def refusal(writer: Writer, path: str) -> Refusal:
+    kind, number, place = writer
+    words = "%s can be changed by %s" % (place, _named(kind, number))
+    if place != path:
+        words = "%s lies in %s" % (path, words.replace(" can be", ", which can be", 1))
+    return Refusal(
+        "refused",
+        "%s, so the agent neither runs nor trusts what lies there. On the host, give it to the account that the agent "
+        "runs as and take the others' right to write: chown %s %s && chmod go-w %s"
+        % (words, _named("user", os.geteuid(), ""), place, place),
+        path=path,
+    )
+
+
+def _named(kind: str, number: int, before: str = "the account ") -> str:
+    if kind == "everybody":
+        return "every account"
+    try:
+        if kind == "group":
+            import grp
+
+            return "the group %s" % grp.getgrgid(number).gr_name
+        import pwd
+
+        return before + pwd.getpwuid(number).pw_name
+    except KeyError:
+        return "%s%d" % ("the group " if kind == "group" else before, number)
+
+
+def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = False) -> str:
+    """The absolute `path` without symbolic links. Refusal when anybody but the trusted can change any part of it, so
+    that it still leads there when it is used. `for_files`: it may be a folder like /tmp. FileNotFoundError."""
+    parts, at, links = path.split("/")[::-1], "", 0
+    above = os.lstat("/")
+    while parts:
+        part = parts.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = os.path.dirname(at) if at != "/" else ""
+            above = os.lstat(at or "/")
+            continue
+        here = "%s/%s" % (at, part)
+        info = os.lstat(here)
+        in_shared = bool(_writers(above, at or "/", also))
+        if in_shared and not _keeps(above, info, also):
+            raise refusal(_writers(above, at or "/", also)[0], path)
+        if stat.S_ISLNK(info.st_mode):
+            links += 1
+            if links > MAX_LINKS:
+                raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+            target = os.readlink(here)
+            parts += target.split("/")[::-1]
+            if target.startswith("/"):
+                at, above = "", os.lstat("/")
+            continue
+        at, above = here, info
+    found = _writers(above, at or "/", also)
+    if found and not (for_files and above.st_mode & stat.S_ISVTX and is_trusted(above.st_uid)):
+        raise refusal(found[0], path)
+    return at or "/"
+
+
+def temporary_folder() -> str:
+    """Where folders with names that nobody can guess are made: TMPDIR, or /tmp. Refusal where others could exchange
+    them."""
+    path = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - checked, and only for names made by mkdtemp(3)
+    return true_path(path, for_files=True)
+
+
+def new_private_folder(prefix: str) -> tuple[str, int]:
+    """A new folder for this account alone below the temporary folder, as mkdtemp(3) makes it: its path and descriptor.
+    OSError when its name was taken each time."""
+    base = temporary_folder()
+    above = os.open(base, FOLDER)
+    try:
+        for number in range(_TRIES, -1, -1):
+            name = prefix + os.urandom(8).hex()
+            try:
+                return os.path.join(base, name), new_folder(name, above, 0o700)
+            except FileExistsError:
+                if not number:
+                    raise
+    finally:
+        os.close(above)
+    raise AssertionError
+
+
+def open_regular(name: str, folder: int, path: str) -> int:
+    """A descriptor to read the regular file `name` of the open folder; `path` is its name in words. Refusal when it is
+    anything else, or when somebody may have put it there who may not read it himself (a hard link). OSError."""
+    descriptor = os.open(name, READ, dir_fd=folder)
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise Refusal("refused", "%s is not a regular file" % path, path=path)
+        require_readable_by(writers(folder, os.path.dirname(path)), descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None:
+    """Refusal unless each of those who can lead `path` to an open file may read that file himself."""
+    info = os.fstat(descriptor)
+    for writer in found:
+        if not _may_read(writer, info):
+            raise Refusal(
+                "refused",
+                "%s is not read: %s can put links to others' files there, and may not read this one. Let it read the "
+                "file, or take its right to write the folder." % (path, _named(writer[0], writer[1])),
+                path=path,
+            )
+
+
+def leaders(path: str) -> list[Writer]:
+    """Who but the trusted decides where the path leads: who may change a folder with a link on the way, or the last."""
+    found: list[Writer] = []
+    parts, at, links = path.split("/")[::-1], os.open("/", os.O_PATH | os.O_DIRECTORY), 0
+    try:
+        while parts:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            inner = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            is_link = stat.S_ISLNK(os.fstat(inner).st_mode)
+            if is_link or not parts:
+                found += writers(at, os.path.dirname(path))
+            if is_link:
+                target = os.readlink("", dir_fd=inner)
+                os.close(inner)
+                links += 1
+                if links > MAX_LINKS:
+                    raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+                parts += target.split("/")[::-1]
+                if not target.startswith("/"):
+                    continue
+                inner = os.open("/", os.O_PATH | os.O_DIRECTORY)
+            os.close(at)
+            at = inner
+    finally:
+        os.close(at)
+    return found
+
+
+def _may_read(writer: Writer, info: os.stat_result) -> bool:
+    kind, number, _place = writer
+    if info.st_mode & 0o004:
+        return True
+    if kind == "user":
+        return info.st_uid == number
+    return kind == "group" and info.st_gid == number and bool(info.st_mode & 0o040)
+
+
+def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
+    """All that can be read, at most `limit` bytes."""
+    parts: list[bytes] = []
+    while limit > 0:
+        part = os.read(descriptor, min(limit, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """A file that was not there; the agent's own unless `owner` is given. OSError."""
+    descriptor = os.open(name, NEW, 0o600, dir_fd=folder)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if owner is not None:
+            os.fchown(descriptor, *owner)
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None = None) -> int:
+    """Makes a folder and returns its descriptor. Refusal when another took its place meanwhile."""
+    os.mkdir(name, 0o700, dir_fd=folder)
+    descriptor = os.open(name, FOLDER, dir_fd=folder)
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        os.close(descriptor)
+        raise Refusal("refused", "the folder %s was exchanged for another account's while it was made" % name)
+    if owner is not None:
+        os.fchown(descriptor, *owner)
+    os.fchmod(descriptor, mode)
+    return descriptor
+
+
+def remove_tree(name: str, folder: int) -> None:
+    """Removes a file, or a folder and all in it, and follows no link. What cannot be removed is left."""
+    try:
+        os.unlink(name, dir_fd=folder)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass  # a folder
+    try:
+        inner = os.open(name, FOLDER, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        _empty(inner, MAX_DEPTH)
+        os.rmdir(name, dir_fd=folder)
+    except OSError:
+        return
+    finally:
+        os.close(inner)
+
+
+def _empty(folder: int, depth: int) -> None:
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+            continue
+        except OSError:
+            pass
+        if depth:
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            try:
+                _empty(inner, depth - 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=folder)

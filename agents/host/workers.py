@@ -1,0 +1,44 @@
+"""No main file of a server may say that its workers run as root: they would serve every file of the machine."""
+
+from __future__ import annotations
+
+import os
+
+from agents.host import processes
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agents.host.request import Wanted
+
+# nginx and gallop end the directive with a semicolon; Apache takes #0 for the id; names may be quoted.
+_NAMES = {
+    "nginx": rb"^[ \t]*user\s+[\"']?root\b",
+    "native": rb"^[ \t]*user\s+[\"']?root\b",
+    "apache": rb"^[ \t]*user\s+[\"']?(?:root\b|#0\b)",
+    "openlitespeed": rb"^[ \t]*user\s+[\"']?root\b",
+}
+
+
+def names_root(engine: str, text: bytes) -> bool:
+    """Whether a main file names root as the account of the workers."""
+    import re  # loads enum and functools: only where a main file changes (lean.py)
+
+    flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
+    return re.search(_NAMES[engine], text, flags) is not None
+
+
+def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
+    """Refusal for a main file that would make workers run as root. One that says so already may stay as it is: that
+    server's admin wrote it, and a change of something else is not the moment to take the account away."""
+    by_path = {wanted.path: wanted for wanted in files if wanted.action == "put"}
+    for control in engines:
+        wanted = by_path.get(os.path.realpath(control["main_config"]))
+        if wanted is None or not names_root(control["engine"], wanted.content):
+            continue
+        if not names_root(control["engine"], processes.read(wanted.path)):
+            raise Refusal(
+                "refused",
+                "%s would make the server's workers run as root, which can read every file of this machine. Name an "
+                "account without rights, such as nobody or www-data." % wanted.named,
+            )

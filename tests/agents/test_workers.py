@@ -1,0 +1,44 @@
+"""A main file whose workers would run as root is refused, whatever engine it is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.protocol import FileChange
+from tests.agents.process import AgentError, AgentProcess
+
+MAINS = [
+    ("nginx", "user root;\nevents {}\n"),
+    ("nginx", "worker_processes 1;\n  user\troot root;\n"),
+    ("native", 'user "root";\nevents {}\n'),
+    ("apache", "ServerRoot /x\nUSER root\n"),
+    ("apache", "User #0\n"),
+    ("openlitespeed", "serverName x\nuser   root\n"),
+]
+
+
+def request(folder: Path, engine: str, text: str) -> dict[str, Any]:
+    main = str(folder / "main.conf")
+    control = {"engine": engine, "binary": "/usr/sbin/nginx", "prefix": str(folder), "main_config": main}
+    control |= {"config_root": str(folder), "pid_file": str(folder / "pid")}
+    change = vars(FileChange(main, "put", text))
+    return {"transaction": "t1", "roots": [str(folder)], "files": [change], "engines": [control], "dry_run": True}
+
+
+@pytest.mark.parametrize(("engine", "text"), MAINS)
+def test_main_file_that_names_root_is_refused(agent: AgentProcess, tmp_path: Path, engine: str, text: str) -> None:
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tmp_path, engine, text))
+    assert "workers run as root" in str(refused.value) and "nobody" in str(refused.value)
+    assert not (tmp_path / "main.conf").exists()
+
+
+def test_main_file_that_names_root_already_may_be_changed_elsewhere(agent: AgentProcess, tmp_path: Path) -> None:
+    """That server's admin wrote it; the agent's own test of the file decides about the rest."""
+    text = "user root;\nevents {}\n"
+    (tmp_path / "main.conf").write_text(text)
+    result = agent.call("apply", request(tmp_path, "nginx", f"{text}# more\n"))
+    assert "workers run as root" not in str(result)
