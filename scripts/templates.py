@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Format the HTML templates: one block-level element a line, indented, at most 120 columns where HTML allows it.
+
+    templates.py            name the templates that are not formatted; exits with 1 when there are any
+    templates.py --write    format them
+
+Only whitespace that browsers ignore changes: a line ends where whitespace is already, beside a block-level element, or
+between attributes. An element that may be empty (`:empty` in the style sheets) gets no whitespace inside. djLint puts
+line breaks between inline elements as well, where they become visible spaces.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / "templates"
+WIDTH = 120
+# Whitespace counts in these: they hold preformatted text, or must be empty when there is nothing to show.
+LEFT_OUT = {
+    "diff.html",
+    "log.html",
+    "output.html",
+    "field_error.html",
+    "messages.html",
+    "mail.html",
+    "500.html",
+    "base.html",
+}
+
+STRUCTURE = set(
+    re.findall(r"\w+", "table thead tbody tfoot tr ul ol dl form section nav article aside main header footer")
+)
+BLOCKS = STRUCTURE | set(
+    re.findall(r"\w+", "div p li dl dt dd td th caption fieldset legend h1 h2 h3 h4 details summary figure hr")
+)
+# Elements that lay out their children (display: flex or grid), so that whitespace between these is dropped.
+LAYS_OUT = re.compile(
+    r'class="[^"]*\b(?:row|form-actions|form-bar|toolbar(?:-filter)?|choices|pagination|actions-list)\b'
+)
+EMPTY = {"input", "img", "br", "wbr", "hr", "link", "meta"}
+CONTROL = {"if", "for", "with", "block"}
+BETWEEN = {"elif", "else", "empty"}
+BOXES = {"card", "live"}  # tags of ours that render a block-level element around what they hold
+WHOLE = {"pagination", "field", "sort_header", "diff", "saved_views"}  # tags of ours that render a whole one
+WHOLE_FILES = re.compile(r"components/(?:empty|toolbar|form_errors|confirm|logs|traffic_parts|tabs)\.html")
+SILENT = re.compile(r"\{% (?:url\b.* as \w+|csrf_token|load .*|blocktranslate asvar .*) ?%\}", re.DOTALL)
+
+_VALUE = r"\"(?:\{%.*?%\}|\{\{.*?\}\}|[^\"])*\"|'(?:\{%.*?%\}|\{\{.*?\}\}|[^'])*'"
+_TOKEN = re.compile(
+    r"\{% comment %\}.*?\{% endcomment %\}|\{% blocktranslate\b.*?\{% endblocktranslate %\}"
+    r"|<(?P<raw>pre|script|style|textarea|option|svg)\b.*?</(?P=raw)>|\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|<!--.*?-->"
+    rf"|</?[!a-zA-Z](?:\{{%.*?%\}}|\{{\{{.*?\}}\}}|{_VALUE}|[^>'\"])*>|\s+|[^\s<{{]+|.",
+    re.DOTALL,
+)
+_ATTRIBUTES = re.compile(rf"(?:\{{%.*?%\}}|\{{\{{.*?\}}\}}|{_VALUE}|[^\s'\"{{]|\{{)+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Token:
+    """`kind`: open or close of a block-level element; start, middle or end of a control tag; inline; space."""
+
+    text: str
+    kind: str
+    name: str = ""
+
+
+def tokens(source: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(source):
+        text = match.group()
+        if text.isspace():
+            yield Token("\n" if "\n" in text else " ", "space")
+        elif match.group("raw"):
+            yield Token(text, "raw")
+        elif not (tag := re.match(r"<(/?)([a-z0-9]+)|\{% *(end)?([a-z]+)", text)):
+            yield Token(text, "inline")
+        elif tag.group(2):
+            name, is_block = tag.group(2), tag.group(2) in BLOCKS and 'class="inline"' not in text
+            text = " ".join(_ATTRIBUTES.findall(text)) if not tag.group(1) else text
+            yield Token(text, ("close" if tag.group(1) else "open") if is_block and name != "hr" else "inline", name)
+        else:
+            yield control(text, tag.group(4), is_end=bool(tag.group(3)))
+
+
+def control(text: str, name: str, *, is_end: bool) -> Token:
+    if SILENT.fullmatch(text) or text.startswith("{% blocktranslate asvar"):
+        return Token(text, "silent")
+    if text.startswith(("{% blocktranslate", "{% comment")):
+        return Token(text, "inline")
+    if name in WHOLE or (name == "include" and WHOLE_FILES.search(text)):
+        return Token(text, "whole")
+    if name in BOXES:
+        return Token(text, "close" if is_end else "open", "section")
+    if name in CONTROL:
+        return Token(text, "end" if is_end else "start", name)
+    return Token(text, "middle" if name in BETWEEN else "inline", name)
+
+
+def may_break(before: Token, after: Token) -> bool:
+    """Whether a line may end between two tokens that touch: only where browsers drop the whitespace."""
+    inside = {"start", "middle", "end", "silent"}
+    if before.kind == "open" and after.kind == "close":
+        return False
+    if after.kind in {"open", "whole", "first"}:
+        return before.kind in {"open", "close", "whole", "last", *inside}
+    if before.kind in {"close", "whole", "last"}:
+        return after.kind in {"close", *inside}
+    if before.kind == "open":
+        return before.name in STRUCTURE and after.kind in inside
+    return after.kind == "close" and after.name in STRUCTURE and before.kind in inside
+
+
+def laid_out(found: Iterator[Token]) -> Iterator[Token]:
+    """The tokens; an inline child of an element that lays out its children has a first and a last one."""
+    flexes, depth = [False], 0
+    for token in found:
+        is_child = flexes[-1] and not depth
+        if token.kind in {"open", "start"} and (token.kind == "open" or token.text == "{% block actions %}"):
+            flexes.append(bool(LAYS_OUT.search(token.text)) or token.kind == "start")
+        elif (token.kind == "close" or token.text == "{% endblock %}") and len(flexes) > 1:
+            flexes.pop()
+        elif token.kind == "inline" and is_child and (token.name in EMPTY or "post_button.html" in token.text):
+            token = Token(token.text, "whole", token.name)
+        elif token.kind == "inline" and token.text.startswith("<") and token.name and token.name not in EMPTY:
+            is_end = token.text.startswith("</")
+            depth += -1 if is_end else 1
+            if flexes[-1] and depth == (0 if is_end else 1):
+                token = Token(token.text, "last" if is_end else "first", token.name)
+        yield token
+
+
+def lines_of(source: str) -> Iterator[list[Token]]:
+    """Lines that end where the source's end, and wherever a block-level element begins or ends."""
+    line: list[Token] = []
+    for token in laid_out(tokens(source)):
+        if token.text == "\n" or (line and token.kind != "space" and may_break(line[-1], token)):
+            yield line
+            line = []
+        is_gap = token.kind == "space"
+        if is_gap and (not line or token.text == "\n"):
+            continue
+        if line and line[-1].kind == "space" and len(line) > 1 and may_break(line[-2], token):
+            yield line[:-1]
+            line = []
+        line.append(token)
+    yield line
+
+
+class Depth:
+    """How many block-level elements and control tags are open; branches of one `if` begin alike."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.starts: list[int] = []
+
+    def take(self, token: Token) -> None:
+        if token.kind == "open":
+            self.now += 1
+        elif token.kind == "close":
+            self.now -= 1
+        elif token.kind == "start":
+            self.starts.append(self.now)
+            self.now += 1
+        elif token.kind == "middle" and self.starts:
+            self.now = self.starts[-1] + 1
+        elif token.kind == "end" and self.starts:
+            start = self.starts.pop()
+            self.now = start + (self.now - start - 1)
+
+
+def formatted(source: str) -> str:
+    depth, found = Depth(), []
+    for line in lines_of(source):
+        while line and line[-1].kind == "space":
+            line.pop()
+        found += wrapped(line, depth) if line else [""]
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(found)).strip("\n")
+    return text + "\n"
+
+
+def wrapped(line: list[Token], depth: Depth) -> list[str]:
+    """The line, broken at spaces and between the attributes of long tags until it fits; a title stays whole."""
+    found, current = [], indent_of(line, depth)
+    for index, token in enumerate(line):
+        rest = line[index + 1 :]
+        is_full = len(current) + 1 + width_of(rest) > WIDTH and not line[0].text.startswith("{% block title")
+        if token.kind == "space" and is_full and current.strip():
+            found.append(current)
+            current = indent_of(rest, depth)
+            continue
+        for number, part in enumerate(parts_of(token)):
+            if number and len(current) + 1 + len(part) > WIDTH:
+                found.append(current)
+                current = "  " * (depth.now + 2) + part
+            else:
+                current += " " * bool(number) + part
+        depth.take(token)
+    return [*found, current]
+
+
+def indent_of(line: list[Token], depth: Depth) -> str:
+    """The indent of a line that begins with these tokens: those that close something stand where it began."""
+    ahead = Depth()
+    ahead.now, ahead.starts = depth.now, list(depth.starts)
+    indent = ahead.now
+    for token in line:
+        if token.kind not in {"close", "end", "middle"}:
+            break
+        ahead.take(token)
+        indent = ahead.now - (token.kind == "middle")
+    return "  " * max(indent, 0)
+
+
+def width_of(line: list[Token]) -> int:
+    """What comes before the next place where a line may end; of a long tag, its first attributes."""
+    width = 0
+    for token in line:
+        if token.kind == "space":
+            break
+        parts = parts_of(token)
+        width += len(parts[0])
+        if len(parts) > 1:
+            break
+    return width
+
+
+def parts_of(token: Token) -> list[str]:
+    """A long tag may be broken between its attributes, any other token may not."""
+    attributes = _ATTRIBUTES.findall(token.text) if re.match("<[a-z]", token.text) and token.kind != "raw" else []
+    if len(token.text) < 90 or len(attributes) < 3:
+        return [token.text]
+    return [" ".join(attributes[:2]), *attributes[2:]]
+
+
+def main(argv: list[str]) -> int:
+    wrong = []
+    for path in sorted(FOLDER.rglob("*.html")):
+        source = path.read_text(encoding="utf-8")
+        if path.name in LEFT_OUT or formatted(source) == source:
+            continue
+        wrong.append(path)
+        if "--write" in argv:
+            path.write_text(formatted(source), encoding="utf-8")
+        else:
+            print(path.relative_to(FOLDER.parent))
+    if wrong and "--write" not in argv:
+        print(f"{len(wrong)} templates are not formatted; run scripts/templates.py --write", file=sys.stderr)
+    return 1 if wrong and "--write" not in argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
