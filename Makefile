@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora clean
+.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora attack clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ differential: $(VENV)/dev.stamp native ## compare gallop with the real nginx (10
 
 compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
 	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))
+
+attack: $(VENV)/dev.stamp native ## attack the panel and gallop for a long time: permissions, hostile values, floods, paths, races
+	@exec $(BIN)/python -m tests.attack
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
 	@exec $(BIN)/python -m tests.benchmarks
@@ -47,10 +50,11 @@ native: ## build the bundled web server
 lint: $(VENV)/dev.stamp ## ruff, mypy, clippy, migrations: the quick checks
 	@exec $(BIN)/python scripts/check.py lint
 
-advisories: ## look for published weaknesses of the Rust packages (needs cargo-audit and a network)
+advisories: $(VENV)/dev.stamp ## look for published weaknesses of the Rust and Python packages (needs cargo-audit and a network)
 	@command -v cargo-audit >/dev/null || { echo "cargo-audit is missing: cargo install --locked cargo-audit" >&2; exit 1; }
 	@cd native && $(CARGO) audit --deny warnings
 	@cd native/fuzz && $(CARGO) audit --deny warnings
+	@$(BIN)/uv tool run --quiet pip-audit@2.10.1 --strict --disable-pip -r requirements.txt -r requirements-dev.txt
 
 perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
 	@exec $(BIN)/python -m tests.perf

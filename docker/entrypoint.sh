@@ -7,8 +7,7 @@ case ${1:-} in
 web)
     "$python" manage.py prepare
     [ ! -d "${PADDOCK_DEMO_DIR:-/nonexistent}" ] || "$python" manage.py register_demo_hosts "$PADDOCK_DEMO_DIR"
-    exec "$python" -m uvicorn panel.asgi:application --host 0.0.0.0 --port "${PORT:-8000}" --log-level warning \
-        --no-access-log --no-server-header --no-proxy-headers --timeout-graceful-shutdown 3
+    exec "$python" manage.py web --address 0.0.0.0 --port "${PORT:-8000}"
     ;;
 worker) exec "$python" -m celery -A panel worker --loglevel INFO ;;
 beat) exec "$python" -m celery -A panel beat --loglevel INFO --pidfile "" ;;

@@ -7,7 +7,7 @@ RUN cd native && cargo build --release --locked
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends python3 python3-venv make curl fonts-dejavu-core \
+    && apt-get install -y -qq --no-install-recommends python3 python3-venv make curl fonts-dejavu-core libpcre2-8-0 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 10001 paddock
 WORKDIR /srv/paddock

@@ -4,9 +4,13 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-from panel.core.collector import settle
+from panel.core.database import wait_briefly
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
-application = get_asgi_application()
-settle()
+_application = get_asgi_application()
+
+from panel.api.bodies import BodyLimit  # noqa: E402 - it has models, which need the settings first
+
+application = BodyLimit(_application)
+wait_briefly()

@@ -1,27 +1,34 @@
 """The Celery application; tasks live in each app's tasks.py."""
 
 import os
-import sys
-
-# kombu would load YAML, a megabyte, in case that a message were written in it; the API's schema has it all the same.
-if "yaml" not in sys.modules:
-    sys.modules["yaml"] = None  # type: ignore[assignment]
-    import kombu.serialization  # noqa: F401
-
-    del sys.modules["yaml"]
+import threading
 
 from celery import Celery
-from celery.signals import worker_init
-from kombu.transport import TRANSPORT_ALIASES
-
-from panel.core.collector import settle
+from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 # Django's checks load every page and the API, 34 MB that no task needs; migrating has run them before a worker starts.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
-TRANSPORT_ALIASES["filesystem"] = "panel.core.queue:Transport"
+STOP_WITHIN_S = 8.0
+
 app = Celery("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-worker_init.connect(lambda **_: settle(), weak=False)
+
+
+@worker_ready.connect
+def sweep_at_start(**_: object) -> None:
+    """Take over what a killed worker left: a new worker does not wait for the scheduler's next sweep."""
+    for name, entry in app.conf.beat_schedule.items():
+        if name.startswith("sweep-"):
+            app.send_task(entry["task"])
+
+
+@worker_shutting_down.connect
+def leave_in_time(**_: object) -> None:
+    """End the process even while a host hangs. What the worker could not finish is still claimed in its name; the next
+    worker sees that this process is gone, takes the jobs over and asks the hosts what became of them."""
+    timer = threading.Timer(STOP_WITHIN_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

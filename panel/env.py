@@ -6,6 +6,7 @@ systemd credentials), so that secrets need not stand in the environment.
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import os
 from pathlib import Path
@@ -21,12 +22,12 @@ def text(name: str, default: str = "") -> str:
     """The value of `name`, or the content of the file named by `name`_FILE, or `default`."""
     path = os.environ.get(f"{name}_FILE")
     if path and name in os.environ:
-        raise ImproperlyConfigured(f"Both {name} and {name}_FILE are set: set only one of them.")
+        raise ImproperlyConfigured(f"Both {name} and {name}_FILE are set. Set only one of them.")
     if path:
         try:
             return Path(path).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error
+            raise ImproperlyConfigured(f"{name}_FILE is {path}, which cannot be read: {error}") from error
     return os.environ.get(name, default)
 
 
@@ -37,14 +38,35 @@ def folder(name: str, default: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"{name} is {path}, which cannot be made: {error.strerror}. Name another."
+            f"{name} is {path}, which cannot be created: {error.strerror}. Choose another folder."
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(
-            f"{name} is {path}, which this account ({os.geteuid()}) cannot write into. Name another, or give it to it: "
-            f"chown {os.geteuid()} {path}"
+            f"{name} is {path}, which this account ({os.geteuid()}) cannot write to. Choose another "
+            f"folder, or change its owner: chown {os.geteuid()} {path}"
         )
     return path
+
+
+def shut_folder(path: Path) -> Path | None:
+    """The first folder on the way to `path`, itself included, that other accounts cannot enter; None without one."""
+    way = [*reversed(path.parents), path]
+    return next((folder for folder in way if folder.exists() and not folder.stat().st_mode & 0o001), None)
+
+
+# Where root's servers have their sites when its own home is closed to others.
+SYSTEM_FOLDER = Path("/var/lib/paddock")
+
+
+def host_folder(name: str, home: Path) -> Path:
+    """The folder of this machine's own servers and sites: that of the environment, else `home`/host. Servers that root
+    starts serve by accounts without rights, so where those could not enter `home`, the folder lies below /var/lib."""
+    if given := text(name):
+        return Path(given).expanduser().resolve()
+    inside = home / "host"
+    if os.geteuid() != 0 or inside.exists() or shut_folder(home.parent) is None:
+        return inside
+    return SYSTEM_FOLDER / hashlib.sha256(str(home).encode()).hexdigest()[:12]
 
 
 def boolean(name: str, default: bool = False) -> bool:
@@ -53,13 +75,13 @@ def boolean(name: str, default: bool = False) -> bool:
         return True
     if raw in _FALSE:
         return False
-    raise ImproperlyConfigured(f"{name} is {raw!r}; write 1 or 0.")
+    raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to 1 or 0.")
 
 
 def integer(name: str, default: int, *, low: int, high: int) -> int:
     raw = text(name, str(default))
     if not raw.strip().isdecimal() or not low <= int(raw) <= high:
-        raise ImproperlyConfigured(f"{name} is {raw!r}; write a whole number from {low} to {high}.")
+        raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to a whole number from {low} to {high}.")
     return int(raw)
 
 
@@ -71,7 +93,7 @@ def words(name: str, default: str = "") -> list[str]:
 def choice(name: str, default: str, known: tuple[str, ...]) -> str:
     raw = text(name, default).strip().lower()
     if raw not in known:
-        raise ImproperlyConfigured(f"{name} is {raw!r}; write one of {', '.join(known)}.")
+        raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to one of {', '.join(known)}.")
     return raw
 
 
@@ -82,7 +104,7 @@ def networks(name: str) -> list[str]:
         try:
             ipaddress.ip_network(item)
         except ValueError as error:
-            raise ImproperlyConfigured(f"{name} holds {item!r}, which is no network: {error}.") from error
+            raise ImproperlyConfigured(f"{name} contains {item!r}, which is not a network: {error}.") from error
     return found
 
 
@@ -111,8 +133,10 @@ def database(url: str, at_once: int) -> dict[str, object]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             # Requests run in short-lived threads, so connections are kept in a pool, not by thread.
+            "CONN_HEALTH_CHECKS": True,  # a connection that outlived a restart of the database is replaced, not used
             "OPTIONS": {"pool": {"min_size": 1, "max_size": at_once, "timeout": 20}, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(
-        f"PADDOCK_DATABASE_URL has the scheme {parts.scheme!r}; write sqlite:///path or postgres://user@host/name."
+        f"PADDOCK_DATABASE_URL has the unsupported scheme {parts.scheme!r}. Use sqlite:///path or "
+        "postgres://user@host/name."
     )

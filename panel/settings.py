@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from panel import env
 from panel.core.keys import read_or_create_secret
@@ -36,7 +37,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
-    "axes",
     "csp",
     "django_filters",
     "django_htmx",
@@ -69,6 +69,8 @@ MIDDLEWARE = [
     "panel.api.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "panel.core.middleware.NoStoreMiddleware",
+    "panel.api.bodies.BodyLimitMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -77,12 +79,12 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "panel.accounts.middleware.CallerMiddleware",
+    "panel.accounts.middleware.GuessLimitMiddleware",
     "panel.core.middleware.NullCharacterMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "panel.core.middleware.FormAddressMiddleware",
-    "axes.middleware.AxesMiddleware",
 ]
 APPEND_SLASH = False  # FinalSlashMiddleware does that, and the other way round
 ROOT_URLCONF = "panel.urls"
@@ -128,6 +130,7 @@ CACHES = {
 # --- Celery: rows in the database are the truth, a message only wakes a worker (docs/decisions/0002) ---
 QUEUE_DIR = HOME / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost/"
+CELERY_BROKER_TRANSPORT = None if REDIS_URL else "panel.core.queue:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
     {}
     if REDIS_URL
@@ -149,8 +152,8 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
-    "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 15.0},
-    "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 15.0},
+    "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
+    "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
@@ -162,10 +165,7 @@ CELERY_TIMEZONE = "UTC"
 
 # --- Accounts ---
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
-]
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
@@ -180,14 +180,6 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = "paddock_session"
 CSRF_COOKIE_NAME = "paddock_csrf"
 CSRF_FAILURE_VIEW = "panel.core.views.csrf_failure"
-AXES_FAILURE_LIMIT = 6
-AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_RESET_ON_SUCCESS = True
-AXES_HTTP_RESPONSE_CODE = 429
-AXES_CLIENT_IP_CALLABLE = "panel.core.network.client_address"
-AXES_VERBOSE = False
-AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
@@ -201,8 +193,17 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+SECURE_HSTS_SECONDS = env.integer("PADDOCK_HSTS_SECONDS", 31_536_000, low=0, high=63_072_000) if HTTPS else 0
+# Both bind names that are not the panel's: its domain's other hosts, and browsers' own lists. So they are asked for.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and env.boolean("PADDOCK_HSTS_SUBDOMAINS")
+SECURE_HSTS_PRELOAD = HTTPS and env.boolean("PADDOCK_HSTS_PRELOAD")
+if SECURE_HSTS_PRELOAD and not (SECURE_HSTS_INCLUDE_SUBDOMAINS and SECURE_HSTS_SECONDS >= 31_536_000):
+    raise ImproperlyConfigured(
+        "PADDOCK_HSTS_PRELOAD needs PADDOCK_HSTS_SUBDOMAINS=1 and PADDOCK_HSTS_SECONDS of at least 31536000: browsers' "
+        "lists take no other sites."
+    )
+# `check --deploy` asks for both; they are choices here.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 if HTTPS and TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CONTENT_SECURITY_POLICY = {
@@ -219,6 +220,9 @@ CONTENT_SECURITY_POLICY = {
         "base-uri": [NONE],
     }
 }
+
+# Of any request; panel/api/bodies.py has a limit for each address, before the body is read.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 24 * 1024 * 1024
 
 # --- API ---
 REST_FRAMEWORK = {
@@ -237,13 +241,13 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Paddock API",
     "DESCRIPTION": (
-        "Everything that the panel's pages do.\n\n"
-        "- **Who calls**: `Authorization: Bearer pdk_…` with a token of yours; here, your session does.\n"
-        "- **Lists** come in pages of `limit`; follow `next`. Parameters that are not known are refused.\n"
-        "- **Work that takes time** answers 202; `Location` is the address of its job.\n"
-        "- **Errors** are problem details that name the member at fault: [the kinds](/api/v1/problems/).\n"
-        "- **`dry_run=true`** tries a call, **`Idempotency-Key`** makes it safe to repeat, **`If-Match`** keeps it "
-        "from undoing what somebody else did."
+        "The API covers everything that the panel's pages do.\n\n- **Authentication**: send "
+        "`Authorization: Bearer pdk_…` with one of your tokens. This page uses your session.\n- "
+        "**Lists** are paginated by `limit`; follow `next`. Unknown parameters are rejected.\n- "
+        "**Long-running calls** return 202; `Location` is the URL of the job.\n- **Errors** are problem "
+        "details that name the field: [all kinds](/api/v1/problems/).\n- **`dry_run=true`** validates a "
+        "call without changes, **`Idempotency-Key`** makes it safe to repeat, and **`If-Match`** "
+        "protects changes by others."
     ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
@@ -256,6 +260,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "persistAuthorization": False},
     "REDOC_DIST": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {
+        "AllowanceKindEnum": "panel.websites.models.AllowanceKind",
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
         "OperationKindEnum": "panel.hosts.models.OperationKind",
@@ -264,7 +269,7 @@ SPECTACULAR_SETTINGS = {
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",
         "GzipEnum": "panel.websites.models.Gzip",  # of gzip and brotli
         "HostStatusEnum": "panel.hosts.models.HostStatus",
-        "JobStatusEnum": "panel.hosts.models.JobStatus",
+        "JobStatusEnum": "panel.core.jobs.JobStatus",
         "StepStatusEnum": "panel.deployments.models.StepStatus",
         "CertificateSourceEnum": "panel.websites.models.CertificateSource",
         "ImportSourceEnum": "panel.imports.models.ImportSource",
@@ -307,8 +312,6 @@ LOGGING = {
         "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
     },
     "root": {"handlers": ["console"], "level": env.text("PADDOCK_LOG_LEVEL", "INFO")},
-    # It says four lines for every sign-in, with names and addresses masked; who signs in is in the audit trail.
-    "loggers": {"axes": {"level": "WARNING"}},
 }
 
 # --- Reports: mail and webhooks ---
@@ -333,6 +336,6 @@ NETEM_BINARY = Path(env.text("PADDOCK_NETEM", str(GALLOP_BINARY.with_name("paddo
 # Asks by HTTP/3 where a host's h2load cannot; built with gallop.
 LOAD_BINARY = Path(env.text("PADDOCK_LOAD", str(GALLOP_BINARY.with_name("gallop-load"))))
 # Where on the panel's own machine embedded mode keeps sites, logs and the native server's files.
-LOCAL_HOST_ROOT = HOME / "host"
+LOCAL_HOST_ROOT = env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", HOME)
 # Whether the panel's own machine is a host too; in a container it is not.
 LOCAL_HOST = env.boolean("PADDOCK_LOCAL_HOST", True)

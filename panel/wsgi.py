@@ -4,9 +4,9 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from panel.core.collector import settle
+from panel.core.database import wait_briefly
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 application = get_wsgi_application()
-settle()
+wait_briefly()

@@ -84,6 +84,14 @@ def style() -> None:
     run(str(BIN / "ruff"), "format", "--check", ".")
 
 
+def language() -> None:
+    run(PYTHON, "scripts/language.py", "lint")
+
+
+def templates() -> None:
+    run(PYTHON, "scripts/templates.py")
+
+
 def shell() -> None:
     for script in sorted([*ROOT.glob("scripts/*.sh"), *ROOT.glob("docker/*.sh"), ROOT / ".ci" / "run"]):
         run("bash" if script.name == "run" else "sh", "-n", str(script))
@@ -177,6 +185,8 @@ def browser_tests() -> None:
 
 LINT: dict[str, Callable[[], None]] = {
     "style": style,
+    "language": language,
+    "templates": templates,
     "shell": shell,
     "types": types,
     "migrations": migrations,

@@ -26,6 +26,7 @@ _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / _worker  # each process of a parallel run has its own
 (HOME / "static").mkdir(parents=True, exist_ok=True)
 os.environ["PADDOCK_HOME"] = str(HOME)
+os.environ.setdefault("PADDOCK_LOCAL_HOST_FOLDER", str(HOME / "host"))  # root's would lie below /var/lib else
 os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 

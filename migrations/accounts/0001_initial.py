@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 (
                     "theme",
                     models.CharField(
-                        choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")],
+                        choices=[("system", "System default"), ("light", "Light"), ("dark", "Dark")],
                         default="system",
                         max_length=8,
                     ),

@@ -53,7 +53,7 @@ class Migration(migrations.Migration):
             model_name="user",
             name="username",
             field=models.CharField(
-                help_text="Letters, digits and . _ - @ +",
+                help_text="Letters, digits, and . _ - @ +, for example `anna.berger`.",
                 max_length=80,
                 unique=True,
                 validators=[panel.accounts.validators.validate_username],

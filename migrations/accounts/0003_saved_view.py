@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                             ("hosts:list", "Hosts"),
                             ("deployments:list", "Deployments"),
                             ("benchmarks:list", "Benchmarks"),
-                            ("audit:list", "Audit"),
+                            ("audit:list", "Audit log"),
                         ],
                         max_length=40,
                     ),

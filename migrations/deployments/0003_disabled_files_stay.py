@@ -38,8 +38,8 @@ class Migration(migrations.Migration):
                 choices=[
                     ("deploy", "Deploy"),
                     ("rollback", "Roll back to an earlier revision"),
-                    ("disable", "Take out of service"),
-                    ("move", "Move to another server"),
+                    ("disable", "Disable"),
+                    ("move", "Move to another web server"),
                     ("overwrite", "Overwrite drift"),
                 ],
                 default="deploy",

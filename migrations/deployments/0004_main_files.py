@@ -21,10 +21,10 @@ class Migration(migrations.Migration):
                 choices=[
                     ("deploy", "Deploy"),
                     ("rollback", "Roll back to an earlier revision"),
-                    ("disable", "Take out of service"),
-                    ("move", "Move to another server"),
+                    ("disable", "Disable"),
+                    ("move", "Move to another web server"),
                     ("overwrite", "Overwrite drift"),
-                    ("main", "Change a main file"),
+                    ("main", "Change the main file"),
                 ],
                 default="deploy",
                 max_length=12,

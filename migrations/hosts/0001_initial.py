@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ("name", models.SlugField(max_length=63, unique=True)),
                 (
                     "connection",
-                    models.CharField(choices=[("local", "This machine"), ("ssh", "SSH")], default="ssh", max_length=8),
+                    models.CharField(choices=[("local", "This host"), ("ssh", "SSH")], default="ssh", max_length=8),
                 ),
                 ("address", models.CharField(blank=True, max_length=253)),
                 (
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                     "layout",
                     models.CharField(
                         choices=[
-                            ("conf_d", "conf.d/*.conf, disabled ones end in .conf.disabled"),
+                            ("conf_d", "conf.d/*.conf; disabled files end in .conf.disabled"),
                             ("sites", "sites-available with links in sites-enabled"),
                             ("vhosts", "vhosts/NAME/vhconf.conf (OpenLiteSpeed)"),
                         ],
@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("check", "Check host"),
-                            ("service", "Control server"),
+                            ("service", "Control web server"),
                             ("install_native", "Install gallop"),
                             ("drift", "Check for drift"),
                         ],
@@ -186,7 +186,7 @@ class Migration(migrations.Migration):
                     "layout",
                     models.CharField(
                         choices=[
-                            ("conf_d", "conf.d/*.conf, disabled ones end in .conf.disabled"),
+                            ("conf_d", "conf.d/*.conf; disabled files end in .conf.disabled"),
                             ("sites", "sites-available with links in sites-enabled"),
                             ("vhosts", "vhosts/NAME/vhconf.conf (OpenLiteSpeed)"),
                         ],
@@ -196,7 +196,7 @@ class Migration(migrations.Migration):
                 (
                     "control",
                     models.CharField(
-                        choices=[("direct", "By its own binary (-s reload, -k graceful)"), ("systemd", "By systemctl")],
+                        choices=[("direct", "Its own binary (-s reload, -k graceful)"), ("systemd", "systemctl")],
                         default="direct",
                         max_length=8,
                     ),

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 choices=[
                     ("check", "Check host"),
-                    ("service", "Control server"),
+                    ("service", "Control web server"),
                     ("install_native", "Install gallop"),
                     ("drift", "Check for drift"),
                     ("prepare", "Prepare an application"),

@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                 (
                     "source",
                     models.CharField(
-                        choices=[("host", "Read on the host"), ("upload", "Uploaded folder")], max_length=8
+                        choices=[("host", "Read from the host"), ("upload", "Uploaded archive")], max_length=8
                     ),
                 ),
                 ("filename", models.CharField(blank=True, max_length=200)),

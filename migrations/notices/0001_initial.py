@@ -29,8 +29,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "notices",
-                "verbose_name_plural": "notices",
+                "verbose_name": "alerts",
+                "verbose_name_plural": "alerts",
             },
         ),
         migrations.CreateModel(

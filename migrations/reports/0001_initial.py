@@ -42,11 +42,11 @@ class Migration(migrations.Migration):
                     "status",
                     models.CharField(
                         choices=[
-                            ("waiting", "Waiting for the one before"),
+                            ("waiting", "Waiting for the previous run"),
                             ("running", "Running"),
                             ("finished", "Reported"),
                             ("missed", "Missed"),
-                            ("skipped", "Left out"),
+                            ("skipped", "Skipped"),
                             ("failed", "Could not start"),
                         ],
                         db_index=True,
@@ -96,9 +96,9 @@ class Migration(migrations.Migration):
                             ("first", "First report"),
                             ("worse", "Worse"),
                             ("better", "Better"),
-                            ("unsure", "Not sure yet"),
-                            ("no_difference", "No difference shown"),
-                            ("invalid", "Not to be believed"),
+                            ("unsure", "Not significant yet"),
+                            ("no_difference", "No significant difference"),
+                            ("invalid", "Not reliable"),
                             ("failed", "Failed"),
                         ],
                         db_index=True,
@@ -218,7 +218,7 @@ class Migration(migrations.Migration):
                 (
                     "overlap",
                     models.CharField(
-                        choices=[("skip", "Leave it out and say so"), ("wait", "Start it afterwards")],
+                        choices=[("skip", "Skip the run and record it"), ("wait", "Start the run afterwards")],
                         default="skip",
                         max_length=8,
                     ),
@@ -236,7 +236,7 @@ class Migration(migrations.Migration):
                 (
                     "notify",
                     models.CharField(
-                        choices=[("always", "Every report"), ("changes", "Only what changed, failed or was missed")],
+                        choices=[("always", "Every report"), ("changes", "Only changes, failures, and missed runs")],
                         default="always",
                         max_length=8,
                     ),

@@ -50,10 +50,10 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("copy", "Copying the site to private ports"),
-                            ("deploy", "Putting the copies on their servers"),
-                            ("compare", "Comparing their answers"),
+                            ("deploy", "Deploying the copies"),
+                            ("compare", "Comparing responses"),
                             ("measure", "Measuring"),
-                            ("clean", "Taking the copies away"),
+                            ("clean", "Removing the copies"),
                         ],
                         default="copy",
                         max_length=12,
@@ -136,10 +136,10 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("waiting", "Waiting"),
-                            ("standing", "In place"),
-                            ("refused", "Could not be put up"),
-                            ("different", "Answers differently"),
-                            ("same", "Answers alike"),
+                            ("standing", "Deployed"),
+                            ("refused", "Deployment failed"),
+                            ("different", "Different responses"),
+                            ("same", "Same responses"),
                         ],
                         default="waiting",
                         max_length=12,

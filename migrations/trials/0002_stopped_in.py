@@ -16,10 +16,10 @@ class Migration(migrations.Migration):
                 blank=True,
                 choices=[
                     ("copy", "Copying the site to private ports"),
-                    ("deploy", "Putting the copies on their servers"),
-                    ("compare", "Comparing their answers"),
+                    ("deploy", "Deploying the copies"),
+                    ("compare", "Comparing responses"),
                     ("measure", "Measuring"),
-                    ("clean", "Taking the copies away"),
+                    ("clean", "Removing the copies"),
                 ],
                 max_length=12,
             ),

@@ -134,7 +134,7 @@ class Migration(migrations.Migration):
                     "gzip",
                     models.CharField(
                         blank=True,
-                        choices=[("", "As the server does by default"), ("on", "On"), ("off", "Off")],
+                        choices=[("", "Web server default"), ("on", "On"), ("off", "Off")],
                         default="",
                         max_length=3,
                     ),
@@ -179,11 +179,11 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("=", "= exactly this path"),
-                            ("^~", "^~ begins with, before regular expressions"),
+                            ("=", "= exact path"),
+                            ("^~", "^~ path prefix, before regular expressions"),
                             ("~", "~ regular expression"),
-                            ("~*", "~* regular expression, any case"),
-                            ("", "begins with"),
+                            ("~*", "~* regular expression, case-insensitive"),
+                            ("", "path prefix"),
                         ],
                         default="",
                         max_length=2,
@@ -197,8 +197,8 @@ class Migration(migrations.Migration):
                             ("static", "Files"),
                             ("php", "PHP / FastCGI"),
                             ("proxy", "Proxy"),
-                            ("return", "Redirect or fixed answer"),
-                            ("deny", "Refuse"),
+                            ("return", "Redirect or fixed response"),
+                            ("deny", "Deny"),
                         ],
                         default="static",
                         max_length=8,
@@ -310,7 +310,7 @@ class Migration(migrations.Migration):
                     "gzip",
                     models.CharField(
                         blank=True,
-                        choices=[("", "As the server does by default"), ("on", "On"), ("off", "Off")],
+                        choices=[("", "Web server default"), ("on", "On"), ("off", "Off")],
                         default="",
                         max_length=3,
                     ),
@@ -455,7 +455,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("round_robin", "Round robin"),
                             ("least_conn", "Least connections"),
-                            ("ip_hash", "By client address"),
+                            ("ip_hash", "Client address"),
                         ],
                         default="round_robin",
                         max_length=12,

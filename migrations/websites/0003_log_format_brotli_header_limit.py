@@ -18,8 +18,8 @@ class Migration(migrations.Migration):
                 choices=[
                     ("", "Combined"),
                     ("common", "Common"),
-                    ("timed", "Combined, and the time that the answer took"),
-                    ("json", "JSON, one object a line"),
+                    ("timed", "Combined, with response time"),
+                    ("json", "JSON, one object per line"),
                 ],
                 default="",
                 max_length=8,
@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
             name="brotli",
             field=models.CharField(
                 blank=True,
-                choices=[("", "As the server does by default"), ("on", "On"), ("off", "Off")],
+                choices=[("", "Web server default"), ("on", "On"), ("off", "Off")],
                 default="",
                 max_length=3,
             ),

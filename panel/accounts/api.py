@@ -48,7 +48,7 @@ class MeView(ApiMixin):
     def patch(self, request: Request) -> Response:
         """Changes the caller's own e-mail address, time zone or appearance, or whether mails tell of troubles."""
         if request.auth is not None:
-            raise ApiError("forbidden", "A token cannot change its owner's profile: sign in for that.")
+            raise ApiError("forbidden", "Tokens cannot change their owner's profile. Sign in to the panel.")
         given = ProfileInput(data=request.data)
         given.is_valid(raise_exception=True)
         kept = {name: getattr(self.actor, name) for name in ("email", "timezone", "theme", "mail_notices")}
@@ -85,10 +85,10 @@ class Teams(Resource):
         return teams.prefetch_related("members")
 
     def _values(self, request: Request, *, partial: bool = False) -> dict[str, Any]:
-        values = self.body(TeamSerializer, partial=partial)
-        if "members" in values:
-            require_sudo(request, "change who is in a team")
-        return values
+        # Before anything is looked up: an answer about members would tell which names exist.
+        if isinstance(request.data, dict) and "members" in request.data:
+            require_sudo(request, "change the members of a team")
+        return self.body(TeamSerializer, partial=partial)
 
     def create(self, request: Request) -> Response:
         team = users.team_create(actor=self.actor, **self._values(request))
@@ -163,7 +163,7 @@ class Users(Resource):
 
     @extend_schema(request=UserInput, responses={201: UserSerializer})
     def create(self, request: Request) -> Response:
-        require_sudo(request, "make accounts")
+        require_sudo(request, "create accounts")
         user = users.user_create(actor=self.actor, **self.body(UserInput))
         return self.answer(user, status=201, location=f"/api/v1/users/{user.pk}/")
 
@@ -185,7 +185,7 @@ class Users(Resource):
     @action(detail=True, methods=["post"], url_path="second-factor-off")
     def second_factor_off(self, request: Request, pk: str = "") -> Response:
         """For someone who lost the phone: the password alone signs in, until a new second factor is set up."""
-        require_sudo(request, "switch a second factor off")
+        require_sudo(request, "turn off two-factor authentication")
         user = self.get_object()
         second_factor.second_factor_disable(actor=self.actor, user=user)
         return self.answer(user)
@@ -196,7 +196,7 @@ class Tokens(Resource):
 
     model = ApiToken
     serializer_class = TokenSerializer
-    # Whoever may read may look after their own tokens; what a token may do is limited by its scopes.
+    # Who may read may look after their own tokens; the service refuses a token that would end one with more scopes.
     writes = Action.VIEW
     filter_fields = {"name": ["exact", "icontains"], "prefix": ["exact", "in"]}
     ordering_fields = ("id", "created_at")
@@ -208,13 +208,13 @@ class Tokens(Resource):
 
     @extend_schema(request=TokenInput, responses={201: TokenMade})
     def create(self, request: Request) -> Response:
-        require_sudo(request, "make tokens")
+        require_sudo(request, "create tokens")
         token, plain = tokens.token_create(actor=self.actor, **self.body(TokenInput))
         token.token = plain  # type: ignore[attr-defined]
         data: dict[str, Any] = dict(TokenMade(token).data)
         return Response(data, status=201, headers={"Location": f"/api/v1/tokens/{token.pk}/"})
 
-    @extend_schema(description="Revokes the token; its row stays, to be seen in the audit.")
+    @extend_schema(description="Revokes the token. The audit log keeps its entry.")
     def destroy(self, request: Request, pk: str = "") -> Response:
         tokens.token_revoke(actor=self.actor, token=self.get_object())
         return Response(status=204)

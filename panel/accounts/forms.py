@@ -16,7 +16,7 @@ from panel.accounts.validators import validate_addresses, validate_line, validat
 from panel.core.forms import Form
 from panel.core.zones import time_zones
 
-_NEW_PASSWORD = _("At least 12 characters. A few unrelated words are easy to remember and hard to guess.")
+_NEW_PASSWORD = _("At least 12 characters. Use a few unrelated words, for example `copper-tent-violin-march`.")
 
 
 def _password(label: Any, *, new: bool = False, required: bool = True) -> forms.CharField:
@@ -36,8 +36,8 @@ def _code(*, required: bool = True) -> forms.CharField:
         label=_("Code"),
         required=required,
         max_length=20,
-        error_messages={"required": _("Write the code that your app shows now, or a recovery code.")},
-        help_text=_("Six digits from your authenticator app, or one of your recovery codes."),
+        error_messages={"required": _("Enter the current code from your authenticator app, or a recovery code.")},
+        help_text=_("The six digits from your authenticator app, or a recovery code."),
         widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "spellcheck": "false"}),
     )
 
@@ -46,7 +46,7 @@ class _TwicePassword(Form):
     """A new password, written twice."""
 
     password = _password(_("Password"), new=True)
-    again = _password(_("The same again"), new=True)
+    again = _password(_("Repeat password"), new=True)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,7 +55,7 @@ class _TwicePassword(Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         if "again" in data and data.get("password", "") != data["again"]:
-            self.add_error("again", _("This differs from the password above. Type both again."))
+            self.add_error("again", _("The two passwords differ. Enter both again."))
             self._judge(data.get("password", ""))
         return data
 
@@ -72,10 +72,12 @@ class SetupForm(_TwicePassword):
         label=_("User name"),
         max_length=80,
         validators=[validate_username],
-        help_text=_("Letters, digits and . _ - @ +"),
+        help_text=_("Letters, digits, and . _ - @ +, for example `anna.berger`."),
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
     )
-    email = forms.EmailField(label=_("E-mail"), required=False, help_text=_("For notifications."))
+    email = forms.EmailField(
+        label=_("Email"), required=False, help_text=_("Paddock sends notifications to this address.")
+    )
     # The browser's own, written in by paddock.js; without scripts it is chosen later, under Account.
     timezone_name = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-own-zone": ""}))
     field_order = ["username", "email", "password", "again"]
@@ -135,20 +137,20 @@ def timezone_choices() -> list[tuple[str, str]]:
 
 
 class ProfileForm(Form):
-    email = forms.EmailField(label=_("E-mail"), required=False)
+    email = forms.EmailField(label=_("Email"), required=False)
     timezone_name = forms.ChoiceField(
         label=_("Time zone"),
         choices=timezone_choices,
         validators=[validate_timezone],
-        widget=forms.Select(attrs={"data-narrow": _("Narrow by words")}),
+        widget=forms.Select(attrs={"data-narrow": _("Filter this list")}),
     )
-    theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
+    theme = forms.ChoiceField(label=_("Theme"), choices=Theme.choices)
     mail_notices = forms.BooleanField(
-        label=_("Mail me what needs attention"),
+        label=_("Email alerts"),
         required=False,
         help_text=_(
-            "Hosts that do not answer, servers that stopped, deployments that were put back, files edited on a host, "
-            "certificates that end; and when it is over."
+            "Get a mail for unreachable hosts, stopped web servers, rolled-back deployments, drift, and "
+            "expiring certificates, and another mail when an alert is resolved."
         ),
     )
 
@@ -157,17 +159,17 @@ class UserForm(Form):
     """An account as an administrator sees it; the password is asked for only when it is made or replaced."""
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
-    email = forms.EmailField(label=_("E-mail"), required=False)
+    email = forms.EmailField(label=_("Email"), required=False)
     role = forms.ChoiceField(
         label=_("Role"),
         choices=Role.choices,
         initial=Role.VIEWER,
-        help_text=_("Operators change, deploy and measure their teams' sites. Viewers only look."),
+        help_text=_("Operators edit, deploy, and benchmark their teams' sites. Viewers only read."),
     )
     teams = forms.ModelMultipleChoiceField(
         label=_("Teams"), queryset=Team.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
     )
-    is_active = forms.BooleanField(label=_("May sign in"), required=False, initial=True)
+    is_active = forms.BooleanField(label=_("Active"), required=False, initial=True)
     password = _password(_("Password"), new=True)
 
     def __init__(self, *args: Any, user: User | None = None, **kwargs: Any) -> None:
@@ -179,51 +181,61 @@ class UserForm(Form):
         if user is not None:
             self.fields["password"].required = False
             self.fields["password"].label = _("New password")
-            self.fields["password"].help_text = _("Leave empty to keep the present one.")
+            self.fields["password"].help_text = _("Leave empty to keep the current password.")
 
 
 class TeamForm(Form):
     name = forms.CharField(label=_("Name"), max_length=80, validators=[validate_line])
-    slug = forms.SlugField(label=_("Short name"), max_length=80, help_text=_("Small letters, digits and hyphens."))
+    slug = forms.SlugField(
+        label=_("Short name"),
+        max_length=80,
+        help_text=_("Lowercase letters, digits, and hyphens, for example `web-team`."),
+    )
     members = forms.ModelMultipleChoiceField(
         label=_("Members"),
         queryset=User.objects.order_by("username"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Administrators see every site, in a team or not."),
+        help_text=_("Administrators see every site, even without a team."),
     )
 
 
-_LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("No end"))]
+_LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("Never"))]
 
 
 class SavedViewForm(Form):
     page = forms.ChoiceField(choices=SavedView.Page.choices)
     name = forms.CharField(
-        label=_("Name of the view"),
+        label=_("View name"),
         max_length=40,
-        error_messages={"required": _("Write a name for the view, such as Live on nginx.")},
+        error_messages={"required": _("Enter a name for the view, for example Live on nginx.")},
     )
     query = forms.CharField(required=False, max_length=4000)
 
 
 class TokenForm(Form):
     name = forms.CharField(
-        label=_("Name"), max_length=80, validators=[validate_line], help_text=_("What uses it, such as backup script.")
+        label=_("Name"),
+        max_length=80,
+        validators=[validate_line],
+        help_text=_("The program that uses the token, for example `backup script`."),
     )
     scopes = forms.MultipleChoiceField(
-        label=_("May"),
+        label=_("Permissions"),
         choices=Scope.choices,
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _("Tick at least one thing that the token may do.")},
+        error_messages={"required": _("Select at least one permission for the token.")},
     )
-    lifetime = forms.ChoiceField(label=_("Valid for"), choices=_LIFETIMES, initial="90", required=False)
-    limit_addresses = forms.BooleanField(label=_("Only from these addresses"), required=False)
+    lifetime = forms.ChoiceField(label=_("Expires after"), choices=_LIFETIMES, initial="90", required=False)
+    limit_addresses = forms.BooleanField(label=_("Restrict to these addresses"), required=False)
     addresses = forms.CharField(
         label=_("Addresses"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text=_("One a line: 192.0.2.7 or 10.0.0.0/8. With the box ticked and nothing here, nobody may use it."),
+        help_text=_(
+            "One per line, for example `192.0.2.7` or `10.0.0.0/8`. If the restriction is on and this field "
+            "is empty, the token cannot be used."
+        ),
     )
 
     def clean_addresses(self) -> list[str]:
@@ -234,7 +246,9 @@ class TokenForm(Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         if data.get("addresses") and not data.get("limit_addresses"):
-            self.add_error("limit_addresses", _("Tick this for the addresses to count, or empty them."))
+            self.add_error(
+                "limit_addresses", _("Turn on the restriction to use these addresses, or leave this field empty.")
+            )
         return data
 
     def expires_at(self) -> dt.datetime | None:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 
+from panel.accounts.guessing import TooManyGuesses
 from panel.accounts.models import User
 from panel.accounts.services.sessions import session_seen
 from panel.audit.services import Caller, caller
@@ -42,3 +44,18 @@ class CallerMiddleware(Middleware):
             yield lambda response: response
         finally:
             caller.reset(token)
+
+
+class GuessLimitMiddleware(Middleware):
+    """Answers 429 with Retry-After where a page refused to check a password, code or link."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        yield lambda response: response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, TooManyGuesses):
+            return None
+        response = render(request, "accounts/locked.html", {"message": exception.message}, status=429)
+        response.headers["Retry-After"] = str(exception.retry_after)
+        return response

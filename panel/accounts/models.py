@@ -38,7 +38,7 @@ class Scope(models.TextChoices):
 
 
 class Theme(models.TextChoices):
-    SYSTEM = "system", _("As the system")
+    SYSTEM = "system", _("System default")
     LIGHT = "light", _("Light")
     DARK = "dark", _("Dark")
 
@@ -63,7 +63,10 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def get_by_natural_key(self, username: str | None) -> User:
-        """Names differ by more than case (accounts_user_username_ci), so any spelling signs in."""
+        """Names differ by more than case (accounts_user_username_ci), so upper and lower case both sign in. Names are
+        ASCII; without that check PostgreSQL would let a dotless i stand for an i."""
+        if not username or not username.isascii():
+            raise self.model.DoesNotExist
         return self.get(username__iexact=username)
 
 
@@ -72,7 +75,7 @@ class User(AbstractBaseUser, BaseModel):
         max_length=80,
         unique=True,
         validators=[validate_username],
-        help_text=_("Letters, digits and . _ - @ +"),
+        help_text=_("Letters, digits, and . _ - @ +, for example `anna.berger`."),
     )
     email = models.EmailField(blank=True)
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
@@ -146,7 +149,7 @@ class SavedView(BaseModel):
         HOSTS = "hosts:list", _("Hosts")
         DEPLOYMENTS = "deployments:list", _("Deployments")
         BENCHMARKS = "benchmarks:list", _("Benchmarks")
-        AUDIT = "audit:list", _("Audit")
+        AUDIT = "audit:list", _("Audit log")
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="views")
     page = models.CharField(max_length=40, choices=Page.choices)
@@ -159,6 +162,18 @@ class SavedView(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.get_page_display()}: {self.name}"
+
+
+class GuessBudget(models.Model):
+    """Wrong guesses at a secret, counted under one key: an account, a network, a device (panel.accounts.guessing)."""
+
+    key = models.CharField(max_length=120, unique=True)
+    failures = models.FloatField(default=0.0)  # that counted at `counted_at`; they are forgotten with time
+    counted_at = models.DateTimeField()
+    forgotten_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.key
 
 
 class SetupSecret(models.Model):

@@ -62,13 +62,22 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
     """Raises PermissionDenied with words for a person unless `may`."""
     if not in_scope(user, action):
         raise PermissionDenied(
-            f"This token lacks the scope {SCOPE_OF[action].value}. Make one that has it under Settings, API tokens."
+            f"This token lacks the scope {SCOPE_OF[action].value}. Create a token with this scope under "
+            "Settings, API tokens."
         )
     if not may(user, action, team):
         whose = f" in the team {team}" if team else ""
         # What operators may do, one of them can do as well; only administrators give roles and teams.
         can = "an operator of the team or an administrator" if team and action in _OPERATOR else "an administrator"
-        raise PermissionDenied(f"Your role ({user.get_role_display()}) may not {action.value} this{whose}. Ask {can}.")
+        raise PermissionDenied(
+            f"Your role ({user.get_role_display()}) does not allow you to {action.value} this{whose}. Ask {can}."
+        )
+
+
+def require_writing(user: User) -> None:
+    """For what belongs to the caller alone and no action names: a token of scope read changes nothing at all."""
+    if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
+        raise PermissionDenied("This token may only read. Make one that has another scope under Settings, API tokens.")
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:

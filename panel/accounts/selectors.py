@@ -62,38 +62,45 @@ def _database() -> Check:
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     name = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
     if missing:
-        return Check("Database", "bad", f"{name}; {missing} migrations are missing", "Run: manage.py migrate")
-    return Check("Database", "ok", f"{name}; its tables are up to date")
+        return Check("Database", "bad", f"{name}; {missing} migrations are not applied", "Run: manage.py migrate")
+    return Check("Database", "ok", f"{name}; all migrations are applied")
 
 
 def _workers() -> Check:
-    advice = "Start one: celery -A panel worker. Until then deployments and benchmarks wait in their queue."
+    advice = "Start one: celery -A panel worker. Until then, deployments and benchmarks stay in the queue."
     broker: Any = celery.connection_for_write()  # whose library has errors of its own
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
     except (OperationalError, OSError, *broker.connection_errors, *broker.channel_errors) as error:
-        what = "Start Redis, or put right PADDOCK_REDIS_URL. Until then what is asked for waits."
-        return Check("Worker", "bad", f"The queue cannot be reached: {error}", what)
+        what = "Start Redis or correct PADDOCK_REDIS_URL. Until then, new jobs do not start."
+        return Check("Worker", "bad", f"The queue is not reachable: {error}", what)
     if not answers:
-        return Check("Worker", "bad", "No worker answered within a second", advice)
+        return Check("Worker", "bad", "No worker responded within one second", advice)
     return Check("Worker", "ok", f"{next(iter(answers[0]))} answers")
 
 
 def _scheduler(looked_at: dt.datetime | None) -> Check:
-    advice = "Start one: celery -A panel beat. Until then no schedule begins, and nobody looks for drift."
+    advice = "Start one: celery -A panel beat. Until then, schedules and drift checks do not run."
     if looked_at is None:
-        return Check("Scheduler", "warn", "It has not asked for anything yet", f"Check again in a minute. {advice}")
+        return Check(
+            "Scheduler", "warn", "The scheduler has not started any job yet", f"Check again in a minute. {advice}"
+        )
     if timezone.now() - looked_at > SCHEDULER_SILENT_AFTER:
-        return Check("Scheduler", "bad", f"Nothing was asked for since {looked_at:%Y-%m-%d %H:%M:%S} UTC", advice)
-    return Check("Scheduler", "ok", "Asked for something within the last minutes")
+        return Check(
+            "Scheduler", "bad", f"The scheduler has been inactive since {looked_at:%Y-%m-%d %H:%M:%S} UTC", advice
+        )
+    return Check("Scheduler", "ok", "The scheduler was active within the last minutes")
 
 
 def _native_server() -> Check:
     binary = Path(settings.GALLOP_BINARY)
     if binary.is_file():
         return Check("gallop, the bundled web server", "ok", str(binary))
-    advice = "Build it: cargo build --release in native/. Hosts with nginx, Apache or OpenLiteSpeed work without."
-    return Check("gallop, the bundled web server", "warn", f"{binary} is not there", advice)
+    advice = (
+        "Build it with: cargo build --release in native/. Hosts with nginx, Apache, or OpenLiteSpeed work "
+        "without gallop."
+    )
+    return Check("gallop, the bundled web server", "warn", f"{binary} does not exist", advice)
 
 
 def _tools() -> list[Check]:
@@ -104,7 +111,12 @@ def _tools() -> list[Check]:
         return [Check("Load tools", "ok", present)]
     packages = " ".join(LOAD_TOOLS[tool] for tool in missing)
     return [
-        Check("Load tools", "warn", f"{present}; missing: {', '.join(missing)}", f"Install: apt install {packages}")
+        Check(
+            "Load tools",
+            "warn",
+            f"{present}; missing: {', '.join(missing)}",
+            f"Install them with: apt install {packages}",
+        )
     ]
 
 
@@ -115,13 +127,20 @@ def _mail() -> list[Check]:
     if settings.EMAIL_HOST:
         return [Check("Mail", "ok", f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}")]
     return [
-        Check("Mail", "warn", "Accounts ask for mails; no mail server is set", "Give PADDOCK_SMTP_HOST to the worker.")
+        Check(
+            "Mail",
+            "warn",
+            "Accounts use email alerts, but no mail server is configured",
+            "Set PADDOCK_SMTP_HOST for the worker.",
+        )
     ]
 
 
 def _disk() -> Check:
     free = shutil.disk_usage(settings.HOME).free
-    found = f"{free / (1 << 30):.1f} GiB free below {settings.HOME}"
+    found = f"{free / (1 << 30):.1f} GiB free in {settings.HOME}"
     if free < LOW_DISK_BYTES:
-        return Check("Disk", "bad", found, "Make room: revisions, benchmark output and the database are kept there.")
+        return Check(
+            "Disk", "bad", found, "Free up disk space: revisions, benchmark output, and the database are stored there."
+        )
     return Check("Disk", "ok", found)

@@ -19,8 +19,10 @@ class TeamSerializer(StrictModelSerializer):
         many=True,
         queryset=User.objects.all(),
         required=False,
-        help_text="User names; all of them from then on. Left out, they stay. Changing them needs a session whose "
-        "owner has just confirmed the password, as changing an account does.",
+        help_text=(
+            "User names of all members; replaces the current list. Omit the field to keep the members. "
+            "Changing them requires a session with a recently confirmed password."
+        ),
     )
 
     class Meta:
@@ -31,7 +33,7 @@ class TeamSerializer(StrictModelSerializer):
 
 class SavedViewSerializer(serializers.ModelSerializer[SavedView]):
     page = serializers.SerializerMethodField()
-    query = serializers.CharField(read_only=True, help_text="The list's query string: ?query on its page.")
+    query = serializers.CharField(read_only=True, help_text="The list's query string, for example status=live&q=shop.")
 
     class Meta:
         model = SavedView
@@ -47,7 +49,7 @@ class SavedViewInput(StrictSerializer):
 
     page = serializers.ChoiceField(choices=VIEW_PAGES)
     name = serializers.CharField(max_length=40)
-    query = serializers.CharField(max_length=4000, help_text="As in the list's address: status=live&q=shop")
+    query = serializers.CharField(max_length=4000, help_text="The list's query string, for example status=live&q=shop.")
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
@@ -151,7 +153,7 @@ class TokenInput(StrictSerializer):
         child=serializers.CharField(max_length=64),
         required=False,
         allow_null=True,
-        help_text="null: from anywhere; an empty list: from nowhere.",
+        help_text="null allows all addresses; an empty list allows none.",
     )
 
 

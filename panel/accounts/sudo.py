@@ -9,11 +9,10 @@ from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
-from django.contrib.auth import authenticate
-from django.contrib.auth.signals import user_login_failed
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from panel.accounts.guessing import Guesser, Kind, guess, guesser_in_session
 from panel.accounts.models import User
 from panel.accounts.services import second_factor
 
@@ -38,20 +37,18 @@ def sudo_is_open(request: HttpRequest) -> bool:
         return False
 
 
-def second_factor_passed(request: HttpRequest, user: User, code: str) -> bool:
-    """Whether `user` needs no code or gave a right one. A wrong one counts as a failed sign-in."""
-    if not user.has_second_factor or second_factor.code_spend(user=user, code=code):
+def second_factor_passed(guesser: Guesser, user: User, code: str) -> bool:
+    """Whether `user` needs no code or gave a right one. TooManyGuesses after too many wrong ones."""
+    if not user.has_second_factor:
         return True
-    user_login_failed.send(__name__, credentials={"username": user.username}, request=request)
-    return False
+    return guess(guesser, kind=Kind.CODE, account=user, check=lambda: second_factor.code_spend(user=user, code=code))
 
 
 def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
-    """Whether the person proved again who they are. Failures count towards the lockout of the login page."""
-    user = cast(User, request.user)
-    if authenticate(request, username=user.username, password=password) is None:
-        return False
-    if not second_factor_passed(request, user, code):
+    """Whether the person proved again who they are. TooManyGuesses after too many wrong attempts."""
+    user, guesser = cast(User, request.user), guesser_in_session(request)
+    right = guess(guesser, kind=Kind.PASSWORD, account=user, check=lambda: user.check_password(password))
+    if not right or not second_factor_passed(guesser, user, code):
         return False
     sudo_open(request)
     return True

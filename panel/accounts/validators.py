@@ -21,22 +21,20 @@ def validate_line(value: str) -> None:
     for character in value:
         if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
             raise ValidationError(
-                _("This contains a line break or another control character. Write it on one line, without it."),
+                _("This contains a line break or another control character. Enter a single line."),
                 code="control_character",
             )
 
 
 def validate_username(value: str) -> None:
     if not _USERNAME.fullmatch(value):
-        raise ValidationError(
-            _("Write letters a-z, digits and . _ - @ + between them, such as anna or j.doe."), code="username"
-        )
+        raise ValidationError(_("Use letters a-z, digits, and . _ - @ +, for example anna or j.doe."), code="username")
 
 
 def validate_timezone(value: str) -> None:
     if value not in time_zones():
         raise ValidationError(
-            _("%(zone)s is not a time zone. Write one such as Europe/Vienna or UTC."),
+            _("%(zone)s is not a time zone. Enter one such as Europe/Vienna or UTC."),
             params={"zone": value},
             code="timezone",
         )
@@ -49,7 +47,7 @@ def validate_scopes(value: Any) -> None:
     unknown = [str(item) for item in value if item not in SCOPES]
     if unknown or len(set(value)) != len(value):
         raise ValidationError(
-            _("Write each of these at most once: %(all)s."), params={"all": ", ".join(SCOPES)}, code="scopes"
+            _("Use each of these at most once: %(all)s."), params={"all": ", ".join(SCOPES)}, code="scopes"
         )
 
 
@@ -58,7 +56,7 @@ def validate_addresses(value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, list):
-        raise ValidationError(_("Write a list of addresses such as 192.0.2.7 or 10.0.0.0/8."), code="addresses")
+        raise ValidationError(_("Enter a list of addresses such as 192.0.2.7 or 10.0.0.0/8."), code="addresses")
     for item in value:
         try:
             if not isinstance(item, str):
@@ -66,7 +64,7 @@ def validate_addresses(value: Any) -> None:
             ipaddress.ip_network(item)
         except ValueError as error:
             raise ValidationError(
-                _("%(item)s is not an address or network. Write one such as 192.0.2.7 or 10.0.0.0/8."),
+                _("%(item)s is not an address or network. Enter one such as 192.0.2.7 or 10.0.0.0/8."),
                 params={"item": repr(item)},
                 code="addresses",
             ) from error

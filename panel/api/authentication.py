@@ -9,12 +9,13 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from panel.accounts.guessing import Kind, wrong_secret_counted
 from panel.accounts.models import ApiToken, User
 from panel.accounts.services.tokens import token_authenticate
 from panel.audit.services import Caller, caller
 from panel.core.network import client_address
 
-_REFUSED = "This token is unknown, expired, revoked or not allowed from your address."
+_REFUSED = "This token is unknown, expired, revoked, or not allowed from your address."
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -25,10 +26,11 @@ class BearerAuthentication(BaseAuthentication):
         if not scheme:
             return None
         if scheme.lower() != "bearer":
-            raise AuthenticationFailed("Send Authorization: Bearer followed by a token.")
+            raise AuthenticationFailed("Send the header Authorization: Bearer with a token.")
         address = client_address(request._request)
         token = token_authenticate(plain=plain.strip(), address=address)
         if token is None:
+            wrong_secret_counted(request._request, Kind.TOKEN)
             raise AuthenticationFailed(_REFUSED)
         token.user.scopes = frozenset(token.scopes)
         caller.set(Caller(address=address or None, token_prefix=token.prefix))
@@ -47,7 +49,7 @@ class _BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer", "description": "An API token: Settings, API tokens."}
+        return {"type": "http", "scheme": "bearer", "description": "An API token from Settings, API tokens."}
 
 
 class _SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

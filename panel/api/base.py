@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
 from panel.accounts.models import User
-from panel.accounts.permissions import SCOPE_OF, Action, in_scope
+from panel.accounts.permissions import SCOPE_OF, Action, in_scope, require
 from panel.accounts.sudo import sudo_is_open
 from panel.api import etags, idempotency
 from panel.api.filters import StrictFilters
@@ -36,15 +36,15 @@ def refuse_foreign_origin(request: Request) -> None:
     origin = request.META.get("HTTP_ORIGIN")
     foreign = origin is not None and urlsplit(origin).netloc != request._request.get_host()
     if request.auth is None and (foreign or request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site"):
-        raise ApiError("forbidden", "Pages of other sites may not use your session here.")
+        raise ApiError("forbidden", "Requests from other sites cannot use your session.")
 
 
 def require_sudo(request: Request, what: str) -> None:
     """For what could hand over the panel: only a session whose owner gave the password (and code) just now."""
     if request.auth is not None:
-        raise ApiError("forbidden", f"A token cannot {what}: that needs a session in the browser and your password.")
+        raise ApiError("forbidden", f"Tokens cannot {what}. Sign in with a browser and confirm your password.")
     if not sudo_is_open(request._request):
-        raise ApiError("confirm", f"To {what}, confirm your password under /confirm/ first.")
+        raise ApiError("confirm", f"To {what}, confirm your password at /confirm/ first.")
 
 
 class ApiMixin(APIView):
@@ -76,6 +76,8 @@ class ApiMixin(APIView):
         needed = self.reads if request.method in SAFE else self.writes
         if not in_scope(self.actor, needed):
             raise ApiError("forbidden", f"This token lacks the scope {SCOPE_OF[needed].value}.")
+        if needed is Action.ADMINISTER:
+            require(self.actor, needed)  # before the body is looked at, which would tell names of others
         self._check_parameters(request)
         self._idempotency = idempotency.claim(request, self.actor)
 
@@ -90,9 +92,9 @@ class ApiMixin(APIView):
         for name, values in request.query_params.lists():
             if name not in allowed:
                 known = ", ".join(sorted(allowed)) or "none"
-                raise parameter_error(name, f"There is no parameter “{name[:80]}” here; there are: {known}.")
+                raise parameter_error(name, f"Unknown parameter “{name[:80]}”. Known parameters: {known}.")
             if len(values) > 1:
-                raise parameter_error(name, f"“{name}” stands here twice; write it once.")
+                raise parameter_error(name, f"The parameter “{name}” appears twice. Send it once.")
             if "\0" in values[0]:
                 raise parameter_error(name, f"“{name}” contains a NUL byte.")
 
@@ -100,7 +102,7 @@ class ApiMixin(APIView):
     def is_dry_run(self) -> bool:
         raw = self.request.query_params.get("dry_run", "false")
         if raw not in _TRUTH:
-            raise parameter_error("dry_run", "Write true or false.")
+            raise parameter_error("dry_run", "Send true or false.")
         return _TRUTH[raw]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -174,7 +176,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         wanted = request.query_params.get("ordering", self.ordering)
         if wanted.removeprefix("-") not in self.ordering_fields:
             names = ", ".join(self.ordering_fields)
-            raise parameter_error("ordering", f"Order by one of: {names}; with - before it from the other end.")
+            raise parameter_error("ordering", f"Order by one of: {names}. Prefix the name with - for descending order.")
         return (wanted,) if wanted.removeprefix("-") == "id" else (wanted, "id")
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
@@ -192,7 +194,9 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         unknown = wanted - set(serializer.fields)
         if unknown or not wanted:
             known = ", ".join(serializer.fields)
-            raise parameter_error("fields", f"Choose from: {known}. Unknown: {', '.join(sorted(unknown)) or 'none'}.")
+            raise parameter_error(
+                "fields", f"Unknown values: {', '.join(sorted(unknown)) or 'none'}. Known values: {known}."
+            )
         for name in set(serializer.fields) - wanted:
             serializer.fields.pop(name)
 
@@ -232,12 +236,12 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
     """Exactly the rows named by `values`, in that order; one that is not there refuses the whole call."""
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
-        {"pointer": f"{pointer}/{index}", "detail": f"There is no “{value}” that you may see."}
+        {"pointer": f"{pointer}/{index}", "detail": f"“{value}” does not exist, or you do not have access to it."}
         for index, value in enumerate(values)
         if value not in rows
     ]
     if errors:
-        raise ApiError("invalid", "Some of what was named is not there; nothing was done.", errors)
+        raise ApiError("invalid", "Some of the named objects do not exist. Nothing was changed.", errors)
     return [rows[value] for value in dict.fromkeys(values)]
 
 
@@ -245,7 +249,7 @@ def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
     """The row named by `value`; where there is none the call is refused."""
     row = queryset.filter(**{field: value}).first()
     if row is None:
-        words = f"There is no “{value}” that you may see."
+        words = f"“{value}” does not exist, or you do not have access to it."
         raise ApiError("invalid", words, [{"pointer": pointer, "detail": words}])
     return row
 
@@ -253,9 +257,9 @@ def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
     """The rows that have all of these tags; none at all refuses the call, for a tag may have been mistyped."""
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
-    words = "" if rows else f"Nothing that you may see has all of these tags: {', '.join(tags)}."
+    words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."
     if len(rows) > MAX_NAMED:
-        words = f"More than {MAX_NAMED} have these tags: name further ones, or what is meant."
+        words = f"More than {MAX_NAMED} objects have these tags. Add tags, or list the objects by name."
     if words:
         raise ApiError("invalid", words, [{"pointer": pointer, "detail": words}])
     return rows

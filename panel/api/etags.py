@@ -38,7 +38,10 @@ def expected_version(request: Request, instance: Any) -> int | None:
     if raw is None or raw.strip() == "*":
         return None
     if instance.row_version not in _versions(raw):
-        detail = f"It is at {etag_of(instance)} now. Nothing was changed: get it again, then repeat your change."
+        detail = (
+            f"The current version is {etag_of(instance)}. Nothing was changed. Read the object again, then "
+            "repeat your change."
+        )
         raise ApiError("precondition", detail, [{"pointer": "@If-Match", "detail": detail}])
     version: int = instance.row_version
     return version

@@ -72,14 +72,14 @@ def _words(item: Any) -> dict[str, str]:
     """What a value of this filter may be, by the codes of Django's form fields."""
     if "choices" in item.extra:
         known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
-        return {"invalid_choice": f"“%(value)s” is none of these: {known}."}
+        return {"invalid_choice": f"“%(value)s” is not valid. Known values: {known}."}
     if isinstance(item, django_filters.ModelChoiceFilter):
-        return {"invalid_choice": "There is none with this id."}
+        return {"invalid_choice": "No object has this ID."}
     if isinstance(item, django_filters.DateTimeFilter):
-        return {"invalid": "Write a time such as 2026-01-31T12:00:00."}
+        return {"invalid": "Send a time such as 2026-01-31T12:00:00."}
     if isinstance(item, django_filters.UUIDFilter):
-        return {"invalid": "Write the whole uuid."}
-    return {"invalid": "Write a number."} if isinstance(item, django_filters.NumberFilter) else {}
+        return {"invalid": "Send the complete UUID."}
+    return {"invalid": "Send a number."} if isinstance(item, django_filters.NumberFilter) else {}
 
 
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
             if request.query_params.get(name, "-").strip(", "):
                 continue
             if not isinstance(item, django_filters.ChoiceFilter) or isinstance(item, _Truth):
-                raise parameter_error(name, "Write a value, or leave the parameter out to have all.")
+                raise parameter_error(name, "Send a value, or omit the parameter.")
             queryset = queryset.filter(**{item.field_name: ""})
         return queryset
 

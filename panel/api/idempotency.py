@@ -47,7 +47,7 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
     if key is None or request.method != "POST":
         return None
     if not key.isprintable() or not key.isascii() or not 0 < len(key) <= _MAX_KEY:
-        detail = f"Write 1 to {_MAX_KEY} printable characters, such as a UUID."
+        detail = f"Send 1 to {_MAX_KEY} printable characters, for example a UUID."
         raise ApiError("malformed", detail, [{"pointer": "@Idempotency-Key", "detail": detail}])
     IdempotencyRecord.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
     fingerprint = _fingerprint(request)
@@ -57,11 +57,11 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
     except IntegrityError:
         first = IdempotencyRecord.objects.filter(user=user, key=key).first()
     if first is not None and first.fingerprint != fingerprint:
-        raise ApiError("key-reused", "This Idempotency-Key was used for another call in the last 24 hours.")
+        raise ApiError("key-reused", "This Idempotency-Key was used for a different call within the last 24 hours.")
     if first is not None and first.status is None and _take_over(first):
         return first
     if first is None or first.status is None:
-        raise ApiError("in-progress", "The first call with this Idempotency-Key is not answered yet.")
+        raise ApiError("in-progress", "The first call with this Idempotency-Key is still running.")
     response = HttpResponse(first.body, status=first.status, headers=first.headers)
     response.headers["Idempotency-Replayed"] = "true"
     raise Replay(response)

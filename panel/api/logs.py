@@ -36,5 +36,5 @@ def logs_answer(request: Request, logs: Sequence[Log], tail: Callable[[Log, int]
         raise parameter_error("log", f"Choose one of: {', '.join(log.key for log in logs) or 'none'}.")
     raw = request.query_params.get("lines", LINES)
     if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw[:6]) <= MAX_LINES):
-        raise parameter_error("lines", f"Write a whole number from 1 to {MAX_LINES}.")
+        raise parameter_error("lines", f"Send a whole number from 1 to {MAX_LINES}.")
     return Response({"logs": [{"log": chosen.key, "path": chosen.path}], "lines": tail(chosen, int(raw))})

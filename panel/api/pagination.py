@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from panel.api.problems import parameter_error
 
 DEFAULT, MAXIMUM = 50, 1000
-_CURSOR = "Take the cursor from next or previous of an earlier answer."
+_CURSOR = "Use the cursor from next or previous of an earlier response."
 
 
 class Pages(CursorPagination):
@@ -22,14 +22,14 @@ class Pages(CursorPagination):
     max_page_size = MAXIMUM
     page_size_query_param = "limit"
     cursor_query_param = "cursor"
-    page_size_query_description = f"How many at most: 1 to {MAXIMUM}."
+    page_size_query_description = f"Maximum number of items: 1 to {MAXIMUM}."
 
     def get_page_size(self, request: Request) -> int:
         raw = request.query_params.get("limit")
         if raw is None:
             return DEFAULT
         if not (raw.isascii() and raw.isdecimal()) or len(raw) > 4 or not 1 <= int(raw) <= MAXIMUM:
-            raise parameter_error("limit", f"Write a whole number from 1 to {MAXIMUM}.")
+            raise parameter_error("limit", f"Send a whole number from 1 to {MAXIMUM}.")
         return int(raw)
 
     def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:

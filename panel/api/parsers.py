@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from rest_framework.exceptions import ParseError
@@ -9,10 +10,15 @@ from rest_framework.parsers import JSONParser
 
 
 class StrictJSONParser(JSONParser):
-    """A body nested deeper than Python can follow is malformed too, not a failure of the panel."""
+    """A body nested deeper than Python can follow is malformed too, not a failure of the panel; so is half of a
+    surrogate pair (\\ud800), which no database, file or response can hold (RFC 8259 section 8.2)."""
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
         try:
-            return super().parse(stream, media_type, parser_context)
+            found = super().parse(stream, media_type, parser_context)
+            json.dumps(found, ensure_ascii=False).encode()
         except RecursionError as error:
-            raise ParseError("This body is nested too deep.") from error
+            raise ParseError("The JSON in this body is nested too deeply.") from error
+        except UnicodeEncodeError as error:
+            raise ParseError("This body holds half of a surrogate pair, which is no text. Remove it.") from error
+        return found

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core import signals
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
 from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from panel.accounts.guessing import TooManyGuesses
+from panel.core import database
 from panel.core.errors import NULL_WORDS, ApplicationError, is_null_refused
 from panel.core.middleware import current_request_id
 from panel.remote.errors import RemoteError
@@ -36,24 +38,35 @@ class Kind:
 
 
 CATALOGUE = {
-    "malformed": Kind(400, "The request cannot be read", "Send JSON as the schema describes it."),
-    "parameter": Kind(400, "A query parameter is not right", "Unknown parameters are refused, never ignored."),
-    "unauthenticated": Kind(401, "Sign in or send a token", "Send Authorization: Bearer with a valid token."),
-    "forbidden": Kind(403, "You may not do this", "Ask for another role or make a token with the scope named."),
-    "confirm": Kind(403, "Confirm that it is you", "Open /confirm/ in the browser session and repeat the call."),
-    "not-found": Kind(404, "There is nothing here", "It does not exist, or it belongs to a team you are not in."),
-    "method": Kind(405, "This address does not take this method", "The header Allow names those that it takes."),
-    "not-acceptable": Kind(406, "This form of answer is not offered", "Accept application/json."),
-    "conflict": Kind(409, "This does not go with the present state", "Look at it again, then decide anew."),
-    "in-progress": Kind(409, "The same call is being answered", "Wait for the first call with this Idempotency-Key."),
-    "gone": Kind(410, "This is no longer there", "It was used or has ended."),
-    "precondition": Kind(412, "It changed since you looked", "Get it again and repeat with its new ETag."),
-    "media-type": Kind(415, "This content type is not taken", "Send Content-Type: application/json."),
-    "invalid": Kind(422, "Some values are not right", "Each entry of errors names one and says what would be."),
-    "key-reused": Kind(422, "This Idempotency-Key belongs to another call", "Use a new key for every new call."),
-    "throttled": Kind(429, "Too many attempts", "Wait as long as Retry-After says."),
-    "internal": Kind(500, "The panel failed", "Report the request id: the panel's log has the cause under it."),
-    "unavailable": Kind(503, "The host or a service cannot be reached now", "Try again later."),
+    "malformed": Kind(400, "The request cannot be parsed", "Send JSON that matches the schema."),
+    "parameter": Kind(400, "A query parameter is not valid", "The API rejects unknown parameters."),
+    "unauthenticated": Kind(
+        401, "Authentication is required", "Send the header Authorization: Bearer with a valid token."
+    ),
+    "forbidden": Kind(
+        403, "Permission denied", "Ask for another role, or create a token with the scope that the error names."
+    ),
+    "confirm": Kind(403, "Confirm your password", "Open /confirm/ in your browser session and repeat the call."),
+    "not-found": Kind(404, "Not found", "The object does not exist, or it belongs to a team that you are not in."),
+    "method": Kind(405, "This method is not allowed here", "The Allow header lists the allowed methods."),
+    "not-acceptable": Kind(406, "This response format is not available", "Send Accept: application/json."),
+    "conflict": Kind(
+        409, "The current state does not allow this", "Read the object again, then decide whether to repeat the call."
+    ),
+    "in-progress": Kind(409, "The same call is still running", "Wait for the first call with this Idempotency-Key."),
+    "gone": Kind(410, "This object is no longer available", "The object was used or has ended."),
+    "precondition": Kind(
+        412, "The object changed since you read it", "Read the object again and repeat the call with its new ETag."
+    ),
+    "too-large": Kind(413, "The request is too large", "Send less at once; the error names the limit."),
+    "media-type": Kind(415, "This content type is not supported", "Send Content-Type: application/json."),
+    "invalid": Kind(422, "Some values are not valid", "Each entry in errors names a field and the valid values."),
+    "key-reused": Kind(422, "This Idempotency-Key belongs to another call", "Use a new key for each call."),
+    "throttled": Kind(429, "Too many attempts", "Wait for the seconds in Retry-After, then repeat the call."),
+    "internal": Kind(
+        500, "Paddock hit an internal error", "Report the request ID; it identifies the cause in the panel's log."
+    ),
+    "unavailable": Kind(503, "The host or a service is not reachable", "Try again later."),
 }
 _BY_STATUS = {
     400: "malformed",
@@ -65,6 +78,7 @@ _BY_STATUS = {
     409: "conflict",
     410: "gone",
     412: "precondition",
+    413: "too-large",
     415: "media-type",
     422: "invalid",
     429: "throttled",
@@ -153,7 +167,7 @@ def flatten(detail: Any, pointer: str = "") -> Errors:
 def _summary(errors: Errors) -> str:
     if len(errors) == 1:
         return errors[0]["detail"]
-    return f"{len(errors)} values are not right; nothing was changed."
+    return f"{len(errors)} values are not valid. Nothing was changed."
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
@@ -201,6 +215,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     set_rollback()
     if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.errors)
+    if isinstance(error, RequestDataTooBig):
+        return _response("too-large", "")
     if isinstance(error, Http404):
         return _response("not-found", "")
     if isinstance(error, PermissionDenied):
@@ -209,10 +225,15 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         return _of_validation(error)
     if isinstance(error, ApplicationError):
         return _of_application(error, had_precondition="HTTP_IF_MATCH" in context["request"].META)
+    if isinstance(error, TooManyGuesses):
+        return _response("throttled", error.message, headers={"Retry-After": str(error.retry_after)})
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
     if is_null_refused(error):
         return _response("invalid", NULL_WORDS)
+    if database.is_away(error):
+        headers = {"Retry-After": str(database.RETRY_AFTER_S)}
+        return _response("unavailable", "The panel's database is not reachable. Repeat the call later.", None, headers)
     request = context["request"]._request
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     signals.got_request_exception.send(sender=context["view"].__class__, request=request)

@@ -30,11 +30,18 @@ _PROBLEM = {
     },
 }
 _UNSAFE = {"post", "put", "patch", "delete"}
-_DRY_RUN = OpenApiParameter("dry_run", bool, description="true: check everything, answer as if done, change nothing.")
-_KEY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="A repeat within 24 h gets the first answer."
+_DRY_RUN = OpenApiParameter(
+    "dry_run", bool, description="true validates the call and returns the usual response but changes nothing."
 )
-_IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The ETag that you looked at.")
+_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="A repeated call within 24 hours returns the first response.",
+)
+_IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The ETag of the version that you read."
+)
 
 
 class Schema(AutoSchema):
@@ -51,7 +58,9 @@ class Schema(AutoSchema):
                 ordering = [item for field in view.ordering_fields for item in (field, f"-{field}")]
                 found.append(OpenApiParameter("ordering", str, enum=ordering))
             if name in {"list", "retrieve"}:
-                found.append(OpenApiParameter("fields", str, description="Only these members, with commas."))
+                found.append(
+                    OpenApiParameter("fields", str, description="Return only these fields; separate them with commas.")
+                )
         found += [
             OpenApiParameter(item, str) for item in sorted(view.parameters.get(name, set())) if item not in declared
         ]
@@ -77,7 +86,7 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
 
 _VERBS = {
     "list": "List",
-    "retrieve": "Read one",
+    "retrieve": "Get one",
     "create": "Add",
     "partial_update": "Change",
     "update": "Replace",

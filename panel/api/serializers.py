@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models
+from django.db.models import QuerySet
 from rest_framework import serializers
 
+from panel.accounts.models import Team, User
 from panel.api import words
 
 
@@ -27,7 +29,7 @@ class StrictMixin:
             field = fields.get(name)
             if field is None:
                 known = ", ".join(key for key, item in fields.items() if not item.read_only)
-                errors[str(name)] = [f"There is no such member; there are: {known}."]
+                errors[str(name)] = [f"Unknown field. Known fields: {known}."]
         if errors:
             raise serializers.ValidationError(errors)
         return values
@@ -83,7 +85,7 @@ class TagsMember(serializers.ListField):
 def names_or_tags(attrs: dict[str, Any], names: str, tagged: str, kind: str) -> None:
     """ValidationError unless just one of these two members says which things are meant."""
     if (names in attrs) == (tagged in attrs):
-        words = f"Name the {kind} in {names}, or say in {tagged} which tags they all have; not both."
+        words = f"List the {kind} in {names}, or select them by tags in {tagged}; not both."
         raise serializers.ValidationError({tagged if tagged in attrs else names: words})
 
 
@@ -91,7 +93,7 @@ def refuse_tags_unless(attrs: dict[str, Any], action: str) -> None:
     """`add` and `remove` belong to one of the actions of a bulk call."""
     for name in ("add", "remove"):
         if name in attrs and attrs["action"] != action:
-            raise serializers.ValidationError({name: f"Tags belong to the action `{action}` alone."})
+            raise serializers.ValidationError({name: f"Send tags only with the action `{action}`."})
 
 
 class EmptySerializer(StrictSerializer):
@@ -102,3 +104,16 @@ class NamesSerializer(StrictSerializer):
     """Sites by name."""
 
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+
+
+class TeamField(serializers.SlugRelatedField):  # type: ignore[type-arg] # not subscriptable when it runs
+    """A team of the caller's by its short name; administrators name any. Other teams are as if they were not there."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(slug_field="slug", queryset=Team.objects.all(), **kwargs)
+
+    def get_queryset(self) -> QuerySet[Team]:
+        request = self.context.get("request")
+        if request is None or not isinstance(request.user, User) or request.user.is_admin:
+            return Team.objects.all()
+        return request.user.teams.all()

@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from panel.accounts.models import ApiToken, User
 from panel.accounts.services.tokens import address_allowed
 from panel.api.jobs import job_find
+from panel.core.stream import user_of_session
 
 POLL_S = 0.5
 COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
@@ -25,11 +26,15 @@ def event(name: str, data: Any) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def _still_allowed(user: User, token: ApiToken | None, address: str) -> User | None:
-    """The caller as they are now: what was closed, revoked or narrowed since ends the stream."""
+def _still_allowed(user: User, token: ApiToken | None, address: str, session: str) -> User | None:
+    """The caller as they are now: what was closed, revoked or narrowed since ends the stream, and so does the end of
+    the session with this key."""
+    if token is None:
+        found = user_of_session(session)
+        return found if isinstance(found, User) and found.pk == user.pk else None
     fresh = User.objects.filter(pk=user.pk, is_active=True).first()
-    if fresh is None or token is None:
-        return fresh
+    if fresh is None:
+        return None
     row = ApiToken.objects.filter(pk=token.pk).first()
     if row is None or not row.is_usable or not address_allowed(row, address):
         return None
@@ -37,18 +42,20 @@ def _still_allowed(user: User, token: ApiToken | None, address: str) -> User | N
     return fresh
 
 
-def _look(user: User, token: ApiToken | None, address: str, uuid: UUID) -> dict[str, Any] | None:
-    caller = _still_allowed(user, token, address)
+def _look(user: User, token: ApiToken | None, address: str, session: str, uuid: UUID) -> dict[str, Any] | None:
+    caller = _still_allowed(user, token, address, session)
     return job_find(caller, uuid) if caller else None
 
 
-async def events(user: User, token: ApiToken | None, address: str, uuid: UUID) -> AsyncIterator[str]:
+async def events(
+    user: User, token: ApiToken | None, address: str, uuid: UUID, *, session: str = ""
+) -> AsyncIterator[str]:
     """`step` for each step that is new or changed, `job` (without steps) when the rest changed, at last `end`."""
     seen: dict[int, Any] = {}
     last: Any = None
     opened = spoken = time.monotonic()
     while time.monotonic() - opened < CLOSE_AFTER_S:
-        job = await sync_to_async(_look)(user, token, address, uuid)
+        job = await sync_to_async(_look)(user, token, address, session, uuid)
         if job is None:
             return
         for position, step in enumerate(job.pop("steps")):

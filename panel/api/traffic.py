@@ -13,13 +13,19 @@ class ZoneSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     requests = serializers.IntegerField()
     requests_per_s = serializers.FloatField()
-    responses = _Counts(child=serializers.IntegerField(), help_text="By status class; `none`: closed unanswered.")
+    responses = _Counts(
+        child=serializers.IntegerField(),
+        help_text="Responses per status class; `none` counts connections closed without a response.",
+    )
     sent_bytes = serializers.IntegerField()
     sent_per_s = serializers.FloatField(help_text="Bytes.")
     received_bytes = serializers.IntegerField()
-    latency_ms = _Counts(child=serializers.FloatField(), help_text="p50, p90, p99, p999 since the start.")
+    latency_ms = _Counts(
+        child=serializers.FloatField(), help_text="p50, p90, p99, and p999 since the web server started."
+    )
     latency_histogram = serializers.ListField(
-        child=serializers.ListField(child=serializers.FloatField()), help_text="Upper bound in ms, and requests."
+        child=serializers.ListField(child=serializers.FloatField()),
+        help_text="Upper bound in ms, and number of requests.",
     )
 
 
@@ -28,7 +34,7 @@ class PeerSerializer(serializers.Serializer[Any]):
     server = serializers.CharField()
     state = serializers.ChoiceField(["up", "down", "unavailable"])
     backup = serializers.BooleanField()
-    active = serializers.IntegerField(help_text="Connections in use.")
+    active = serializers.IntegerField(help_text="Active connections.")
     requests = serializers.IntegerField()
     requests_per_s = serializers.FloatField()
     responses = _Counts(child=serializers.IntegerField())
@@ -72,14 +78,14 @@ class TrafficSerializer(SiteTrafficSerializer):
     requests_per_s = serializers.FloatField()
     protocols = _Counts(child=serializers.IntegerField())
     quic = _Counts(child=serializers.IntegerField())
-    zone_count = serializers.IntegerField(help_text="All there are; `zones` holds the busiest.")
+    zone_count = serializers.IntegerField(help_text="Number of all zones; `zones` lists the busiest.")
 
 
 class ServerTrafficSerializer(serializers.Serializer[Any]):
     install = serializers.IntegerField(source="install.pk")
     engine = serializers.CharField(source="install.engine")
     traffic = TrafficSerializer(allow_null=True)
-    detail = serializers.CharField(allow_blank=True, help_text="Why nothing is known.")
+    detail = serializers.CharField(allow_blank=True, help_text="Why no figures are available.")
 
 
 class HostTrafficSerializer(serializers.Serializer[Any]):

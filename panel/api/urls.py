@@ -21,11 +21,13 @@ from panel.notices.api import AttentionView
 from panel.reports.api import Reports, Schedules
 from panel.trials.api import Trials
 from panel.websites.api import Certificates
+from panel.websites.api_allowances import Allowances
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 
 app_name = "api"
 
 router = SimpleRouter()
+router.register("allowances", Allowances, basename="allowances")
 router.register("audit", Audit, basename="audit")
 router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")

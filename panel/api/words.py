@@ -49,24 +49,27 @@ def _kind_words(field: Any) -> dict[str, str]:
     if isinstance(field, _NUMBERS):
         return {"invalid": _limits(field), "overflow": _limits(field), "max_string_length": _limits(field)}
     if isinstance(field, serializers.ChoiceField):
-        return {"invalid_choice": f"“{{input}}” is none of these: {_known(field)}."}
+        return {"invalid_choice": f"“{{input}}” is not valid. Known values: {_known(field)}."}
     if isinstance(field, serializers.BooleanField):
-        return {"invalid": "This is true or false."}
+        return {"invalid": "Send true or false."}
     if isinstance(field, serializers.EmailField):
-        wrong = "This is no e-mail address: write one such as ada@example.com."
-        return {"invalid": wrong, "blank": "This must not be empty."}
+        wrong = "This is not an email address. Use one such as ada@example.com."
+        return {"invalid": wrong, "blank": "This field must not be empty."}
     if isinstance(field, serializers.UUIDField):
-        return {"invalid": "“{value}” is no UUID: write the whole of it, with its hyphens."}
+        return {"invalid": "“{value}” is not a UUID. Send the complete UUID with hyphens."}
     if isinstance(field, serializers.DateTimeField):
-        return {"invalid": "Write a time such as 2026-01-31T12:00:00Z."}
+        return {"invalid": "Send a time such as 2026-01-31T12:00:00Z."}
     if isinstance(field, serializers.CharField):
-        return {"invalid": "This is a text: write it in quotes.", "blank": "This must not be empty."}
+        return {"invalid": "Send a JSON string.", "blank": "This field must not be empty."}
     if isinstance(field, serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField):
-        return {"not_a_list": "This is a JSON list.", "empty": "Name at least one."}
+        return {"not_a_list": "Send a JSON list.", "empty": "Send at least one value."}
     if isinstance(field, serializers.SlugRelatedField):
-        return {"does_not_exist": "There is none called “{value}” that you may see.", "invalid": "Write its name."}
+        return {
+            "does_not_exist": "“{value}” does not exist, or you do not have access to it.",
+            "invalid": "Send its name.",
+        }
     if isinstance(field, serializers.DictField | serializers.BaseSerializer):
-        return {"not_a_dict": "This is a JSON object.", "invalid": "This is a JSON object."}
+        return {"not_a_dict": "Send a JSON object.", "invalid": "Send a JSON object."}
     return {}
 
 
@@ -75,7 +78,7 @@ def _validator(field: Any, validator: Any) -> Any:
     if type(validator) in (MinValueValidator, MaxValueValidator) and isinstance(field, _NUMBERS):
         return type(validator)(validator.limit_value, message=_limits(field))
     if type(validator) is MaxLengthValidator and isinstance(field, serializers.CharField):
-        words = "At most %(limit_value)d characters; this has %(show_value)d."
+        words = "Use at most %(limit_value)d characters; this value has %(show_value)d."
         return MaxLengthValidator(validator.limit_value, message=words)
     return validator
 
@@ -83,7 +86,7 @@ def _validator(field: Any, validator: Any) -> Any:
 def put_into(field: Any) -> None:
     """Have `field`, and what it is a list of, speak in these words, except where it was given its own."""
     right = _right(field)
-    missing = {"required": f"This is missing: {right}.", "null": f"This must not be null: {right}."}
+    missing = {"required": f"This field is required: {right}.", "null": f"This field must not be null: {right}."}
     own = field._kwargs.get("error_messages", {})
     field.error_messages |= missing | _kind_words(field) | own
     field.validators = [_validator(field, validator) for validator in field.validators]

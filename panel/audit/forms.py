@@ -18,9 +18,9 @@ class AuditFilterForm(Form):
         label=_("Search"),
         required=False,
         max_length=200,
-        widget=forms.SearchInput(attrs={"placeholder": _("Names, people, requests")}),
+        widget=forms.SearchInput(attrs={"placeholder": _("Names, users, request IDs")}),
     )
-    actor = forms.CharField(label=_("Who"), required=False, max_length=120)
+    actor = forms.CharField(label=_("User name"), required=False, max_length=120)
     action = forms.ChoiceField(label=_("Action"), required=False)
     since = forms.DateField(label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(label=_("To"), required=False, widget=forms.DateInput(attrs={"type": "date"}))

@@ -9,7 +9,7 @@ from typing import Any
 from django.apps import apps
 from django.db.models import Model, Q, QuerySet
 
-from panel.accounts.models import User
+from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, in_scope
 from panel.audit.models import AuditEntry
 
@@ -29,6 +29,10 @@ TEAM_PATHS = {
 }
 
 
+# What may be about sites of several teams, and names all of them: for those who may see them all.
+SHARED = {"deployments.deployment", "benchmarks.run"}
+
+
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
     """The entries that `user` may read. An object that is gone has no team left: administrators only."""
     entries = AuditEntry.objects.all()
@@ -38,10 +42,14 @@ def audit_visible(user: User) -> QuerySet[AuditEntry]:
         return entries
     mine = Q(actor=user)
     teams = user.teams.all()
+    others = Team.objects.exclude(pk__in=teams)
     for label, path in TEAM_PATHS.items():
         model: type[Model] = apps.get_model(label)
         # Ids are stored as text: they name rows of many tables.
-        ids = model._default_manager.filter(**{f"{path}__in": teams}).values_list("pk", flat=True)
+        rows = model._default_manager.filter(**{f"{path}__in": teams})
+        if label in SHARED:
+            rows = rows.exclude(pk__in=model._default_manager.filter(**{f"{path}__in": others}).values("pk"))
+        ids = rows.values_list("pk", flat=True)
         mine |= Q(object_type=label, object_id__in=[str(pk) for pk in ids])
     return entries.filter(mine)
 

@@ -47,7 +47,7 @@ def entry_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "entry": entry,
         "told": told,
         "changes": selectors.changes(entry),
-        "crumbs": [Crumb(_("Audit"), reverse("audit:list"))],
+        "crumbs": [Crumb(_("Audit log"), reverse("audit:list"))],
     }
     return render(request, "audit/detail.html", context)
 

@@ -45,7 +45,7 @@ def site_aims(run: Run) -> list[Aim]:
 
 def _site_aim(row: RunTarget, run: Run) -> Aim:
     if row.site is None or row.revision is None:
-        raise ApplicationError(f"{row.label} was deleted since this run was asked for. Start a new run.")
+        raise ApplicationError(f"{row.label} was deleted after this run was requested. Start a new run.")
     revision = row.revision
     return Aim(
         row=row,

@@ -91,7 +91,7 @@ class Scenarios(Resource):
         than chance."""
         name = request.query_params.get("figure", "throughput_rps")
         if name not in BY_NAME:
-            raise parameter_error("figure", f"There is no figure “{name[:80]}”; there are: {', '.join(BY_NAME)}.")
+            raise parameter_error("figure", f"Unknown metric “{name[:80]}”. Known metrics: {', '.join(BY_NAME)}.")
         points = selectors.history_points(self.actor, self.get_object(), name)
         changes = pictures.changes_of(points, name)
         told = [{**point, "change": changes.get(index, "")} for index, point in enumerate(points)]
@@ -130,7 +130,7 @@ class Runs(Resource):
         values = self.body(RunInput)
         scenario = selectors.scenarios_visible(self.actor).filter(pk=values["scenario"]).first()
         if scenario is None:
-            detail = f"There is no scenario {values['scenario']} that you may see."
+            detail = f"The scenario {values['scenario']} does not exist, or you do not have access to it."
             raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
         sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
         common: dict[str, Any] = {
@@ -203,7 +203,7 @@ class Runs(Resource):
         try:
             uuids = [UUID(part) for part in raw]
         except ValueError as error:
-            raise parameter_error("runs", "Write the uuids of runs, with commas.") from error
+            raise parameter_error("runs", "Send the UUIDs of runs, separated by commas.") from error
         if not 2 <= len(uuids) <= MAX_COMPARED:
-            raise parameter_error("runs", f"Name 2 to {MAX_COMPARED} runs.")
+            raise parameter_error("runs", f"Select 2 to {MAX_COMPARED} runs.")
         return Response(ComparisonSerializer(all_or_none(self.rows(), "uuid", uuids, "?runs"), many=True).data)

@@ -185,7 +185,7 @@ class Suites(Resource):
         try:
             uuids = [UUID(part) for part in request.query_params.get("suites", "").split(",") if part]
         except ValueError as error:
-            raise parameter_error("suites", "Write the uuids of suite runs, with commas.") from error
+            raise parameter_error("suites", "Send the UUIDs of suite runs, separated by commas.") from error
         rows = all_or_none(self.rows(), "uuid", uuids, "?suites")
         return Response({"tables": [suite_exports.table_json(table) for table in suite_comparing.compared(rows)]})
 

@@ -50,24 +50,46 @@ class Field:
 
 
 _PROTOCOLS = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}
-REQUESTS = Field("requests", "integer", "Requests", "In each round. Or give seconds.", "", 1, 100_000_000)
-DURATION = Field("duration_s", "integer", "Seconds", "Length of each round. Or give requests.", "s", 1, 3600)
-CONCURRENCY = Field("concurrency", "integer", "Connections at once", "", "", 1, 10_000, default=10)
-THREADS = Field("threads", "integer", "Threads", "At most one per connection; one per CPU is plenty.", "", 1, 64, (), 1)
-STREAMS = Field("streams", "integer", "Streams per connection", "HTTP/2 and HTTP/3 only.", "", 1, 1000, (), 1)
+REQUESTS = Field(
+    "requests",
+    "integer",
+    "Requests",
+    "Requests per round, for example `10000`. Leave empty if you set seconds.",
+    "",
+    1,
+    100_000_000,
+)
+DURATION = Field(
+    "duration_s",
+    "integer",
+    "Seconds",
+    "Length of each round, for example `10`. Leave empty if you set requests.",
+    "s",
+    1,
+    3600,
+)
+CONCURRENCY = Field("concurrency", "integer", "Concurrent connections", "", "", 1, 10_000, default=10)
+THREADS = Field("threads", "integer", "Threads", "At most one per connection; one per CPU is enough.", "", 1, 64, (), 1)
+STREAMS = Field("streams", "integer", "Streams per connection", "Only for HTTP/2 and HTTP/3.", "", 1, 1000, (), 1)
 KEEPALIVE = Field(
-    "keepalive", "boolean", "Keep connections open", "Off: a new connection for each request.", default=True
+    "keepalive", "boolean", "Keep connections open", "Turn off to open a new connection for each request.", default=True
 )
 RATE = Field(
-    "rate_rps", "integer", "Requests a second per connection", "Empty: as fast as answers come.", "/s", 1, 1_000_000
+    "rate_rps",
+    "integer",
+    "Requests per second per connection",
+    "Leave empty to send the next request as soon as a response arrives.",
+    "/s",
+    1,
+    1_000_000,
 )
-GZIP = Field("gzip", "boolean", "Accept gzip", "Sends Accept-Encoding: gzip.", default=False)
-TLS = Field("tls", "boolean", "Over TLS", "Through a listener of the site that speaks TLS.", default=False)
+GZIP = Field("gzip", "boolean", "Accept gzip", "Sends the header `Accept-Encoding: gzip`.", default=False)
+TLS = Field("tls", "boolean", "Use TLS", "Sends requests to a TLS address of the site.", default=False)
 DYNAMIC = Field(
     "dynamic",
     "boolean",
-    "Pages differ from answer to answer",
-    "Compares status, type and encoding of the servers' answers, not their bodies.",
+    "Responses differ between requests",
+    "Compares only status, content type, and encoding between sites, not the bodies.",
     default=False,
 )
 
@@ -96,21 +118,23 @@ class ToolForm:
 TOOLS: dict[Tool, ToolForm] = {
     Tool.AB: ToolForm(
         "ApacheBench: one URL, one thread, HTTP/1.0 with or without keep-alive.",
-        "Latencies to the microsecond for whole percentiles up to 99 and the longest; mean to the millisecond.",
+        "Reports whole percentiles up to 99 and the maximum to the microsecond; the mean to the millisecond.",
         (REQUESTS, DURATION, CONCURRENCY, KEEPALIVE, TLS, GZIP, DYNAMIC),
         max_paths=1,
     ),
     Tool.H2LOAD: ToolForm(
-        "nghttp2's load generator: HTTP/1.1, HTTP/2, and HTTP/3; where the host's build has none, the panel's own has.",
-        "Every latency to the microsecond. Over HTTP/2 it does not reconnect when the server closes a connection.",
+        "Load generator of nghttp2: HTTP/1.1, HTTP/2, and HTTP/3. If the host's build lacks HTTP/3, "
+        "Paddock's own load generator replaces it.",
+        "Reports every latency to the microsecond. Over HTTP/2, h2load does not reconnect after the "
+        "server closes a connection.",
         (REQUESTS, DURATION, CONCURRENCY, THREADS, STREAMS, _protocol("h1", "h2", "h3"), TLS, RATE, GZIP, DYNAMIC),
         methods=(*SAFE_METHODS, *OTHER_METHODS),
     ),
     Tool.WRK: ToolForm(
-        "wrk: the least CPU per request, HTTP/1.1, a fixed time.",
-        "Percentiles to the microsecond, corrected by wrk for requests it could not send in time.",
+        "wrk: lowest CPU use per request, HTTP/1.1, fixed duration.",
+        "Reports percentiles to the microsecond; wrk corrects them for requests that it could not send on time.",
         (
-            replace(DURATION, default=10, help="Length of each round."),
+            replace(DURATION, default=10, help="Length of each round, for example `10`."),
             CONCURRENCY,
             THREADS,
             KEEPALIVE,
@@ -121,8 +145,8 @@ TOOLS: dict[Tool, ToolForm] = {
         methods=("GET", *OTHER_METHODS),
     ),
     Tool.SIEGE: ToolForm(
-        "siege: simulated users over a list of URLs, HTTP/1.1.",
-        "Mean and longest only, to 10 ms; no percentiles. Over TLS the site's name must lead to the site on its host.",
+        "siege: simulated users who visit a list of URLs, HTTP/1.1.",
+        "Reports only mean and maximum, to 10 ms. With TLS, the site's name must resolve to its host.",
         (REQUESTS, DURATION, replace(CONCURRENCY, high=1000), KEEPALIVE, TLS, GZIP, DYNAMIC),
     ),
 }
@@ -131,13 +155,13 @@ TOOLS: dict[Tool, ToolForm] = {
 def clean(tool: str, raw: Mapping[str, Any]) -> Arguments:
     """Every argument of `tool`, checked; those left out have their default. ArgumentError names each at fault."""
     if tool not in Tool.values:
-        raise ArgumentError({"": f"There is no load tool {tool!r}; choose one of {', '.join(Tool.values)}."})
+        raise ArgumentError({"": f"Unknown load tool {tool!r}. Choose one of {', '.join(Tool.values)}."})
     form = TOOLS[Tool(tool)]
     if not isinstance(raw, Mapping):
-        raise ArgumentError({"": "Arguments are an object of names and values."})
+        raise ArgumentError({"": "Send the arguments as a JSON object of names and values."})
     known = {field.name for field in form.fields}
     errors = {
-        str(name): f"{tool} has no such argument; it takes {', '.join(sorted(known))}."
+        str(name): f"{tool} has no such argument. Known arguments: {', '.join(sorted(known))}."
         for name in raw
         if name not in known
     }
@@ -160,7 +184,7 @@ def _value(field: Field, raw: Any) -> Value:
     if field.kind == "boolean":
         if isinstance(raw, bool):
             return raw
-        raise ValueError("Write true or false.")
+        raise ValueError("Send true or false.")
     if field.kind == "choice":
         names = [name for name, _ in field.choices]
         if isinstance(raw, str) and raw in names:
@@ -170,7 +194,7 @@ def _value(field: Field, raw: Any) -> Value:
 
 
 def _integer(field: Field, raw: Any) -> int:
-    wanted = f"Write a whole number from {field.low} to {field.high}, digits only."
+    wanted = f"Enter a whole number from {field.low} to {field.high}."
     if isinstance(raw, str) and raw.isascii() and raw.isdecimal() and len(raw) <= 12:
         raw = int(raw)
     if isinstance(raw, bool) or not isinstance(raw, int) or not field.low <= raw <= field.high:
@@ -185,17 +209,17 @@ def _together(tool: Tool, values: Arguments) -> dict[str, str]:
     assert isinstance(concurrency, int) and isinstance(threads, int)
     errors = {}
     if requests is None and duration is None:
-        errors["duration_s"] = "Say how long a round is: a number of requests, or seconds."
+        errors["duration_s"] = "Set the length of a round: a number of requests, or seconds."
     if requests is not None and duration is not None:
-        errors["duration_s"] = "Give requests or seconds, not both; leave one empty."
+        errors["duration_s"] = "Set either requests or seconds, and leave the other field empty."
     if threads > concurrency:
-        errors["threads"] = f"At most one thread for each of the {concurrency} connections."
+        errors["threads"] = f"Use at most {concurrency} threads, one for each connection."
     if isinstance(requests, int) and requests < concurrency:
-        errors["requests"] = f"At least one for each of the {concurrency} connections."
+        errors["requests"] = f"Use at least {concurrency} requests, one for each connection."
     elif isinstance(requests, int) and tool == Tool.SIEGE and requests % concurrency:
         near = requests - requests % concurrency
         errors["requests"] = (
-            f"siege gives every user the same number: write a multiple of {concurrency}, such as {near}."
+            f"siege sends the same number of requests per user. Enter a multiple of {concurrency}, for example {near}."
         )
     errors.update(_protocol_errors(values))
     return errors
@@ -204,9 +228,9 @@ def _together(tool: Tool, values: Arguments) -> dict[str, str]:
 def _protocol_errors(values: Arguments) -> dict[str, str]:
     protocol, streams = values.get("protocol", "h1"), values.get("streams", 1)
     if protocol == "h3" and not values["tls"]:
-        return {"protocol": "HTTP/3 exists over TLS only; switch TLS on."}
+        return {"protocol": "HTTP/3 requires TLS. Turn on TLS."}
     if protocol == "h1" and streams != 1:
-        return {"streams": "HTTP/1.1 has no streams; write 1, or choose HTTP/2."}
+        return {"streams": "HTTP/1.1 has no streams. Enter 1, or choose HTTP/2."}
     return {}
 
 
@@ -220,11 +244,11 @@ def clean_paths(tool: str, raw: Any, *, with_methods: bool = False) -> list[str]
     """URL paths, each beginning with one slash; `with_methods` allows one that the tool can send before it, with a
     blank between. ArgumentError({"paths": ...}) names the first that is wrong."""
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
-        raise ArgumentError({"paths": "Write at least one path, such as /."})
+        raise ArgumentError({"paths": "Enter at least one path, for example /."})
     most = TOOLS[Tool(tool)].max_paths if tool in Tool.values else MAX_PATHS
     if len(raw) > most:
-        few = f"{tool} asks for one URL only: leave one path, or choose another tool."
-        raise ArgumentError({"paths": few if most == 1 else f"At most {most} paths."})
+        few = f"{tool} supports only one URL. Keep one path, or choose another tool."
+        raise ArgumentError({"paths": few if most == 1 else f"Enter at most {most} paths."})
     for path in raw:
         problem = _entry_problem(tool, path) if with_methods else _path_problem(path)
         if problem:
@@ -235,18 +259,20 @@ def clean_paths(tool: str, raw: Any, *, with_methods: bool = False) -> list[str]
 def _entry_problem(tool: str, entry: Any) -> str:
     method, path = method_and_path(entry) if isinstance(entry, str) else ("GET", entry)
     able = TOOLS[Tool(tool)].methods if tool in Tool.values else ("GET",)
-    return _path_problem(path) if method in able else f"{tool} sends {', '.join(able)} only."
+    return _path_problem(path) if method in able else f"{tool} supports only {', '.join(able)}."
 
 
 def _path_problem(path: Any) -> str:
     if not isinstance(path, str) or not path.startswith("/"):
-        return "a path begins with /; the site gives scheme and host."
+        return "start the path with /, without scheme and host."
     if path.startswith("//"):
-        return "two slashes would name another host."
+        return "two slashes at the start would name another host."
     if len(path) > MAX_PATH_LENGTH:
-        return f"at most {MAX_PATH_LENGTH} characters."
+        return f"use at most {MAX_PATH_LENGTH} characters."
     if not _PATH.fullmatch(path):
-        return "write other characters than A-Z a-z 0-9 . _ ~ - : @ ! * + , = & / ? percent-encoded, a blank as %20."
+        return (
+            "percent-encode all characters except A-Z a-z 0-9 . _ ~ - : @ ! * + , = & / ?, for example a space as %20."
+        )
     if re.search(r"%(?![0-9A-Fa-f]{2})", path):
-        return "a % is followed by two hexadecimal digits; write %25 for the sign itself."
+        return "a % needs two hexadecimal digits after it; write %25 for a literal %."
     return ""

@@ -35,7 +35,7 @@ class ChangePoint:
 def change_points(values: Sequence[float], *, level: float = LEVEL) -> list[ChangePoint]:
     """In order. Empty for fewer than `ENOUGH` values. ValueError for a level that is none."""
     if not 0 < level < 1:
-        raise ValueError(f"a level lies between 0 and 1; {level} does not")
+        raise ValueError(f"a level is between 0 and 1; {level} is not")
     found = _divided(values, 0, level, random.Random(_SEED))  # noqa: S311 - resampling, not secrecy
     edges = [0, *(index for index, _ in found), len(values)]
     return [

@@ -131,7 +131,7 @@ def png(spec: dict[str, Any], scale: float) -> bytes:
 def _prepared(drawn: str, label: str, ident: str) -> str:
     """One picture with one name for screen readers, its ids its own among the page's other charts."""
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
-        raise ValueError("the chart holds what a strict content security policy refuses")
+        raise ValueError("the chart contains code that a strict content security policy blocks")
     drawn = re.sub(r'\s(?:role|aria-[a-z]+)="[^"]*"', "", drawn)
     drawn = re.sub(r'\b(id=")|(url\(#)', lambda match: f"{match[0]}c{ident}-", drawn)
     opening = f'<svg class="chart-svg" role="img" aria-label="{escape(label)}" focusable="false"'

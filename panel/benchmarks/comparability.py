@@ -11,10 +11,10 @@ _TRAITS = (("status", "status"), ("encoding", "content encoding"), ("type", "con
 # Apart from these, whatever of a host's fingerprint differs makes two measurements different.
 _NAMES = {
     "kernel": "the kernel",
-    "boot_id": "the host was started anew; its boot id",
+    "boot_id": "the host was restarted (boot ID)",
     "cpu_model": "the CPU model",
     "cpus": "the number of CPUs",
-    "cpus_usable": "the number of CPUs that may be used",
+    "cpus_usable": "the number of available CPUs",
     "governor": "the CPU governor",
 }
 
@@ -39,12 +39,13 @@ def check_answers(labels: list[str], paths: list[str], answers: list[list[dict[s
 def _require_success(label: str, path: str, answer: dict[str, Any]) -> None:
     if "error" in answer:
         raise NotComparable(
-            f"{label} does not answer {path}: {answer['error']}. Is the site deployed and its server up?"
+            f"{label} did not respond to {path}: {answer['error']}. Check that the site is deployed and "
+            "its web server is running."
         )
     if not 200 <= answer["status"] < 300:
         raise NotComparable(
-            f"{label} answers {path} with status {answer['status']}. Only answers of 200 to 299 are measured; choose "
-            f"another path, or put the site right."
+            f"{label} responds to {path} with status {answer['status']}. Only responses with status 200 "
+            "to 299 are measured. Choose another path, or correct the site."
         )
 
 
@@ -56,19 +57,19 @@ def _require_same(
             continue
         told = " and ".join(f"{label} {_shown(key, answer)}" for label, answer in (first, second))
         advice = (
-            "Deploy the same content to both, or mark the pages as different from answer to answer."
+            "Deploy the same content to both sites, or turn on “Responses differ between requests”."
             if key == "sha256"
-            else "Set both up alike."
+            else "Use the same settings for both sites."
         )
         raise NotComparable(
-            f"The servers do not answer {path} alike, so comparing them would compare content. "
-            f"Different {words}: {told}. {advice}"
+            f"The sites return different responses for {path}, so a comparison would measure their "
+            f"content. Different {words}: {told}. {advice}"
         )
 
 
 def _shown(key: str, answer: dict[str, Any]) -> str:
     if key == "sha256":
-        start = f" that begin “{' '.join(answer['start'].split())}”" if answer.get("start") else ""
+        start = f" that start with “{' '.join(answer['start'].split())}”" if answer.get("start") else ""
         return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…{start}"
     return f"sends {answer[key] or 'none'!s}"
 
@@ -85,15 +86,15 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     if before.get("network") and after.get("network"):
         was, now = (links.carrier(network["measured"]) for network in (before["network"], after["network"]))
         if was != now:
-            found.append(f"what carried the link changed from {was} to {now}")
+            found.append(f"the link emulation changed from {was} to {now}")
     for old, new in zip(before["targets"], after["targets"], strict=True):
-        for key, words in (("revision", "the deployed revision"), ("version", "the server's version")):
+        for key, words in (("revision", "the deployed revision"), ("version", "the web server's version")):
             if old[key] != new[key]:
                 found.append(f"{words} of {old['label']} changed from {old[key]} to {new[key]}")
         if old["revision"] is None and old.get("digest") and old["digest"] != new.get("digest"):
-            found.append(f"the configuration that {old['label']} was measured with changed")
+            found.append(f"the configuration of {old['label']} has changed since its run")
         if old["content"] != new["content"]:
-            found.append(f"the content that {old['label']} serves changed")
+            found.append(f"the content of {old['label']} has changed")
     return found
 
 

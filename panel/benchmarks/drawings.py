@@ -231,7 +231,7 @@ def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
     """A line through {"series", "concurrency", "value", "low", "high"} for each name; each step doubles."""
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     steps = sorted({value["concurrency"] for value in values})
-    x = _quantity("concurrency", axis={"title": "Connections at once", "values": steps})
+    x = _quantity("concurrency", axis={"title": "Concurrent connections", "values": steps})
     x["scale"] = {"type": "log", "base": 2, "domain": [steps[0], steps[-1]], "nice": False}
     return {
         "width": _INNER,

@@ -59,7 +59,7 @@ def _carry_out(run: Run, claim: Claim) -> None:
     except ApplicationError as error:
         _end(claim, RunStatus.FAILED, error=error.message)
     except Exception as error:
-        _end(claim, RunStatus.FAILED, error=f"The panel failed: {type(error).__name__}. Its log tells more.")
+        _end(claim, RunStatus.FAILED, error=f"The panel failed: {type(error).__name__}. See the panel's log.")
         raise
     else:
         _end(claim, RunStatus.INVALID if reasons else RunStatus.FINISHED, reasons=reasons)
@@ -78,7 +78,7 @@ def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str]
 
 def orphans_end() -> list[UUID]:
     """Ends runs whose worker is gone; which. The agent ends tool and servers when the worker's channel closes."""
-    words = "The panel's worker ended in the middle of this run. What was measured until then is kept; run it again."
+    words = "The panel's worker stopped during this run. Figures measured so far are kept. Start the run again."
     ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
     return [
         uuid

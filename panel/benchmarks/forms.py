@@ -48,22 +48,30 @@ class ScenarioForm(Form):
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
-        Team.objects.none(), label=_("Team"), required=False, empty_label=_("Everyone"), help_text=_("Who sees it.")
+        Team.objects.none(),
+        label=_("Team"),
+        required=False,
+        empty_label=_("All teams"),
+        help_text=_("Members of this team can see it."),
     )
     paths = forms.CharField(
         label=_("Paths"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        error_messages={"required": _("Write at least one path, such as /.")},
-        help_text=_("URL paths on the sites, one on each line, each beginning with /."),
+        error_messages={"required": _("Enter at least one path, for example /.")},
+        help_text=_("URL paths on the sites, one per line, for example `/index.html`."),
         initial="/",
     )
     rounds = forms.IntegerField(
-        label=_("Rounds"), initial=3, help_text=_("At least 3 to compare; from 6 on intervals are 95 % sure.")
+        label=_("Rounds"),
+        initial=3,
+        help_text=_("Use at least 3 rounds to compare; with 6 or more, intervals reach 95 % confidence."),
     )
-    warmup_s = forms.IntegerField(label=_("Warm-up (s)"), initial=2, help_text=_("Before the rounds; never counted."))
-    timeout_s = forms.IntegerField(label=_("Time limit of a round (s)"), initial=120)
+    warmup_s = forms.IntegerField(
+        label=_("Warm-up (s)"), initial=2, help_text=_("Load before the first round, not measured, for example `2`.")
+    )
+    timeout_s = forms.IntegerField(label=_("Time limit per round (s)"), initial=120)
     allowed_error_percent = forms.FloatField(
-        label=_("Allowed errors (%)"), initial=0.0, help_text=_("With more, the run is marked invalid.")
+        label=_("Allowed errors (%)"), initial=0.0, help_text=_("A run with more errors is marked invalid.")
     )
 
     def __init__(self, *args: Any, user: User, tool: Tool, scenario: Scenario | None = None, **kwargs: Any) -> None:
@@ -118,15 +126,15 @@ class SitesForm(Form):
         label=_("Sites"),
         widget=forms.CheckboxSelectMultiple,
         to_field_name="name",
-        error_messages={"required": _("Tick at least one site to measure.")},
+        error_messages={"required": _("Select at least one site to benchmark.")},
     )
     baseline = forms.ModelChoiceField(
         Site.objects.none(),
-        label=_("Compare with"),
+        label=_("Baseline"),
         required=False,
         to_field_name="name",
-        empty_label=_("The first of them"),
-        help_text=_("The others are shown as so many times this one."),
+        empty_label=_("First selected site"),
+        help_text=_("The other sites are shown as multiples of this one."),
     )
 
     def __init__(self, *args: Any, user: User, search: str = "", tag: str = "", **kwargs: Any) -> None:
@@ -155,7 +163,7 @@ class SitesForm(Form):
         if len(self.offered) == 1 and not self.search and not self.tag:
             self.initial.setdefault("sites", [self.offered[0].name])
         choices = [(site.name, site_label(site)) for site in self.offered]
-        for name, first in (("sites", []), ("baseline", [("", _("The first of them"))])):
+        for name, first in (("sites", []), ("baseline", [("", _("First selected site"))])):
             field = self.fields[name]
             assert isinstance(field, forms.ModelChoiceField)
             field.choices = [*first, *choices]
@@ -178,7 +186,9 @@ def numbers_from(text: str) -> list[int]:
     words = text.replace(",", " ").split()
     wrong = [word for word in words if not (word.isascii() and word.isdecimal() and len(word) < 8)]
     if wrong:
-        raise ValidationError(_("“%(word)s” is no number: write some such as 1 2 4 8."), params={"word": wrong[0][:20]})
+        raise ValidationError(
+            _("“%(word)s” is not a number. Enter numbers such as 1 2 4 8."), params={"word": wrong[0][:20]}
+        )
     return [int(word) for word in words]
 
 
@@ -192,14 +202,14 @@ class RunForm(SitesForm):
         Scenario.objects.none(),
         label=_("Scenario"),
         empty_label=_("Choose a scenario"),
-        error_messages={"required": _("Choose the scenario that says what is asked for.")},
+        error_messages={"required": _("Choose a scenario for the load.")},
     )
     concurrencies = LinesField(
-        label=_("Connections at once, one run for each"),
+        label=_("Concurrent connections, one run each"),
         to_text=lambda numbers: " ".join(str(number) for number in numbers),
         from_text=numbers_from,
         rows=1,
-        help_text=_("Such as 1 2 4 8 16 32. The runs side by side show throughput by concurrency. Empty: one run."),
+        help_text=_("For example `1 2 4 8 16 32`, to compare throughput by concurrency. Leave empty for one run."),
     )
     title = forms.CharField(label=_("Title"), max_length=200, required=False)
 
@@ -243,18 +253,18 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
             label=_("Application"), choices=named, initial=first, required=False, widget=forms.RadioSelect
         )
         fields["paths"] = LinesField(
-            label=_("Pages of your own"),
+            label=_("Custom pages"),
             to_text="\n".join,
             from_text=lambda text: [line.strip() for line in text.splitlines() if line.strip()],
             help_text=_(
-                "Paths of the application, one on each line, each beginning with /; browsed instead of its own list."
+                "Paths of the application, one per line, for example `/shop/`. They replace the suite's own list."
             ),
         )
     fields["cases"] = _ticks(_("Cases"), cases)
     spoken = choosing.protocols(suite.full)
     if len(spoken) > 1:
         fields["protocols"] = _ticks(_("Protocols"), {name: PROTOCOLS[name] for name in spoken})
-    fields["setups"] = _ticks(_("Servers"), {setup.slug: setup.label for setup in suite.setups})
+    fields["setups"] = _ticks(_("Web servers"), {setup.slug: setup.label for setup in suite.setups})
     return fields | _link_fields()
 
 
@@ -265,23 +275,23 @@ def _link_fields() -> dict[str, forms.Field]:
         kind = forms.IntegerField if name == "queue_packets" else forms.FloatField
         # Text, so that what is no number gets words, and the limits are told by the one check there is.
         fields[name] = kind(label=label, required=False, widget=forms.TextInput(attrs={"inputmode": "decimal"}))
-    fields["queue_packets"].help_text = _("Empty: 1000.")
+    fields["queue_packets"].help_text = _("Leave empty for 1000.")
     carriers = [(name, words[0].upper() + words[1:]) for name, words in links.CARRIERS.items()]
     fields["link"] = forms.ChoiceField(
-        label=_("Links carried by"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
+        label=_("Link emulation"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
     )
     fields["load_from"] = forms.ChoiceField(
-        label=_("Load from"),
+        label=_("Load generator on"),
         choices=_load_hosts,
         required=False,
-        help_text=_("Another host: the link lies between both, and is shaped there. Both are reached by SSH."),
+        help_text=_("With another host, Paddock emulates the link between both hosts. Both must use SSH."),
     )
     return fields
 
 
 def _load_hosts() -> list[tuple[str, Any]]:
     hosts = Host.objects.exclude(connection=Connection.LOCAL).order_by("name")
-    return [("", _("the servers' own host")), *((name, name) for name in hosts.values_list("name", flat=True))]
+    return [("", _("same host as the web servers")), *((name, name) for name in hosts.values_list("name", flat=True))]
 
 
 def _network(data: Mapping[str, Any]) -> Network | None:

@@ -34,13 +34,13 @@ def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], 
     if not available and setups:
         raise ApplicationError(" ".join(left_out), field="setups")
     if not available:
-        raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
+        raise ApplicationError(f"{host.name} has none of the suite's web servers. {' '.join(left_out)}", field="host")
     standing = [setup for setup, _ in available]
     cases = [case for case in chosen if speaking(case, standing)]
     if not cases:
         names = "; ".join(setup.label for setup in standing)
         spoken = ", ".join(PROTOCOLS[name] for name in protocols(chosen))
-        words = f"On {host.name} these cannot be asked by {spoken}, which the cases need: {names}."
+        words = f"These web servers on {host.name} do not support {spoken}, which the cases need: {names}."
         raise ApplicationError(words, field="protocols")
     return Lineup(available, left_out, cases)
 
@@ -104,8 +104,8 @@ def _available(
 
 def _left_out(labels: list[str], lacks: str) -> str:
     if len(labels) == 1:
-        return f"{labels[0]} is left out: {lacks}"
-    return f"{'; '.join(labels[:-1])} and {labels[-1]} are left out: {lacks}"
+        return f"{labels[0]} is skipped: {lacks}"
+    return f"{'; '.join(labels[:-1])} and {labels[-1]} are skipped: {lacks}"
 
 
 def _lacks(setup: Setup, host: Host) -> str:
@@ -114,10 +114,10 @@ def _lacks(setup: Setup, host: Host) -> str:
         return ""
     if not host.facts.get("lsphp"):
         return (
-            f"no lsphp was found on {host.name}, neither below the server's folder (lsphp83/bin/lsphp) nor on the "
-            "path. Install it, then check the host."
+            f"lsphp was not found on {host.name}, neither in the web server's folder (lsphp83/bin/lsphp) "
+            "nor in PATH. Install it, then check the host."
         )
     # It answers whoever reaches it, so it gets a network of its own.
     if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
-        return f"it needs a network of its own, and that needs root on {host.name}."
+        return f"it needs a network namespace, and creating one requires root on {host.name}."
     return ""

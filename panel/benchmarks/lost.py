@@ -35,8 +35,9 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
     words = error.message
     if before and now and before != now:
         words = (
-            f"{remote.name} was restarted in the middle of the run: it answered again {time.monotonic() - began:.0f} s "
-            f"after it was missed, from another start (boot {before[:8]} before, {now[:8]} now)."
+            f"{remote.name} restarted during the run: it was reachable again after "
+            f"{time.monotonic() - began:.0f} s, with a new boot ID (boot {before[:8]} before, {now[:8]} "
+            "now)."
         )
     return f"{words} {left_words(remote.name, found['left'])}"
 
@@ -53,15 +54,13 @@ def left_now(remote: Target, asked: Mapping[str, Any]) -> str:
 
 def _silent_words(remote: Target, silent: RemoteError) -> str:
     return (
-        f"What is left of the run on {remote.name} could not be asked ({silent.message}); its servers end with their "
-        "agent, and the next run there removes their folder."
+        f"Paddock could not check {remote.name} for leftovers of the run ({silent.message}). The run's "
+        "web servers stop with their agent, and the next run there removes their folder."
     )
 
 
 def left_words(host: str, left: list[str]) -> str:
-    return (
-        f"This is left of the run on {host}: {'; '.join(left)}." if left else f"Nothing of the run is left on {host}."
-    )
+    return f"Leftovers of the run on {host}: {'; '.join(left)}." if left else f"The run left nothing on {host}."
 
 
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> dict[str, Any]:

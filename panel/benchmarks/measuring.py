@@ -72,7 +72,7 @@ class Measuring:
             self.aims = site_aims(self.run)
             self._measure_sites()
             return
-        self._note("Setting up the servers")
+        self._note("Starting the web servers")
         with stands.standing(self.run, self._check, self._wait) as stand:
             self.aims, self.network, self.stands = stand.aims, stand.network, stand.known
             self.programs = {"programs": stand.programs} if stand.programs else {}
@@ -89,7 +89,7 @@ class Measuring:
             raise ApplicationError(lost.told(error, self.lost.remote, asked, self._wait)) from error
 
     def _measure_all(self) -> None:
-        self._note("Looking at the hosts")
+        self._note("Checking the hosts")
         before = self._fingerprint()
         self._require_tool(before)
         before["hosts"] = {name: host | self.programs for name, host in before["hosts"].items()}
@@ -103,7 +103,7 @@ class Measuring:
             for aim in self.aims:
                 self._note(f"Round {number} of {rounds}: {aim.row.label}")
                 self._round(aim, number)
-        self._note("Looking at the hosts again")
+        self._note("Checking the hosts again")
         self.after = self._fingerprint()
 
     def judge(self) -> list[str]:
@@ -129,7 +129,7 @@ class Measuring:
             return []
         network = stored_case(self.run.parameters["stand"]["case"]).network
         found = network.deviations(self.network["measured"]) if network else []
-        return [f"The link was not like its profile: {words}." for words in found]
+        return [f"The emulated link differed from its profile: {words}." for words in found]
 
     # --- the row ---
 
@@ -138,7 +138,7 @@ class Measuring:
         self._save(progress=progress)
 
     def _wait(self) -> None:
-        self._note("Its host does not answer any more; it is waited for, ten minutes at most")
+        self._note("The host is not reachable; waiting up to ten minutes")
 
     def _check(self) -> None:
         row = Run.objects.filter(pk=self.run.pk, claimed_by=self.token, status=RunStatus.RUNNING)
@@ -210,7 +210,7 @@ class Measuring:
                 # More threads than CPUs would only take the server's from it.
                 self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
             elif tool is None:
-                raise ApplicationError(f"{self.tool} is not installed on {host}. Install it there, then run again.")
+                raise ApplicationError(f"{self.tool} is not installed on {host}. Install it, then start the run again.")
         if self.bundled and "stand" not in self.run.parameters:
             self._bring_bundled()
 
@@ -255,7 +255,7 @@ class Measuring:
                 logged = result.get("server_log", "") + again.get("server_log", "")
                 result = {**again, "server_log": logged, "before": [*result.get("before", ()), why]}
         except BaseException as error:
-            words = error.message if isinstance(error, ApplicationError) else "Ended before it was done."
+            words = error.message if isinstance(error, ApplicationError) else "Ended early."
             Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
             raise
         _keep(row, built.argv[0], result)
@@ -263,9 +263,9 @@ class Measuring:
     def _lost_by(self, tool: str, result: dict[str, Any]) -> str:
         """By what fault of its own the tool told nothing; "" where it did, or where that was no fault of its own."""
         if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
-            return f"{tool} hung at the end of this round and told nothing; the round was measured again."
+            return f"{tool} hung at the end of this round and reported no figures; the round was repeated."
         if name := _crash(result):
-            return f"{tool} crashed ({name}) and told nothing; the round was measured again."
+            return f"{tool} crashed ({name}) and reported no figures; the round was repeated."
         return ""
 
     def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> dict[str, Any]:
@@ -315,20 +315,23 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
     output = Output(result["stdout"], result["stderr"], result["exit_code"], result["outputs"], result["latency"])
     try:
         if result["stopped"] == "timeout":
-            raise ParseError(f"{tool} was not done within the time limit and was ended.")
+            raise ParseError(f"{tool} exceeded the time limit and was stopped.")
         if result["disk_full"]:
             raise ParseError(
-                f"The host's disk was full, so what {tool} wrote is not whole. Free some space there, then run again."
+                f"The host's disk is full, so the output of {tool} is incomplete. Free disk space there, "
+                "then start the run again."
             )
         if name := _crash(result):
             tries = 1 + len(result.get("before", ()))
             raise ParseError(
-                f"{tool} crashed ({name}); the round was tried {tries} times. That is a fault of the tool, not of the "
-                "server: use another version of it, or another tool."
+                f"{tool} crashed ({name}); Paddock tried the round {tries} times. This is a bug in the "
+                "load tool, not in the web server. Use another version or another tool."
             )
         if result["exit_code"] < 0 and not result["stopped"]:
             name = signal.Signals(-result["exit_code"]).name
-            raise ParseError(f"{tool} was ended by {name} from outside. Look at the host's log for what killed it.")
+            raise ParseError(
+                f"{tool} was stopped by signal {name} from another process. Check the host's log for the cause."
+            )
         row.metrics = measured_json(parse(tool, output), result)
     except ParseError as error:
         row.error = str(error)
@@ -346,6 +349,6 @@ def _whole(result: dict[str, Any]) -> str:
     if result["stderr"].strip():
         parts.append(f"--- standard error ---\n{result['stderr']}")
     if log := result.get("server_log", "").strip():
-        parts.append(f"--- error logs of the servers ---\n{log}")
+        parts.append(f"--- error logs of the web servers ---\n{log}")
     parts += [f"--- {name} ---\n{text}" for name, text in result["outputs"].items() if text]
     return "\n".join(parts)

@@ -16,6 +16,7 @@ from panel.accounts.validators import validate_line
 from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites.choosing import Choice, stored_choice
+from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall, Host
@@ -66,7 +67,7 @@ class Scenario(BaseModel):
         seconds = self.arguments.get("duration_s") if isinstance(self.arguments, dict) else None
         if isinstance(seconds, int) and isinstance(self.timeout_s, int) and self.timeout_s < seconds + SPARE_S:
             found["timeout_s"] = [
-                ValidationError(f"A round of {seconds} s needs a time limit of {seconds + SPARE_S} s or more.")
+                ValidationError(f"A round of {seconds} s needs a time limit of at least {seconds + SPARE_S} s.")
             ]
         if found:
             raise ValidationError(found)
@@ -123,8 +124,7 @@ class RunStatus(models.TextChoices):
 ENDED = (RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
-class Run(BaseModel):
-    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+class Run(Job):
     scenario = models.ForeignKey(Scenario, null=True, on_delete=models.SET_NULL, related_name="runs")
     suite_run = models.ForeignKey(SuiteRun, null=True, blank=True, on_delete=models.CASCADE, related_name="runs")
     case = models.PositiveIntegerField(null=True, blank=True)  # its place in the suite's plan
@@ -132,17 +132,9 @@ class Run(BaseModel):
     parameters = models.JSONField()  # the scenario as it was; of a suite, with "stand": what is set up for it
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
     reasons = models.JSONField(default=list)  # why invalid, in words
-    error = models.TextField(blank=True)
     # kernel, CPUs, tool version; per target: server, version, content; per stand: how agents know what is left of it
     fingerprint = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)  # statistics derived from the rounds, stored for lists
-    progress = models.CharField(max_length=200, blank=True)
-    cancel_requested = models.BooleanField(default=False)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    claimed_by = models.CharField(max_length=120, blank=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -180,7 +172,7 @@ class RunTarget(models.Model):
             is_site = self.site_id is not None and self.revision_id is not None
             is_setup = bool(self.setup) and self.install_id is not None and "stand" in self.run.parameters
             if not (is_site or is_setup):
-                raise ValueError("a benchmark's target is a deployed site or a set-up on a managed host, nothing else")
+                raise ValueError("a benchmark target is either a deployed site or an instance on a managed host")
         super().save(*args, **kwargs)
 
 

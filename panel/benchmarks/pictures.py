@@ -13,7 +13,7 @@ from panel.benchmarks.charts import Chart, Table
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.summary import BY_NAME, Figure
 
-_TREES = {"server": "Server", "application": "Application", "tool": "Load tool"}
+_TREES = {"server": "Web server", "application": "Application", "tool": "Load tool"}
 _MIB = 1024 * 1024
 
 
@@ -52,11 +52,11 @@ def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
         value["text"] = shown(figure, found["value"])
     spec = drawings.bars(figure, values)
     table = Table(
-        ["Target", f"Median ({figure.unit})", "Interval", "Sure", "Rounds"],
+        ["Target", f"Median ({figure.unit})", "Interval", "Confidence", "Rounds"],
         [[label, shown(figure, f["value"]), interval_words(figure, f), sure(f), str(f["rounds"])] for label, f in rows],
     )
     told = "; ".join(f"{label}: {shown(figure, found['value'])}" for label, found in rows)
-    return Chart(name, figure.label, f"{figure.label}, median of the rounds. {told}.", spec, table)
+    return Chart(name, figure.label, f"{figure.label}, median of all rounds. {told}.", spec, table)
 
 
 def interval_words(figure: Figure, found: dict[str, Any]) -> str:
@@ -94,7 +94,7 @@ def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
     percents = sorted({percent for target in drawn for percent, _ in target["curve"]})
     by_target = [dict(map(tuple, target["curve"])) for target in drawn]
     rows = [[f"{percent:g} %", *(number(found.get(percent), 3) for found in by_target)] for percent in percents]
-    label = f"Latency by percentile for {', '.join(names)}; the table below holds the figures."
+    label = f"Latency by percentile for {', '.join(names)}; the table below shows the figures."
     return Chart(
         "latency", "Latency by percentile", label, spec, Table(["Percentile", *(f"{n} (ms)" for n in names)], rows)
     )
@@ -118,11 +118,11 @@ def ratios(summary: dict[str, Any]) -> Chart | None:
     baseline = summary["ratios"][0]["baseline"]
     spec = drawings.ratios(baseline, rows)
     table = Table(
-        ["Figure", "Target", "Ratio", "Interval", "Sure", "Verdict"],
+        ["Metric", "Target", "Ratio", "Interval", "Confidence", "Verdict"],
         [[row["figure"], row["label"], number(row["value"], 3), _span(row), sure(row), row["verdict"]] for row in rows],
     )
     told = "; ".join(f"{row['figure']} of {row['label']}: {number(row['value'], 2)}, {row['verdict']}" for row in rows)
-    return Chart("ratios", f"Compared with {baseline}", f"{told}.", spec, table)
+    return Chart("ratios", f"Relative to {baseline}", f"{told}.", spec, table)
 
 
 def _span(found: dict[str, Any]) -> str:
@@ -134,7 +134,7 @@ def verdict_words(name: str, found: dict[str, Any]) -> str:
     if found["verdict"] == "too_few":
         return "too few rounds to compare"
     if found["verdict"] == "no_difference":
-        return "no difference shown"
+        return "no significant difference"
     return "better" if found["verdict"] == BY_NAME[name].better else "worse"
 
 
@@ -188,12 +188,12 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
     spec = drawings.over_time([measured.label for measured in chosen], names, values + bands)
     what = "CPU" if cpu else "Memory"
     peaks = "; ".join(
-        f"{m.label}: server at most {number(max(s[column] for s in m.samples['server']) / (1 if cpu else _MIB), 1)}"
+        f"{m.label}: web server at most {number(max(s[column] for s in m.samples['server']) / (1 if cpu else _MIB), 1)}"
         for m in chosen
         if m.samples.get("server")
     )
     heading = "CPU over time (%; 100 is one CPU)" if cpu else "Memory over time (resident MiB)"
-    table = Table(["Target", "Processes", "Second", unit], rows)
+    table = Table(["Target", "Processes", "Time (s)", unit], rows)
     return Chart(
         "cpu" if cpu else "memory", heading, f"{what} of the processes in the median round. {peaks}.", spec, table
     )
@@ -230,9 +230,9 @@ def history(points: Sequence[dict[str, Any]], name: str) -> Chart | None:
         [*_when_and_what(point), shown(figure, point["value"]), marked.get(index, "")]
         for index, point in enumerate(points)
     ]
-    label = f"{figure.label} of {len(points)} measurements over time; the table below holds the figures."
+    label = f"{figure.label} of {len(points)} measurements over time; the table below shows the figures."
     told = [f"{points[index]['label']}, {points[index]['at'][:10]}: {words}." for index, words in marked.items()]
-    table = Table(["When (UTC)", "Run", "Target", figure.label, "Change"], rows)
+    table = Table(["Time (UTC)", "Run", "Target", figure.label, "Change"], rows)
     return Chart("history", f"{figure.label} over time", " ".join([label, *told]), spec, table)
 
 
@@ -248,8 +248,8 @@ def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
         own = [index for index, point in enumerate(points) if point["label"] == label]
         for change in change_points([points[index]["value"] for index in own]):
             judged = "" if not better else ", better" if (change.ratio > 1) == (better == "higher") else ", worse"
-            times = "up from zero" if math.isinf(change.ratio) else f"{number(change.ratio, 2)} times what it was"
-            words = f"{times}{judged} (chance {number(change.chance, 3)})"
+            times = "up from zero" if math.isinf(change.ratio) else f"{number(change.ratio, 2)} × the previous level"
+            words = f"{times}{judged} (p = {number(change.chance, 3)})"
             found[own[change.index]] = words
     return found
 
@@ -273,8 +273,8 @@ def by_concurrency(runs: Sequence[tuple[int, dict[str, Any]]]) -> Chart | None:
         for point in drawn
     ]
     best = {name: max((p for p in drawn if p["series"] == name), key=lambda p: p["value"]) for name in names}
-    told = "; ".join(f"{n}: most at {p['concurrency']}, {shown(figure, p['value'])}" for n, p in best.items())
-    table = Table(["Target", "Connections at once", figure.label, "Interval"], rows)
+    told = "; ".join(f"{n}: maximum at {p['concurrency']}, {shown(figure, p['value'])}" for n, p in best.items())
+    table = Table(["Target", "Concurrent connections", figure.label, "Interval"], rows)
     spec = drawings.by_concurrency(figure, names, drawn)
     return Chart("concurrency", "Throughput by concurrency", f"Throughput by concurrency. {told}.", spec, table)
 

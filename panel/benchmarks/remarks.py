@@ -22,13 +22,12 @@ def remarks(metrics: Metrics, server_log: str) -> list[str]:
     for pattern, name in _FULL:
         found = pattern.search(server_log)
         if found:
-            said.append(f"{name} reached its limit of {found[1]} children: “{found[0]}”. Requests waited for one.")
+            said.append(
+                f"{name} reached its limit of {found[1]} children: “{found[0]}”. Requests waited for a free child."
+            )
     if "tool_bound" in metrics.notes:
-        said.append(
-            "The load tool says that it was itself the bottleneck: it used its CPUs, or waited for them, more than "
-            "90 % of the time."
-        )
+        said.append("The load generator was the bottleneck: it used or waited for its CPUs more than 90 % of the time.")
     longest, mean = metrics.latency_ms.max, metrics.latency_ms.mean
     if longest is not None and mean is not None and longest >= max(_AT_LEAST_MS, _TIMES * mean):
-        said.append(f"Single requests hung: the longest took {longest / 1000:.1f} s, the mean one {mean:.0f} ms.")
+        said.append(f"Some requests hung: the longest took {longest / 1000:.1f} s, the average {mean:.0f} ms.")
     return said

@@ -58,7 +58,7 @@ def stands_in(run: Run) -> bool:
 def tool_words(run: Run) -> str:
     """The load tool, and whether its requests wait for answers."""
     own = stands_in(run)
-    tool = f"{BUNDLED}, the panel's own, in place of h2load" if own else run.parameters["tool"]
+    tool = f"{BUNDLED}, Paddock's own, as a replacement for h2load" if own else run.parameters["tool"]
     return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
@@ -141,7 +141,7 @@ def differences(runs: list[Run]) -> list[str]:
                 found.append(f"{run.title}: {key.replace('_', ' ')} is {_words(other)}, not {_words(value)}.")
         mine, theirs = _machines(first), _machines(run)
         if mine != theirs:
-            found.append(f"{run.title}: measured on other machines, or after they changed.")
+            found.append(f"{run.title}: measured on other hosts, or after the hosts changed.")
     return found
 
 

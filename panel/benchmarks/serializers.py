@@ -6,8 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.accounts.models import Team
-from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.api.serializers import StrictModelSerializer, StrictSerializer, TeamField
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
 from panel.benchmarks.quick import QUICK
 from panel.benchmarks.suites import SUITES, links
@@ -20,7 +19,7 @@ SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setu
 class ScenarioSerializer(StrictModelSerializer):
     """A load to put on sites; `arguments` depend on the tool."""
 
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False, allow_null=True)
+    team = TeamField(required=False, allow_null=True)
 
     class Meta:
         model = Scenario
@@ -113,7 +112,7 @@ class RunInput(StrictSerializer):
         child=serializers.IntegerField(min_value=1),
         required=False,
         max_length=8,
-        help_text="One run for each of these numbers of connections at once; the answer is the first of them.",
+        help_text="Starts one run for each number of concurrent connections; the response is the first run.",
     )
 
 
@@ -127,12 +126,12 @@ class ComparisonSerializer(serializers.Serializer[Any]):
 
 class HistoryPointSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
-    label = serializers.CharField(help_text="The target.")  # type: ignore[assignment]
+    label = serializers.CharField(help_text="The benchmarked site or instance.")  # type: ignore[assignment]
     title = serializers.CharField()
     value = serializers.FloatField()
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
-    change = serializers.CharField(help_text="How often what it was, and how likely by chance; empty: no change.")
+    change = serializers.CharField(help_text="Ratio to the previous level and its p-value; empty without a change.")
 
 
 def _limited(name: str, **more: Any) -> serializers.FloatField:

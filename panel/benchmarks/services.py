@@ -21,6 +21,7 @@ from panel.audit.services import audit_record, snapshot
 from panel.benchmarks import targets
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
 from panel.benchmarks.quick import Quick
+from panel.benchmarks.selectors import scenarios_visible
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Revision
 from panel.hosts.services import refuse_paused
@@ -38,7 +39,9 @@ def _assign(scenario: Scenario, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in SCENARIO_FIELDS:
             known = ", ".join(SCENARIO_FIELDS)
-            raise ApplicationError(f"A scenario has no member “{name}”. It has: {known}.", field=name, code="unknown")
+            raise ApplicationError(
+                f"Unknown field “{name}” of a scenario. Known fields: {known}.", field=name, code="unknown"
+            )
         setattr(scenario, name, value)
 
 
@@ -56,9 +59,18 @@ def scenario_create(*, actor: User, **values: Any) -> Scenario:
 
 @transaction.atomic
 def quick_create(*, actor: User, quick: Quick) -> Scenario:
-    """One of the ready-made scenarios; the one that is there already when its name is taken."""
-    existing = Scenario.objects.filter(name=quick.name).first()
-    return existing or scenario_create(actor=actor, **quick.values())
+    """One of the ready-made scenarios; the actor's own of that name when there is one.
+
+    Names are unique among all teams: where another team has taken the name, the new scenario gets a number.
+    """
+    require(actor, Action.BENCHMARK)
+    existing = scenarios_visible(actor).filter(name=quick.name).first()
+    if existing is not None:
+        return existing
+    taken = set(Scenario.objects.filter(name__startswith=quick.name).values_list("name", flat=True))
+    names = (quick.name, *(f"{quick.name} ({number})" for number in range(2, len(taken) + 3)))
+    name = next(name for name in names if name not in taken)
+    return scenario_create(actor=actor, **{**quick.values(), "name": name})
 
 
 @transaction.atomic
@@ -69,9 +81,7 @@ def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | 
         require(actor, Action.BENCHMARK, values["team"])
     stored = Scenario.objects.select_for_update().get(pk=scenario.pk)
     if expected_version is not None and stored.row_version != expected_version:
-        raise Conflict(
-            f"The scenario {stored.name} was changed by someone else since you opened it. Load it again first."
-        )
+        raise Conflict(f"The scenario {stored.name} was changed by another user since you opened it. Reload it first.")
     before = snapshot(stored)
     _assign(stored, values)
     stored.row_version += 1
@@ -108,7 +118,7 @@ def runs_create(
     require(actor, Action.BENCHMARK, scenario.team)
     chosen = list(dict.fromkeys(concurrencies))
     if not 2 <= len(chosen) <= MOST_STEPS:
-        raise ApplicationError(f"Write from 2 to {MOST_STEPS} different numbers.", field="concurrencies")
+        raise ApplicationError(f"Enter 2 to {MOST_STEPS} different numbers.", field="concurrencies")
     name = " ".join(title.split()) or f"{scenario.name}: {', '.join(site.name for site in sites)}"
     runs = []
     for concurrency in chosen:
@@ -150,16 +160,15 @@ def run_repeat(*, actor: User, run: Run) -> Run:
     """The same parameters and sites once more, the sites as they are deployed now."""
     what = repeated_as(run)
     if what == "suite":
-        raise Conflict("This run is part of a suite: start the suite again, so that its cases stay comparable.")
+        raise Conflict("This run is part of a suite. Start the suite again to keep its cases comparable.")
     rows = list(run.targets.select_related("site"))
     sites = [target.site for target in rows if target.site is not None]
     if len(sites) < len(rows):
-        raise ApplicationError(
-            "A site of this run does not exist any more. Start a new run with others.", field="sites"
-        )
+        raise ApplicationError("A site of this run no longer exists. Start a new run with other sites.", field="sites")
     if what == "trial":
         raise ApplicationError(
-            f"This run measured copies of {sites[0].name} that are gone. Try its servers again on the site's page.",
+            f"This run measured copies of {sites[0].name}, which were removed. Repeat the server "
+            "comparison on the site's page.",
             field="sites",
         )
     return _run_store(actor=actor, scenario=run.scenario, parameters=run.parameters, sites=sites, title=run.title)
@@ -178,7 +187,7 @@ def _run_store(
         title=(" ".join(title.split()) or f"{parameters['name']}: {names}")[:200],
         parameters=parameters,
         requested_by=actor,
-        progress="Waiting for a worker",
+        progress="Waiting for a free worker",
     )
     run.save()
     for position, (site, revision, found) in enumerate(zip(sites, revisions, endpoints, strict=True)):
@@ -210,11 +219,11 @@ def _label(site: Site, revision: Revision) -> str:
 
 def _check_sites(actor: User, sites: Sequence[Site]) -> None:
     if not sites:
-        raise ApplicationError("Choose at least one site to measure.", field="sites")
+        raise ApplicationError("Choose at least one site to benchmark.", field="sites")
     if len(sites) > MAX_SITES:
-        raise ApplicationError(f"At most {MAX_SITES} sites in one run; you chose {len(sites)}.", field="sites")
+        raise ApplicationError(f"Select at most {MAX_SITES} sites per run; you selected {len(sites)}.", field="sites")
     if len({site.pk for site in sites}) != len(sites):
-        raise ApplicationError("A site may stand in a run once.", field="sites")
+        raise ApplicationError("Each site can appear only once in a run.", field="sites")
     require_each(actor, Action.BENCHMARK, (site.team for site in sites))
 
 
@@ -239,7 +248,7 @@ def run_cancel(*, actor: User, run: Run) -> Run:
         row_version=F("row_version") + 1,
     )
     if not ended and not rows.filter(status=RunStatus.RUNNING).update(cancel_requested=True):
-        raise Conflict(f"The run {run.title} has already ended; there is nothing to cancel.")
+        raise Conflict(f"The run {run.title} has already ended and cannot be cancelled.")
     run.refresh_from_db()
     audit_record(actor=actor, action="run.cancel", target=run)
     return run
@@ -265,6 +274,6 @@ def run_delete(*, actor: User, run: Run) -> None:
     """With its rounds and their output."""
     require_run(actor, run, Action.BENCHMARK)
     if run.status in (RunStatus.QUEUED, RunStatus.RUNNING):
-        raise Conflict(f"The run {run.title} is under way. Cancel it first, then delete it.")
+        raise Conflict(f"The run {run.title} is in progress. Cancel it first, then delete it.")
     audit_record(actor=actor, action="run.delete", target=run, before={"title": run.title, "summary": run.summary})
     run.delete()

@@ -102,8 +102,8 @@ def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """What else was different, of two runs' fingerprints: other versions, revisions, kernels, content."""
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
-    found = [f"{label} was not measured last time" for label in new if label not in old]
-    found += [f"{label} was measured last time and is not any more" for label in old if label not in new]
+    found = [f"{label} is new in this run" for label in new if label not in old]
+    found += [f"{label} was in the previous run but not in this one" for label in old if label not in new]
     return found + comparability.changes(_part(before, old, shared), _part(now, new, shared))
 
 

@@ -10,33 +10,33 @@ from panel.benchmarks.since import Change, Reality
 from panel.benchmarks.statistics import Interval
 from panel.benchmarks.summary import BY_NAME
 
-HEAD = ("Target", "Figure", "Verdict", "Before", "Now", "Ratio", "Interval", "Runs differ by")
+HEAD = ("Target", "Metric", "Verdict", "Before", "Now", "Ratio", "Interval", "Normal variation")
 
 
 def verdict(change: Change) -> str:
     direction = "better" if change.is_better else "worse"
     return {
-        Reality.REAL: f"{direction}: a real change",
-        Reality.LIKELY: f"{direction}, but not sure yet: {_missing(change)}",
-        Reality.USUAL: "no difference shown: runs of this differ as much by themselves",
-        Reality.NONE: "no difference shown",
+        Reality.REAL: f"{direction}: significant",
+        Reality.LIKELY: f"{direction}, but not significant yet: {_missing(change)}",
+        Reality.USUAL: "no significant difference: within the normal variation between runs",
+        Reality.NONE: "no significant difference",
         Reality.TOO_FEW: "too few rounds to compare",
     }[change.reality]
 
 
 def _missing(change: Change) -> str:
     if change.usual is None:
-        return f"only {change.runs} runs before to tell by how much they differ by themselves; it takes four"
-    return "it takes four rounds or more a run"
+        return f"only {change.runs} earlier runs to estimate the normal variation; four are needed"
+    return "each run needs four or more rounds"
 
 
 def sentence(change: Change) -> str:
-    """`shop (nginx): throughput is 0.85 times what it was (0.81 to 0.88, 95 % sure), worse: a real change.`"""
+    """`shop (nginx): throughput is 0.85 × the previous value (0.81 to 0.88, 95 % confidence), worse: significant.`"""
     figure = BY_NAME[change.figure]
     spread = change.ratio.interval
-    interval = f" ({_span(spread)}, {100 * spread.confidence:.0f} % sure)" if spread else ""
+    interval = f" ({_span(spread)}, {100 * spread.confidence:.0f} % confidence)" if spread else ""
     name = f"{figure.label[0].lower()}{figure.label[1:]}"
-    return f"{change.label}: {name} is {change.ratio.value:.2f} times what it was{interval}, {verdict(change)}."
+    return f"{change.label}: {name} is {change.ratio.value:.2f} × the previous value{interval}, {verdict(change)}."
 
 
 def _span(interval: Interval) -> str:
@@ -51,7 +51,7 @@ def _row(change: Change) -> list[str]:
     figure = BY_NAME[change.figure]
     shown = [pictures.shown(figure, value) for value in (change.before, change.now)]
     spread, usual = change.ratio.interval, change.usual
-    sure = f"{_span(spread)}, {100 * spread.confidence:.0f} % sure" if spread else "–"
+    sure = f"{_span(spread)}, {100 * spread.confidence:.0f} % confidence" if spread else "–"
     range_ = (
         f"{pictures.shown(figure, usual.low)} to {pictures.shown(figure, usual.high)}" if usual else "not known yet"
     )

@@ -137,7 +137,7 @@ def _load_host(run: Run) -> Host | None:
         return None
     found = Host.objects.filter(pk=pk).first()
     if found is None:
-        raise ApplicationError("The host that the load was to come from is not managed any more. Start the suite anew.")
+        raise ApplicationError("The host selected for the load generator is no longer managed. Start the suite again.")
     return found
 
 
@@ -149,7 +149,9 @@ def _source(up: dict[str, Any], words: str) -> str:
 
 def _install(row: RunTarget) -> EngineInstall:
     if row.install is None:
-        raise ApplicationError(f"The server of {row.label} was deleted since this run was asked for. Start a new run.")
+        raise ApplicationError(
+            f"The web server of {row.label} was deleted after this run was requested. Start a new run."
+        )
     return row.install
 
 
@@ -204,7 +206,9 @@ def _address(remote: Target) -> str:
     try:
         return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])
     except OSError as error:
-        raise ApplicationError(f"{remote.name} is not found at “{remote.address}”: {error.strerror}.") from error
+        raise ApplicationError(
+            f"The address “{remote.address}” of {remote.name} cannot be resolved: {error.strerror}."
+        ) from error
 
 
 def program(install: EngineInstall) -> standings.Program:
@@ -222,7 +226,7 @@ class _Held:
         self.failure: BaseException | None = None
         self.result: dict[str, Any] | None = None
         self.known: dict[str, Any] = {}
-        self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
+        self._thread = threading.Thread(target=self._hold, args=(request,), name=f"test bed {ident}", daemon=True)
         self._thread.start()
 
     def _hold(self, request: dict[str, Any]) -> None:
@@ -246,7 +250,9 @@ class _Held:
                     self.known = {name: event[name] for name in ("namespaces", "tick", "boot")}
                     return event
                 if event["state"] == "ended":
-                    raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
+                    raise self.failure or ApplicationError(
+                        "The host's agent stopped the test bed. Start the run again."
+                    )
                 check()
         except BaseException:
             self.end()
@@ -261,7 +267,7 @@ class _Held:
         self._thread.join(60.0)
         if self.result and self.result["left"]:
             remains = "; ".join(self.result["left"])
-            raise ApplicationError(f"After the run this was left on {self._remote.name}: {remains}.")
+            raise ApplicationError(f"Leftovers of the run on {self._remote.name}: {remains}.")
 
     def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
         """In words, what became of the stand after the connection to its agent was lost."""

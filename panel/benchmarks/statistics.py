@@ -63,7 +63,7 @@ class Ratio:
 def median(values: Sequence[float]) -> float:
     """ValueError for no values."""
     if not values:
-        raise ValueError("no values have no median")
+        raise ValueError("the median of no values is undefined")
     ordered = sorted(values)
     middle = len(ordered) // 2
     if len(ordered) % 2:

@@ -32,15 +32,15 @@ class Side:
 def compared(rows: Sequence[SuiteRun]) -> list[Table]:
     """One table for each case that all have. ApplicationError when they are not of one suite."""
     if not 2 <= len(rows) <= MOST:
-        raise ApplicationError(f"Choose from two to {MOST} runs of a suite.")
+        raise ApplicationError(f"Select 2 to {MOST} runs of one suite.")
     if len({row.suite for row in rows}) > 1:
-        raise ApplicationError("These are of different suites, which have no case in common. Choose runs of one.")
+        raise ApplicationError("These runs are from different suites. Select runs of one suite.")
     if len({row.choice.application_words(SUITES[row.suite]) for row in rows}) > 1:
-        raise ApplicationError("These browsed different applications. Choose runs that browsed the same one.")
+        raise ApplicationError("These runs used different applications. Select runs of the same application.")
     sides = [side_of(row) for row in rows]
     shared = [slug for slug in sides[0].outcomes if all(slug in side.outcomes for side in sides)]
     if not shared:
-        raise ApplicationError("These have no case in common: a shortened run has cases of its own.")
+        raise ApplicationError("These runs have no case in common because previews have their own cases.")
     return [_table(sides, slug) for slug in shared]
 
 
@@ -81,10 +81,10 @@ def _table(sides: Sequence[Side], slug: str) -> Table:
             if number:
                 cells.append(_ratio(changes[number - 1].get(label)))
         rows.append([Cell(label), *cells])
-    head = ["Server", sides[0].name]
+    head = ["Web server", sides[0].name]
     for side in sides[1:]:
-        head += [side.name, "Against the first"]
-    return Table(slug, first.case.title, head, rows, "Median of the rounds and its interval.")
+        head += [side.name, "Relative to the first run"]
+    return Table(slug, first.case.title, head, rows, "Median of all rounds and its confidence interval.")
 
 
 def _ratio(change: Change | None) -> Cell:

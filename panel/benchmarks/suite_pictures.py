@@ -25,7 +25,7 @@ def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> C
         row["text"] = pictures.shown(figure, row["value"])
     places = any(row["group"] for row in rows)
     table = Table(
-        [*(["Case"] if places else []), "Server", figure.label, "Interval"],
+        [*(["Case"] if places else []), "Web server", figure.label, "Interval"],
         [[*([r["group"]] if places else []), r["label"], r["text"], pictures.interval_words(figure, r)] for r in rows],
     )
     told = "; ".join(f"{row['group']} {row['label']}: {row['text']}".strip() for row in rows)

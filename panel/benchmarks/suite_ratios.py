@@ -10,7 +10,10 @@ from panel.benchmarks.suite_tables import NONE, Cell, Outcome, Table
 from panel.benchmarks.suites.definitions import Setup
 
 _FIGURE = "throughput_rps"
-_NOTE = "Throughput, in times that of the case's first server, by rounds measured in turns; below it its interval."
+_NOTE = (
+    "Throughput as a multiple of the case's first web server, from alternating rounds; its confidence "
+    "interval is below."
+)
 
 
 def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
@@ -19,14 +22,14 @@ def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None
     if not compared:
         return None
     rows = [[Cell(item.case.title, link=f"#part-{item.case.source}"), *_cells(item, setups)] for item in compared]
-    return Table("glance", "What it shows", ["Case", *(setup.label for setup in setups)], rows, _note(compared))
+    return Table("glance", "Summary", ["Case", *(setup.label for setup in setups)], rows, _note(compared))
 
 
 def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
     ratios = {ratio["label"]: ratio["figures"].get(_FIGURE) for ratio in outcome.summary["ratios"]}
     first = outcome.summary["ratios"][0]["baseline"]
     return [
-        Cell("1", 1.0, "compared with")
+        Cell("1", 1.0, "baseline")
         if setup.label == first
         else _ratio(ratios.get(setup.label), outcome.words if setup.label in ratios else "")
         for setup in setups
@@ -43,11 +46,11 @@ def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
     interval = f"{pictures.number(found['low'], 2)} to {pictures.number(found['high'], 2)}"
     same = found["verdict"] == "no_difference"
     detail = ", ".join(part for part in (interval, words) if part)
-    return Cell("no difference shown" if same else times, found["value"], detail)
+    return Cell("no significant difference" if same else times, found["value"], detail)
 
 
 def _note(compared: Sequence[Outcome]) -> str:
     """With how sure the intervals are, which follows from the number of rounds."""
     found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
     sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
-    return f"{_NOTE} Intervals are {' or '.join(sure)} sure." if sure else _NOTE
+    return f"{_NOTE} Intervals have {' or '.join(sure)} confidence." if sure else _NOTE

@@ -132,9 +132,7 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
     many = len(group) > 1
     for run, outcome in zip(runs, group, strict=False):
         name = f"{outcome.case.title}: " if many else ""
-        failed, unsound = (
-            ("failed", "do not believe these figures") if many else ("Failed", "Do not believe these figures")
-        )
+        failed, unsound = ("failed", "not reliable") if many else ("Failed", "Not reliable")
         said += [f"{name}{failed}: {run.error}"] if run.status == RunStatus.FAILED else []
         said += [f"{name}{unsound}: {reason}" for reason in run.reasons]
         said += [f"{name}{words}" for words in results.remarks(outcome.rounds)]

@@ -37,9 +37,9 @@ def suite_start(
     No `setups` means all of them. NotPrepared when the host lacks the chosen application."""
     require(actor, Action.BENCHMARK)
     if suite not in SUITES:
-        raise ApplicationError(f"There is no suite “{suite}”; there are {', '.join(SUITES)}.", field="suite")
+        raise ApplicationError(f"Unknown suite “{suite}”. Known suites: {', '.join(SUITES)}.", field="suite")
     if preset not in PRESETS:
-        raise ApplicationError(f"There is no preset “{preset}”; there are {', '.join(PRESETS)}.", field="preset")
+        raise ApplicationError(f"Unknown preset “{preset}”. Known presets: {', '.join(PRESETS)}.", field="preset")
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         state = host.get_status_display().lower()
         raise ApplicationError(f"{host.name}: {state}. Check the host first.", field="host")
@@ -72,7 +72,7 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
     named = choice.application or choice.paths
     parts = [definition.title, *([choice.application_words(definition)] if named else [])]
     parts += [f"over {choice.network.words}"] if choice.network else []
-    parts += [f"loaded from {choice.load_from}"] if choice.load_from else []
+    parts += [f"load from {choice.load_from}"] if choice.load_from else []
     return f"{', '.join(parts)}{', a part,' if choice.is_part else ''} on {host.name}"[:200]
 
 
@@ -82,14 +82,16 @@ def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
         return
     load = hosts_visible(actor).filter(name=choice.load_from).first()
     if load is None:
-        raise ApplicationError(f"There is no host “{choice.load_from}” for the load to come from.", field="load_from")
+        raise ApplicationError(
+            f"The host “{choice.load_from}” for the load generator does not exist.", field="load_from"
+        )
     if load == host:
-        words = f"{host.name} has the servers: choose another host for the load to come from, or none."
+        words = f"{host.name} runs the web servers. Choose another host for the load generator, or leave it empty."
         raise ApplicationError(words, field="load_from")
     for item in (host, load):
         if item.connection == Connection.LOCAL:
-            words = f"{item.name} is the panel's own machine, without an address that another host could reach it at."
-            raise ApplicationError(f"{words} Add it by SSH for a link between two hosts.", field="load_from")
+            words = f"{item.name} is the panel's own host and has no address for other hosts."
+            raise ApplicationError(f"{words} Add it over SSH to emulate a link between two hosts.", field="load_from")
     if load.status != HostStatus.READY:
         state = load.get_status_display().lower()
         raise ApplicationError(f"{load.name}: {state}. Check the host first.", field="load_from")
@@ -109,9 +111,9 @@ class NotPrepared(ApplicationError):
 
     def __init__(self, host: Host, application: Application) -> None:
         super().__init__(
-            f"{host.name} is not prepared for {application.label}, or was not looked at since. An administrator sees "
-            f"what would be installed there, and installs it, under Suites, “Prepare {host.name}”; a check of the host "
-            f"finds what is there already.",
+            f"{host.name} is not prepared for {application.label}. An administrator can review and "
+            f"install the packages under Suites, “Prepare {host.name}”. If they are already installed, "
+            "check the host.",
             field="application",
         )
         self.host, self.application = host, application
@@ -126,7 +128,7 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
     """The same suite, preset and set-ups once more, as the suite is now."""
     require_suite(actor, row)
     if row.host is None:
-        raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
+        raise ApplicationError(f"The host of {row.title} no longer exists. Start the suite on another host.")
     slugs = [item["slug"] for item in row.setups]
     return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=row.choice)
 
@@ -162,16 +164,16 @@ def _case_queue(row: SuiteRun, number: int) -> None:
         title=f"{definition.title}: {case.title}"[:200],
         parameters=_parameters(definition, case, row.choice, load),
         requested_by=row.requested_by,
-        progress="Waiting for a worker",
+        progress="Waiting for a free worker",
     )
     run.save()
     if row.choice.load_from and load is None:
-        _refused(run, f"{row.choice.load_from}, from which the load was to come, is not managed any more.")
+        _refused(run, f"{row.choice.load_from}, the host of the load generator, is no longer managed.")
         return
     for position, setup in enumerate(setups):
         install = EngineInstall.objects.filter(pk=installs[setup.slug]).first()
         if install is None:
-            _refused(run, f"The server of {setup.label} is not known any more. Start the suite again.")
+            _refused(run, f"The web server of {setup.label} no longer exists. Start the suite again.")
             return
         RunTarget.objects.create(
             run=run,
@@ -220,7 +222,9 @@ def may_steer(actor: User, row: SuiteRun) -> bool:
 def require_suite(actor: User, row: SuiteRun) -> None:
     """PermissionDenied unless `actor` may steer it."""
     if not may_steer(actor, row):
-        raise PermissionDenied(f"{row.title} was started by someone else: only they and administrators may do that.")
+        raise PermissionDenied(
+            f"{row.title} was started by another user. Only that user and administrators can do this."
+        )
 
 
 @transaction.atomic
@@ -230,7 +234,7 @@ def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
     now = timezone.now()
     rows = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING)
     if not rows.update(status=SuiteStatus.CANCELLED, finished_at=now, row_version=F("row_version") + 1):
-        raise Conflict(f"{row.title} has already ended; there is nothing to cancel.")
+        raise Conflict(f"{row.title} has already ended and cannot be cancelled.")
     for run in row.runs.exclude(status__in=ENDED):
         services.run_cancel(actor=actor, run=run)
     audit_record(actor=actor, action="suite.cancel", target=row)
@@ -256,7 +260,7 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
     """With its runs, their rounds and their output."""
     require_suite(actor, row)
     if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
-        raise Conflict(f"{row.title} is under way. Cancel it first, then delete it.")
+        raise Conflict(f"{row.title} is in progress. Cancel it first, then delete it.")
     audit_record(actor=actor, action="suite.delete", target=row, before={"title": row.title})
     row.delete()
 

@@ -55,7 +55,7 @@ class Outcome:
     @property
     def words(self) -> str:
         """What stands where a figure is missing, or must not be believed."""
-        return {"finished": "", "invalid": "invalid", "running": "under way"}.get(self.status, self.status)
+        return {"finished": "", "invalid": "invalid", "running": "running"}.get(self.status, self.status)
 
     def figures(self, label: str) -> dict[str, Any]:
         targets = self.summary.get("targets", [])
@@ -146,9 +146,9 @@ def _rounds(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> 
                     *_printed(printed, server),
                 ]
             )
-    head = ["Server", *(f"Round {number}" for number in range(1, case.rounds + 1)), "Average", "Rating"]
-    head += ["Median, interval", "Published average", "Published rating"]
-    return Table(case.source, case.title, head, rows, "Requests a second; rating: 100 x average / slowest average.")
+    head = ["Web server", *(f"Round {number}" for number in range(1, case.rounds + 1)), "Average", "Rating"]
+    head += ["Median and interval", "Published average", "Published rating"]
+    return Table(case.source, case.title, head, rows, "Requests per second; rating: 100 × average / slowest average.")
 
 
 def _printed(case: dict[str, Any], server: str) -> list[Cell]:
@@ -192,7 +192,7 @@ def _grid(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Ta
 
 _MEASURES = (
     *(("transactions", "Transactions, median"), ("latency_max", "Longest transaction")),
-    *(("availability_percent", "Availability"), ("server_cpu", "Server CPU"), ("server_rss", "Server memory")),
+    *(("availability_percent", "Availability"), ("server_cpu", "Web server CPU"), ("server_rss", "Web server memory")),
     *(("application_cpu", "PHP CPU"), ("application_rss", "PHP memory")),
 )
 
@@ -215,5 +215,5 @@ def _measures(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -
             figure_cell(name, figures, outcome.words if name == case.figure else "", unit=True) for name, _ in _MEASURES
         ]
         rows.append([Cell(setup.label), number_cell(average.get(setup.label), 0), *cells])
-    head = ["Server", "Transactions, average", *(words for _, words in _MEASURES)]
-    return Table(case.source, case.title, head, rows, "The source prints pictures, not figures, of these measures.")
+    head = ["Web server", "Transactions, average", *(words for _, words in _MEASURES)]
+    return Table(case.source, case.title, head, rows, "The source publishes these figures only as charts.")

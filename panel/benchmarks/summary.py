@@ -69,19 +69,19 @@ FIGURES: tuple[Figure, ...] = (
     Figure("latency_p99", "Latency, 99 %", "ms", _latency("p99"), "lower", True, 3),
     Figure("latency_p99_9", "Latency, 99.9 %", "ms", _latency("p99_9"), "lower", False, 3),
     Figure("latency_mean", "Latency, mean", "ms", _mean, "lower", False, 3),
-    Figure("latency_max", "Longest request", "ms", _latency("max"), "lower", False, 3),
+    Figure("latency_max", "Maximum latency", "ms", _latency("max"), "lower", False, 3),
     Figure("cpu_per_1000", "CPU per 1,000 requests", "s", _all_cpu, "lower", True, 4),
-    Figure("server_cpu", "Server CPU", "%", lambda m: m.cpu_percent("server")),
+    Figure("server_cpu", "Web server CPU", "%", lambda m: m.cpu_percent("server")),
     Figure("application_cpu", "Application CPU", "%", lambda m: m.cpu_percent("application")),
     Figure("tool_cpu", "Load tool CPU", "%", lambda m: m.cpu_percent("tool")),
-    Figure("server_rss", "Server memory, peak", "bytes", lambda m: m.peak_rss("server"), "lower", False, 0),
+    Figure("server_rss", "Web server memory, peak", "bytes", lambda m: m.peak_rss("server"), "lower", False, 0),
     Figure(
         "application_rss", "Application memory, peak", "bytes", lambda m: m.peak_rss("application"), "lower", False, 0
     ),
     Figure("availability_percent", "Availability", "%", _metric("availability_percent"), "higher", False, 3),
     Figure("transactions", "Transactions", "", _transactions, "higher", False, 0),
     Figure("total_s", "Time for all requests", "s", _metric("duration_s"), "lower", False, 2),
-    Figure("achieved_concurrency", "Requests under way", "", _metric("achieved_concurrency")),
+    Figure("achieved_concurrency", "Unfinished requests", "", _metric("achieved_concurrency")),
 )
 BY_NAME = {figure.name: figure for figure in FIGURES}
 

@@ -31,14 +31,12 @@ def live_revision(site: Site) -> Revision:
     """What stands on the host now. ApplicationError when the site is not deployed, or its host is not ready."""
     state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
     if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
-        raise ApplicationError(
-            f"{site.name} is not deployed, so there is nothing to measure. Deploy it first.", field="sites"
-        )
+        raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
     revision = state.revision
     host = revision.install.host
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         raise ApplicationError(
-            f"{site.name} stands on {host.name}, which is {host.get_status_display().lower()}. Check the host first.",
+            f"{site.name} is on {host.name}, which is {host.get_status_display().lower()}. Check the host first.",
             field="sites",
         )
     return revision
@@ -55,7 +53,7 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
                 return Endpoint(address, listen.port, _name(block) or address, tls)
     words = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}[protocol] + (" over TLS" if tls else " without TLS")
     raise ApplicationError(
-        f"{spec.name} has no listener for {words} in its deployed revision. Add one, or change the scenario.",
+        f"{spec.name} has no address for {words} in its deployed revision. Add one, or change the scenario.",
         field="sites",
     )
 

@@ -35,7 +35,7 @@ def reasons(parameters: dict[str, Any], rounds: Iterable[Measured], cpus: int, c
         found += _little(label, good, parameters)
         found += _errors(label, good, parameters)
         found += _stopped_early(label, good, parameters)
-    return found + [f"Between the first and the last round {change}." for change in changes]
+    return found + [f"Between the first and the last round, {change}." for change in changes]
 
 
 def _too_few(label: str, own: list[Measured], good: list[Measured], asked: int) -> list[str]:
@@ -57,9 +57,9 @@ def _client_bound(label: str, good: list[Measured], parameters: dict[str, Any], 
         "more threads" if tool in (Tool.H2LOAD, Tool.WRK) and usable < cpus else "a tool that needs less CPU, or fewer"
     )
     return [
-        f"{label}: {tool} itself was the bottleneck in {_rounds(len(bound), len(good))}: it used up to "
-        f"{100 * max(bound):.0f} % of the {many} it can use. Choose {advice}"
-        f"{'' if advice == 'more threads' else ' connections'}."
+        f"{label}: the load generator {tool} was the bottleneck in {_rounds(len(bound), len(good))}: it "
+        f"used up to {100 * max(bound):.0f} % of the {many} available to it. Choose "
+        f"{advice}{'' if advice == 'more threads' else ' connections'}."
     ]
 
 
@@ -90,9 +90,9 @@ def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> 
         return []
     least = min(metrics.requests for metrics in short)
     return [
-        f"{label}: only {least} requests ended in {arguments['duration_s']} s, in {_rounds(len(short), len(good))}, "
-        f"and up to {_offered(arguments)} were still under way then, which no figure counts. Ask for longer "
-        f"rounds, or for fewer requests at once."
+        f"{label}: only {least} requests ended within {arguments['duration_s']} s in "
+        f"{_rounds(len(short), len(good))}, and up to {_offered(arguments)} were still unfinished, which "
+        "the figures leave out. Use longer rounds, or fewer concurrent requests."
     ]
 
 
@@ -117,9 +117,9 @@ def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
     if not wrong:
         return []
     return [
-        f"{label}: throughput and mean latency contradict each other by up to {100 * worst:.0f} % in "
-        f"{_rounds(wrong, len(good))}: {offered} requests at once do not pass so fast with such latencies. Connections "
-        f"waited or were closed; look at the tool's output."
+        f"{label}: throughput and average latency contradict each other by up to {100 * worst:.0f} % in "
+        f"{_rounds(wrong, len(good))}: {offered} concurrent requests with these latencies cannot reach "
+        "this throughput. Connections were waiting or closed; see the tool's output."
     ]
 
 
@@ -148,10 +148,11 @@ def _errors(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
     failed, other = sum(m.failed for m in over), sum(m.non2xx for m in over)
     hint = ""
     if parameters["tool"] == Tool.SIEGE and parameters["arguments"]["keepalive"] and failed and not other:
-        hint = " siege counts a kept connection that the server closes, after its requests per connection, as failed."
+        hint = " siege counts kept connections that the web server closes as failed."
     return [
-        f"{label}: {failed:,} requests without an answer and {other:,} answers of another status among {requests:,} in "
-        f"{_rounds(len(over), len(good))}; {allowed:g} % are allowed. Fast errors are not throughput.{hint}"
+        f"{label}: {failed:,} of {requests:,} requests received no response and {other:,} received an "
+        f"unexpected status in {_rounds(len(over), len(good))}; {allowed:g} % are allowed. Error "
+        f"responses do not count as throughput.{hint}"
     ]
 
 
@@ -168,9 +169,10 @@ def _stopped_early(label: str, good: list[Measured], parameters: dict[str, Any])
         return []
     least = min(metrics.active_s or 0.0 for metrics in early)
     return [
-        f"{label}: the load lasted {least:.2f} s instead of {seconds} s in {_rounds(len(early), len(good))}: the "
-        f"server closed the connections and h2load opens no new ones. Raise the server's requests per connection "
-        f"(nginx: keepalive_requests), or ask for a number of requests below it."
+        f"{label}: the load lasted {least:.2f} s instead of {seconds} s in "
+        f"{_rounds(len(early), len(good))} because the web server closed the connections and h2load does "
+        "not reconnect. Raise the web server's requests per connection (nginx: keepalive_requests), or "
+        "set a lower number of requests."
     ]
 
 

@@ -83,7 +83,7 @@ def run_create(request: Request) -> HttpResponse:
         if runs is not None and len(runs) == 1:
             return redirect("benchmarks:detail", runs[0].uuid)
         if runs is not None:
-            words = _("%d runs wait, one for each number. When they have ended, choose and compare them here.")
+            words = _("%d runs are queued, one for each number. When they have ended, select and compare them here.")
             messages.success(request, words % len(runs))
             return redirect(f"{reverse('benchmarks:list')}?{urlencode({'scenario': form.cleaned_data['scenario'].pk})}")
     context = {
@@ -143,13 +143,13 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
             services.run_delete(actor=request.user, run=run)
         except ApplicationError as error:
             return _done(request, reverse("benchmarks:detail", args=[uuid]), error)
-        messages.success(request, _("The run “%s” is deleted.") % run.title)
+        messages.success(request, _("The run “%s” was deleted.") % run.title)
         return redirect("benchmarks:list")
     context = {
         "title": _("Delete this run?"),
         "heading": _("Delete the run"),
         "text": run.title,
-        "losses": [_("Its figures, charts and samples"), _("The load tool's output of every round")],
+        "losses": [_("Its figures, charts, and samples"), _("The load generator's output of every round")],
         "verb": _("Delete the run"),
         "cancel_url": reverse("benchmarks:detail", args=[uuid]),
         "crumbs": crumbs(Crumb(run.title, reverse("benchmarks:detail", args=[uuid]))),
@@ -228,7 +228,7 @@ def compare(request: Request) -> HttpResponse:
     rows = selectors.with_targets(selectors.runs_visible(request.user).filter(uuid__in=uuids))
     runs = sorted((run for run in rows if run.summary.get("targets")), key=lambda run: uuids.index(run.uuid))
     if len(runs) < 2 or len(runs) > COMPARED_RUNS:
-        text = _("Choose from two to %d runs that have a result.") % COMPARED_RUNS
+        text = _("Select 2 to %d runs with a result.") % COMPARED_RUNS
         messages.error(request, text)
         return redirect("benchmarks:list")
     return render(request, "benchmarks/compare.html", {"crumbs": crumbs(), **results.compared(runs)})

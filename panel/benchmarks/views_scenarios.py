@@ -67,7 +67,7 @@ def scenario_create(request: Request, tool: str = Tool.AB) -> HttpResponse:
         except (ApplicationError, ValidationError) as error:
             _refused(form, error)
         else:
-            messages.success(request, _("The scenario “%s” is ready. Choose what to run it on.") % scenario.name)
+            messages.success(request, _("The scenario “%s” was saved. Choose the sites to benchmark.") % scenario.name)
             return redirect(f"{reverse('benchmarks:run-create')}?scenario={scenario.pk}")
     tabs = [
         Tab(choice.label, reverse("benchmarks:scenario-create", args=[choice.value]), choice.value == tool)
@@ -111,7 +111,7 @@ def scenario_edit(request: Request, pk: int) -> HttpResponse:
         except (ApplicationError, ValidationError) as error:
             _refused(form, error)
         else:
-            messages.success(request, _("Saved. Earlier runs keep the scenario as it was."))
+            messages.success(request, _("Saved. Earlier runs keep the previous version of the scenario."))
             return redirect("benchmarks:scenario", scenario.pk)
     context = {
         "form": form,
@@ -128,13 +128,13 @@ def scenario_delete(request: Request, pk: int) -> HttpResponse:
     scenario = scenario_or_404(request, pk)
     if request.method == "POST":
         services.scenario_delete(actor=request.user, scenario=scenario)
-        messages.success(request, _("The scenario “%s” is deleted; its runs are kept.") % scenario.name)
+        messages.success(request, _("The scenario “%s” was deleted; its runs are kept.") % scenario.name)
         return redirect("benchmarks:scenarios")
     context = {
         "title": _("Delete this scenario?"),
         "heading": _("Delete the scenario"),
         "text": scenario.name,
-        "losses": [_("The scenario and the line through its history. Its runs are kept.")],
+        "losses": [_("The scenario and its history chart. Its runs are kept.")],
         "verb": _("Delete the scenario"),
         "cancel_url": reverse("benchmarks:scenario", args=[pk]),
         "crumbs": _crumbs(Crumb(scenario.name, reverse("benchmarks:scenario", args=[pk]))),

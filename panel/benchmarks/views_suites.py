@@ -105,7 +105,10 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
         )
     except NotPrepared as error:
         if may(request.user, Action.ADMINISTER):
-            words = _("Nothing was started: %(host)s is not prepared for %(application)s, or was not looked at since.")
+            words = _(
+                "The suite was not started: %(host)s is not prepared for %(application)s. Prepare the host, "
+                "or check it again."
+            )
             messages.error(request, words % {"host": error.host.name, "application": error.application.label})
             return redirect("hosts:prepare", error.host.name, error.application.ready_made)
         messages.error(request, error.message)
@@ -171,14 +174,17 @@ def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
         except ApplicationError as error:
             messages.error(request, error.message)
             return redirect(here)
-        messages.success(request, _("“%s” is deleted.") % row.title)
+        messages.success(request, _("“%s” was deleted.") % row.title)
         return redirect("benchmarks:suites")
     context = {
-        "title": _("Delete what this suite measured?"),
-        "heading": _("Delete the suite's result"),
+        "title": _("Delete this suite result?"),
+        "heading": _("Delete suite result"),
         "text": row.title,
-        "losses": [_("Its tables and charts"), _("The runs of its cases, their samples and the load tools' output")],
-        "verb": _("Delete the result"),
+        "losses": [
+            _("Its tables and charts"),
+            _("The runs of its cases, their samples, and the load generator's output"),
+        ],
+        "verb": _("Delete result"),
         "cancel_url": here,
         "crumbs": _crumbs(Crumb(row.title, here)),
     }

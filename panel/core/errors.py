@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import ValidationError
 from django.db import DataError
 
-NULL_WORDS = "What you sent holds a null character, which no text has: leave it out."
+NULL_WORDS = "The request contains a null character. Remove it and try again."
 
 
 class ApplicationError(Exception):

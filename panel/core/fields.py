@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
@@ -33,7 +34,8 @@ def decrypt(value: str) -> str:
         return key_ring().decrypt(value.encode()).decode()
     except InvalidToken as error:
         raise ImproperlyConfigured(
-            "A stored secret cannot be decrypted: none of PADDOCK_ENCRYPTION_KEYS is the key it was written with."
+            "A stored secret cannot be decrypted: PADDOCK_ENCRYPTION_KEYS does not contain the key that "
+            "encrypted it. Add the key to PADDOCK_ENCRYPTION_KEYS."
         ) from error
 
 
@@ -82,3 +84,13 @@ class EncryptedTextField(_TextField):
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> _Sealed | str | None:
         return _Sealed(value) if value else value
+
+
+def encrypted_fields() -> list[tuple[type[models.Model], list[str]]]:
+    """Every model with secrets at rest, and the names of its fields that hold them."""
+    found = []
+    for model in apps.get_models():
+        names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]
+        if names:
+            found.append((model, names))
+    return found

@@ -21,19 +21,19 @@ def _number(field: forms.IntegerField) -> Words:
 
 
 def _choice(field: forms.Field) -> Words:
-    gone = _("“%(value)s” is not offered here, or not any more. Choose again.")
+    gone = _("“%(value)s” is not available, or no longer available. Choose another option.")
     several = isinstance(field, forms.MultipleChoiceField | forms.ModelMultipleChoiceField)
-    missing = _("Choose at least one.") if several else _("Choose one.")
-    number = _("“%(pk)s” is not offered here, or not any more. Choose again.")
+    missing = _("Choose at least one option.") if several else _("Choose an option.")
+    number = _("“%(pk)s” is not available, or no longer available. Choose another option.")
     return {"required": missing, "invalid_choice": gone, "invalid_pk_value": number, "invalid_list": missing}
 
 
 def _text(field: forms.Field) -> Words:
     is_password = isinstance(field.widget, forms.PasswordInput)
     return {
-        "required": _("Write the password.") if is_password else _("This must not be empty."),
-        "max_length": _("At most %(limit_value)d characters; this has %(show_value)d."),
-        "null_characters_not_allowed": _("Leave out the null character: no text holds one."),
+        "required": _("Enter the password.") if is_password else _("This field must not be empty."),
+        "max_length": _("Use at most %(limit_value)d characters; this value has %(show_value)d."),
+        "null_characters_not_allowed": _("Remove the null character."),
     }
 
 
@@ -44,15 +44,15 @@ def _kind_words(field: forms.Field) -> Words:
     if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple kind
         return _choice(field)
     if isinstance(field, forms.FileField):
-        empty = _("This file is empty: choose another.")
+        empty = _("This file is empty. Choose another one.")
         return {**dict.fromkeys(("required", "missing", "invalid"), _("Choose a file.")), "empty": empty}
     if isinstance(field, forms.DateField):
-        right = _("Write a date as year-month-day, such as 2026-01-31.")
+        right = _("Enter a date as year-month-day, for example 2026-01-31.")
         return {"required": right, "invalid": right}
     if isinstance(field, forms.EmailField):
-        return _text(field) | {"invalid": _("This is no e-mail address: write one such as ada@example.com.")}
+        return _text(field) | {"invalid": _("This is not an email address. Use one such as ada@example.com.")}
     if isinstance(field, forms.SlugField):
-        return _text(field) | {"invalid": _("Write small letters, digits and hyphens, such as web-team.")}
+        return _text(field) | {"invalid": _("Enter lowercase letters, digits, and hyphens, for example web-team.")}
     return _text(field) if isinstance(field, forms.CharField) else {}
 
 

@@ -53,7 +53,7 @@ class ConfirmNameForm(Form):
     def clean_confirm(self) -> str:
         given = str(self.cleaned_data["confirm"])
         if given != self.expected:
-            raise ValidationError(_("This is not the name. Type exactly: %(name)s") % {"name": self.expected})
+            raise ValidationError(_("The name does not match. Type exactly: %(name)s") % {"name": self.expected})
         return given
 
 
@@ -135,9 +135,9 @@ class TagsFormField(LinesField):
         super().__init__(to_text=tags_to_text, from_text=_tags_read, rows=1, **kwargs)
 
     def tell_known(self, known: Iterable[str]) -> None:
-        words = _("With commas or spaces between them, such as prod, eu.")
+        words = _("Separate tags with commas or spaces, for example prod, eu.")
         used = list(known)[:SHOWN_TAGS]
-        self.help_text = words + (" " + _("In use: %s.") % tags_to_text(used) if used else "")
+        self.help_text = words + (" " + _("Existing tags: %s.") % tags_to_text(used) if used else "")
 
 
 def _tags_read(text: str) -> list[str]:
@@ -161,7 +161,7 @@ class TagsChangeForm(Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         if not self.errors and not data["add"] and not data["remove"]:
-            self.add_error("add", _("Write at least one tag to add or to remove."))
+            self.add_error("add", _("Enter at least one tag to add or remove."))
         return data
 
 

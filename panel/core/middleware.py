@@ -91,6 +91,20 @@ class RequestIdMiddleware(Middleware):
             _current.reset(token)
 
 
+class NoStoreMiddleware(Middleware):
+    """Keeps pages and responses of the API out of caches and of the browser's history: they are of one person. Static
+    files never come here."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        def finish(response: HttpResponseBase) -> HttpResponseBase:
+            if "no-store" not in response.headers.get("Cache-Control", ""):
+                response.headers["Cache-Control"] = "no-store, private"
+            return response
+
+        yield finish
+
+
 class NullCharacterMiddleware(Middleware):
     """What the database cannot look for is the fault of who asked for it: 400 instead of 500."""
 
@@ -129,8 +143,10 @@ class FormAddressMiddleware(Middleware):
             return response
         words = {
             "status": 405,
-            "title": _("Nothing to look at here"),
-            "detail": _("What a form sends goes to this address. Nothing was done: go back to the page with the form."),
+            "title": _("This page has no content"),
+            "detail": _(
+                "This address only accepts submitted forms. Nothing was changed. Go back to the page with the form."
+            ),
             "request_id": current_request_id(),
         }
         shown = render(request, "error.html", words, status=405)

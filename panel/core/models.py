@@ -33,8 +33,8 @@ def version_bump(instance: BaseModel, expected: int | None) -> None:
         rows = rows.filter(row_version=expected)
     if not rows.update(row_version=F("row_version") + 1):
         raise Conflict(
-            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved: load it again, "
-            "look at what changed, and make your change once more."
+            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved. "
+            "Reload the page, review the changes, and make your change again."
         )
     instance.refresh_from_db(fields=["row_version"])
 

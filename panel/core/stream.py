@@ -4,21 +4,28 @@ long texts."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_GET
 
 from panel.core.http import is_foreign
 
 POLL_S = 0.5
+RECHECK_S = 2.0  # how soon a stream ends after its session, account or right has ended
 COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
 CLOSE_AFTER_S = 900.0  # the browser opens it again, which checks the session again
 PIECES_AT_ONCE = 500  # of a text, so that few changes of thread are needed
@@ -76,13 +83,52 @@ def region_view(
     @require_GET
     async def view(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
         if is_foreign(request):
-            return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
+            return HttpResponse(
+                "Only the panel's own pages can read event streams.", status=403, content_type="text/plain"
+            )
         user = await request.auser()
         if user.is_anonymous or not await is_readable(user, uuid):
             raise Http404
-        return event_response(events(uuid))
+        return event_response(_while_allowed(events(uuid), lambda: _is_allowed(request, is_readable, uuid)))
 
     return view
+
+
+async def _is_allowed(request: HttpRequest, is_readable: Callable[[Any, UUID], Awaitable[bool]], uuid: UUID) -> bool:
+    """Whether the session goes on, its account is active, and may still read what the stream is about."""
+    user = await sync_to_async(user_of_session)(request.session.session_key or "")
+    return user is not None and await is_readable(user, uuid)
+
+
+def user_of_session(session_key: str) -> AbstractBaseUser | None:
+    """Who is signed in in this session now, asked of the database."""
+    data = import_module(settings.SESSION_ENGINE).SessionStore(session_key).load()
+    user: AbstractBaseUser | None = (
+        get_user_model()._default_manager.filter(pk=data.get(SESSION_KEY), is_active=True).first()
+    )
+    is_same = user is not None and constant_time_compare(data.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
+    return user if is_same else None
+
+
+async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
+    """The events, until `is_allowed` says no: asked before each, and every RECHECK_S while there is none."""
+    following = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            done, _waiting = await asyncio.wait({following}, timeout=RECHECK_S)
+            if not await is_allowed():
+                return
+            if done:
+                try:
+                    text = following.result()
+                except StopAsyncIteration:
+                    return
+                yield text
+                following = asyncio.ensure_future(anext(events))
+    finally:
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+            await following
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:

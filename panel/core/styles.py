@@ -17,6 +17,6 @@ def inline_styles(names: Sequence[str]) -> SafeString:
     for name in names:
         path = finders.find(f"css/{name}.css")
         if path is None:
-            raise ApplicationError(f"The panel's own style sheet css/{name}.css is missing; install the panel again.")
+            raise ApplicationError(f"The panel's style sheet css/{name}.css is missing. Reinstall the panel.")
         texts.append(Path(path).read_text(encoding="utf-8"))
     return mark_safe("\n".join(texts))  # noqa: S308 - the panel's own files

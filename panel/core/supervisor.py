@@ -126,7 +126,7 @@ class Supervisor:
             lived = now - program.started_at
             program.backoff_s = 0.5 if lived > 30 else min(program.backoff_s * 2, 30.0)
             program.restart_at = now + program.backoff_s
-            self.say(f"{program.name} ended with {code}; it starts again in {program.backoff_s:g} s")
+            self.say(f"{program.name} exited with code {code}; restarting in {program.backoff_s:g} s")
         elif now >= program.restart_at:
             program.restart_at = 0.0
             program.start()
@@ -141,6 +141,6 @@ class Supervisor:
             while program.is_running and time.monotonic() < deadline:
                 time.sleep(0.02)
             if program.is_running:
-                self.say(f"{program.name} does not end; killed")
+                self.say(f"{program.name} did not stop; killed")
                 os.killpg(program.pid, signal.SIGKILL)
                 os.waitpid(program.pid, 0)

@@ -31,14 +31,16 @@ def tags_to_text(tags: Iterable[str]) -> str:
 def tags_checked(value: Any) -> list[str]:
     """Tags in small letters, sorted, each once. ValidationError for what is none."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise ValidationError(_('Write a list of tags, such as ["prod", "eu"].'), code="tags")
+        raise ValidationError(_('Enter a list of tags, for example ["prod", "eu"].'), code="tags")
     found = sorted({item.strip().lower() for item in value})
     for tag in found:
         if len(tag) > MAX_LENGTH or not _TAG.match(tag):
-            words = _("“%(tag)s” is no tag. Write up to %(limit)d letters a-z, digits and . _ : = - between them.")
+            words = _(
+                "“%(tag)s” is not a valid tag. Use up to %(limit)d letters a-z and digits, with . _ : = - between them."
+            )
             raise ValidationError(words % {"tag": tag, "limit": MAX_LENGTH}, code="tags")
     if len(found) > MAX_TAGS:
-        words = _("These are %(count)d tags; at most %(limit)d are of use.")
+        words = _("You entered %(count)d tags; the maximum is %(limit)d.")
         raise ValidationError(words % {"count": len(found), "limit": MAX_TAGS}, code="tags")
     return found
 

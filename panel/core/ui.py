@@ -41,6 +41,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "invalid": ("warn", "warn"),
     "expiring": ("warn", "wait"),
     "paused": ("warn", "pause"),
+    "review": ("warn", "warn"),
     "pending": ("info", "edit"),
     "planned": ("info", "file"),
     "queued": ("info", "wait"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 from django.contrib.auth.decorators import login_not_required, login_required
-from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
+from panel.core import database
 from panel.core.http import Request
 from panel.core.middleware import current_request_id
 from panel.core.views_dashboard import dashboard_context
@@ -47,18 +47,9 @@ def help_page(request: Request) -> HttpResponse:
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
     """For load balancers and monitors: 200 while the database answers, 503 otherwise. Says nothing else."""
-    if not database_answers():
+    if not database.answers():
         return JsonResponse({"status": "database unavailable"}, status=503)
     return JsonResponse({"status": "ok"})
-
-
-def database_answers() -> bool:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except (DatabaseError, InterfaceError):
-        return False
-    return True
 
 
 def _error(request: HttpRequest, status: int, title: str, detail: str) -> HttpResponse:
@@ -67,32 +58,31 @@ def _error(request: HttpRequest, status: int, title: str, detail: str) -> HttpRe
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _error(
-        request, 400, _("This request cannot be understood"), _("Go back, check what you entered, try again.")
-    )
+    return _error(request, 400, _("The panel cannot read this request"), _("Go back, check your input, and try again."))
 
 
 def permission_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    detail = str(exception or "") or _("Your role does not allow this. Ask an administrator.")
-    return _error(request, 403, _("You may not do this"), detail)
+    detail = str(exception or "") or _("Your role does not allow this action. Ask an administrator.")
+    return _error(request, 403, _("Permission denied"), detail)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    detail = _("Your session was renewed or cookies are blocked. Go back, reload the page and send it again.")
+    detail = _(
+        "Your session was renewed or your browser blocks cookies. Go back, reload the page, and submit the form again."
+    )
     return _error(request, 403, _("This form has expired"), detail)
 
 
 def page_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    detail = _("It may have been deleted or renamed, or it belongs to a team that you are not in.")
-    return _error(request, 404, _("There is nothing here"), detail)
+    detail = _("The page may have been deleted or renamed, or it belongs to a team that you are not in.")
+    return _error(request, 404, _("Not found"), detail)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Renders without the database and the session, which may be what failed: then it says so, and to try again."""
-    is_database = isinstance(sys.exc_info()[1], DatabaseError | InterfaceError)
-    status = 503 if is_database and not database_answers() else 500
+    status = 503 if database.is_away(sys.exc_info()[1]) else 500
     context = {"request_id": current_request_id(), "status": status}
     answer = render(None, "500.html", context, status=status)
     if status == 503:
-        answer["Retry-After"] = "10"
+        answer["Retry-After"] = str(database.RETRY_AFTER_S)
     return answer

@@ -14,6 +14,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.core.ui import Text
 from panel.deployments.models import DeploymentStatus, SiteStatus
+from panel.deployments.selectors import with_own_sites
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.notices.concerns import RECENT, concerns, visible_deployments, visible_runs
 from panel.websites.models import Site
@@ -35,7 +36,7 @@ def dashboard_context(user: User) -> dict[str, Any]:
         "concerns": concerns(user),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
-        "recent": visible_deployments(user).filter(superseded_by=None).select_related("host", "requested_by")[:8],
+        "recent": with_own_sites(user, visible_deployments(user).filter(superseded_by=None)[:8]),
     }
 
 
@@ -71,35 +72,38 @@ class _Step(NamedTuple):
 _STEPS = (
     _Step(
         gettext_lazy("Add a host"),
-        gettext_lazy("A machine reached over SSH, or this one."),
+        gettext_lazy("A machine that Paddock manages over SSH, or this machine."),
         "hosts:add",
         gettext_lazy("Add a host"),
         "ready",
     ),
     _Step(
-        gettext_lazy("Find a web server on it"),
-        gettext_lazy("nginx, Apache httpd, OpenLiteSpeed, or gallop, which the panel brings along."),
+        gettext_lazy("Find its web servers"),
+        gettext_lazy("nginx, Apache, OpenLiteSpeed, or gallop, Paddock's own web server."),
         "hosts:list",
-        gettext_lazy("Look at the hosts"),
+        gettext_lazy("Go to hosts"),
         "servers",
     ),
     _Step(
         gettext_lazy("Create your first site"),
-        gettext_lazy("Its domains, and what answers: files, PHP, or a program behind a proxy."),
+        gettext_lazy("Set its domains and its content: files, PHP, or a proxied application."),
         "websites:create",
         gettext_lazy("Create your first site"),
         "sites",
     ),
     _Step(
-        gettext_lazy("Deploy it"),
-        gettext_lazy("You see every changed line first; the server tests it; a failure puts everything back."),
+        gettext_lazy("Deploy the site"),
+        gettext_lazy(
+            "Review every changed line. The web server tests the configuration, and Paddock rolls back if "
+            "anything fails."
+        ),
         "websites:list",
         gettext_lazy("Choose a site"),
         "live",
     ),
     _Step(
-        gettext_lazy("Measure it"),
-        gettext_lazy("The same site on nginx, Apache and gallop, side by side."),
+        gettext_lazy("Benchmark the site"),
+        gettext_lazy("Compare the same site on nginx, Apache, and gallop."),
         "benchmarks:list",
         gettext_lazy("Run a benchmark"),
         "runs",

@@ -51,7 +51,7 @@ def search_all(user: User, words: str) -> list[Group]:
         Group("host", _("Hosts"), "hosts", _hosts(words)),
         Group("tag", _("Tags"), "tag", _tags(user, words)),
         Group("certificate", _("Certificates"), "certificate", _certificates(user, words)),
-        Group("backend", _("Behind sites"), "route", _backends(user, words)),
+        Group("backend", _("Upstreams"), "route", _backends(user, words)),
         Group("folder", _("Folders"), "file", _folders(user, words)),
         Group("run", _("Benchmarks"), "benchmarks", _runs(user, words)),
     ]
@@ -71,15 +71,15 @@ _PAGES: tuple[tuple[Text, str, Action], ...] = (
     (gettext_lazy("Reports"), "reports:list", Action.VIEW),
     (gettext_lazy("Schedules"), "reports:schedules", Action.VIEW),
     (gettext_lazy("New schedule"), "reports:schedule-new", Action.BENCHMARK),
-    (gettext_lazy("Audit: who changed what"), "audit:list", Action.VIEW),
-    (gettext_lazy("Your account: e-mail, time zone, appearance"), "accounts:account", Action.VIEW),
+    (gettext_lazy("Audit log: changes by users and tokens"), "audit:list", Action.VIEW),
+    (gettext_lazy("Your account: email, time zone, theme"), "accounts:account", Action.VIEW),
     (gettext_lazy("Change your password"), "accounts:password", Action.VIEW),
-    (gettext_lazy("Second factor (TOTP)"), "accounts:second_factor", Action.VIEW),
+    (gettext_lazy("Two-factor authentication (TOTP)"), "accounts:second_factor", Action.VIEW),
     (gettext_lazy("API tokens"), "accounts:tokens", Action.VIEW),
     (gettext_lazy("Users"), "accounts:users", Action.ADMINISTER),
     (gettext_lazy("Teams"), "accounts:teams", Action.ADMINISTER),
     (gettext_lazy("Self-check"), "accounts:self_check", Action.ADMINISTER),
-    (gettext_lazy("Help and keys"), "help", Action.VIEW),
+    (gettext_lazy("Help and shortcuts"), "help", Action.VIEW),
 )
 
 
@@ -98,7 +98,7 @@ def search_pages(user: User, words: str) -> list[Group]:
 
 def _sites(user: User, words: str) -> list[Hit]:
     rows = visible(Site.objects.filter(name__icontains=words), user).select_related("install__host")[:PER_GROUP]
-    return [Hit(row.name, _site_url(row.name), str(row.install or _("no server yet"))) for row in rows]
+    return [Hit(row.name, _site_url(row.name), str(row.install or _("no web server yet"))) for row in rows]
 
 
 def _domains(user: User, words: str) -> list[Hit]:

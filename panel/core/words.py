@@ -25,22 +25,22 @@ def number_between(low: float | None, high: float | None, *, is_whole: bool) -> 
     one is beyond anything that somebody would write."""
     high = None if high is not None and high >= 2**31 - 1 else high
     if low is None and high is None:
-        return _("Write a whole number.") if is_whole else _("Write a number.")
+        return _("Enter a whole number.") if is_whole else _("Enter a number.")
     limits = {"low": low, "high": high}
     if high is None:
-        text = _("Write a whole number from %(low)s on.") if is_whole else _("Write a number from %(low)s on.")
+        text = _("Enter a whole number of at least %(low)s.") if is_whole else _("Enter a number of at least %(low)s.")
     elif low is None:
-        text = _("Write a whole number up to %(high)s.") if is_whole else _("Write a number up to %(high)s.")
+        text = _("Enter a whole number of at most %(high)s.") if is_whole else _("Enter a number of at most %(high)s.")
     elif is_whole:
-        text = _("Write a whole number from %(low)s to %(high)s.")
+        text = _("Enter a whole number from %(low)s to %(high)s.")
     else:
-        text = _("Write a number from %(low)s to %(high)s.")
+        text = _("Enter a number from %(low)s to %(high)s.")
     return text % limits
 
 
 def _choices(field: models.Field[Any, Any], value: object) -> str:
     known = ", ".join(str(key) or '""' for key, _label in field.flatchoices)
-    return _("“%(value)s” is none of these: %(known)s.") % {"value": value, "known": known}
+    return _("“%(value)s” is not valid. Choose one of: %(known)s.") % {"value": value, "known": known}
 
 
 def _text(field: models.Field[Any, Any], error: ValidationError, value: object) -> str | None:
@@ -52,9 +52,9 @@ def _text(field: models.Field[Any, Any], error: ValidationError, value: object) 
         return _choices(field, value)
     if error.code == "max_length":
         words = {"limit": field.max_length, "length": len(str(value))}
-        return _("At most %(limit)s characters; this has %(length)s.") % words
+        return _("Use at most %(limit)s characters; this value has %(length)s.") % words
     if error.code in ("blank", "null"):
-        return _("This must not be empty.")
+        return _("This field must not be empty.")
     return None
 
 
@@ -93,9 +93,9 @@ def not_unique(instance: models.Model, fields: tuple[str, ...]) -> str:
     kind = instance._meta.verbose_name
     value = getattr(instance, fields[-1])
     if len(fields) == 1:
-        return _("There is already a %(kind)s with this %(field)s: “%(value)s”. Choose another.") % {
+        return _("A %(kind)s with this %(field)s already exists: “%(value)s”. Choose another.") % {
             "kind": kind,
             "field": instance._meta.get_field(fields[0]).verbose_name,  # type: ignore[union-attr]
             "value": value,
         }
-    return _("“%(value)s” stands here twice: change or remove one of the two.") % {"value": value}
+    return _("“%(value)s” appears twice. Change or remove one of the two.") % {"value": value}

@@ -6,9 +6,8 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, OnSuccess
 from panel.deployments.services import deployment_plan, site_rollback, sites_delete, sites_disable, sites_move
-from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 
 _ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatus.CANCELLED}
@@ -23,9 +22,8 @@ def can_plan_again(deployment: Deployment) -> bool:
     """Whether there is something to plan anew: it did not go through, or waits to be confirmed still. The second half
     of a move cannot be planned apart from the first."""
     waits = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
-    after = deployment.plan.get("after", {})
     is_left = deployment.kind == DeploymentKind.MAIN or deployment.items.exists()
-    return (waits or deployment.status in _ENDED) and "waits_for" not in after and is_left
+    return (waits or deployment.status in _ENDED) and deployment.waits_for_id is None and is_left
 
 
 def may_plan_again(user: User, deployment: Deployment) -> bool:
@@ -40,20 +38,20 @@ def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deploy
     """A new plan of the same kind for the sites of `deployment`, from what they and their hosts are now; empty where
     what is left of it needed none and is done. Raises as the planning of each kind does."""
     if not can_plan_again(deployment):
-        raise Conflict(f"{deployment} has nothing that could be planned anew.")
-    sites, after = _sites(deployment), deployment.plan.get("after", {})
+        raise Conflict(f"{deployment} has nothing left to plan.")
+    sites, target = _sites(deployment), deployment.target
     match deployment.kind:
         case DeploymentKind.MAIN:
-            main = after["main"]
-            install = EngineInstall.objects.select_related("host").get(pk=main["install"])
-            return [main_plan(actor=actor, install=install, managed=bool(main["files"]))]
+            if target is None:
+                raise ApplicationError("The web server of this main file was removed from the panel: nothing to plan.")
+            return [main_plan(actor=actor, install=target, managed=bool(deployment.plan.main_files))]
         case DeploymentKind.DISABLE:
-            return (sites_delete if "delete" in after else sites_disable)(actor=actor, sites=sites)
+            is_deletion = deployment.on_success == OnSuccess.DELETE
+            return (sites_delete if is_deletion else sites_disable)(actor=actor, sites=sites)
         case DeploymentKind.MOVE:
-            there = EngineInstall.objects.select_related("host").filter(pk=after.get("install")).first()
-            if there is None:
-                raise ApplicationError("The server that this was moved to is no longer managed: choose another one.")
-            return sites_move(actor=actor, sites=sites, install=there)
+            if target is None:
+                raise ApplicationError("The target web server of this move is no longer managed. Choose another one.")
+            return sites_move(actor=actor, sites=sites, install=target)
         case DeploymentKind.ROLLBACK:
             item = deployment.items.select_related("site__team", "revision__install__host").get()
             assert item.revision is not None

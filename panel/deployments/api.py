@@ -74,6 +74,14 @@ class Deployments(Resource):
     def rows(self) -> QuerySet[Deployment]:
         return selectors.with_items(selectors.deployments_visible(self.actor))
 
+    def filter_queryset(self, queryset: Any) -> Any:
+        """A name finds the deployments of the caller's own sites alone."""
+        rows = super().filter_queryset(queryset)
+        for name in ("items__site__name", "items__site__name__in"):
+            if wanted := self.request.query_params.get(name):
+                rows = selectors.of_own_sites(self.actor, rows, name__in=wanted.split(","))
+        return rows
+
     def get_serializer_context(self) -> dict[str, Any]:
         context = dict(super().get_serializer_context())
         if not getattr(self, "swagger_fake_view", False) and not self.actor.is_admin:

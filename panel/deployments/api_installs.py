@@ -16,7 +16,9 @@ from panel.hosts.api import Installs
 
 
 class MainFileInput(StrictSerializer):
-    managed = serializers.BooleanField(help_text="False hands the file back: the distribution's original returns.")
+    managed = serializers.BooleanField(
+        help_text="Set to false to stop managing the main file and restore the distribution's original."
+    )
 
 
 class DeployableInstalls(Installs):

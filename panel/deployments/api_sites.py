@@ -30,12 +30,12 @@ from panel.websites.models import Site
 from panel.websites.serializers import BulkInput, MoveInput, SiteSerializer
 
 _PLANS = {201: DeploymentDetailSerializer(many=True)}
-_BULK = """What is done to many sites, all of them or none.
+_BULK = """Act on many sites at once: all of them or none.
 
-`enable` and `disable` say what should be: hosts follow by a deployment. `move` plans to serve them by `install` (201),
-as `{name}/move/` does for one; of drafts it is only written down, at once. `take-off` plans to take them off
-their hosts and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are forgotten at
-once. 204 says that nothing was left to plan. `tag` gives and takes tags (`add`, `remove`): no host is told."""
+`enable` and `disable` set the state; a deployment applies it on the hosts. `move` plans to serve the sites on the web
+server `install` (201), like `{name}/move/`; drafts change immediately. `take-off` plans to remove the sites from their
+hosts and then delete them, like `{name}/take-off/` (201); sites that are not deployed are deleted immediately. 204
+means that nothing was left to plan. `tag` adds and removes tags (`add`, `remove`); the hosts stay unchanged."""
 
 
 class PreviewFile(serializers.Serializer[Any]):
@@ -43,16 +43,16 @@ class PreviewFile(serializers.Serializer[Any]):
     mode = serializers.IntegerField()
     link = serializers.CharField(allow_blank=True)
     secret = serializers.BooleanField()
-    content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
+    content = serializers.CharField(allow_null=True, help_text="null for a secret or a link.")
 
 
 class EmptiedSerializer(serializers.Serializer[Any]):
-    files = serializers.IntegerField(help_text="How many kept answers were thrown away.")
+    files = serializers.IntegerField(help_text="Number of cached responses that were deleted.")
     bytes = serializers.IntegerField()
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):
-    field = serializers.CharField(help_text="A JSON pointer into the site's frozen form.")
+    field = serializers.CharField(help_text="A JSON pointer into the site's saved configuration.")
     engine = serializers.CharField()
     severity = serializers.CharField()
     what = serializers.CharField()
@@ -179,12 +179,12 @@ class DeployableSites(Sites):
         """The server of `?install=`, else the site's own."""
         raw = self.request.query_params.get("install")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
-            raise parameter_error("install", "Write the server's id: see /api/v1/installs/.")
+            raise parameter_error("install", "Set the ID of the web server; /api/v1/installs/ lists them.")
         install = EngineInstall.objects.select_related("host").filter(pk=raw).first() if raw else site.install
         if raw and install is None:
-            raise parameter_error("install", f"There is no server with the id {raw}: see /api/v1/installs/.")
+            raise parameter_error("install", f"No web server has the ID {raw}; /api/v1/installs/ lists them.")
         if install is None:
-            raise ApiError("conflict", "Choose the server that this site runs on first, or name one with ?install=.")
+            raise ApiError("conflict", "This site has no web server. Choose one first, or set ?install=.")
         return install
 
     @extend_schema(responses=DifferenceSerializer(many=True))
@@ -193,7 +193,8 @@ class DeployableSites(Sites):
         """What the server (or `install`) cannot say of this site, and the nearest that is rendered instead."""
         site = self.get_object()
         install = self._install_wanted(site)
-        found = capabilities.differences(freeze.site_spec(site, install), freeze.install_spec(install))
+        spec = freeze.site_spec(site, install)
+        found = capabilities.differences(spec, freeze.install_spec_for(site, install, spec))
         return Response(DifferenceSerializer(found, many=True).data)
 
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
@@ -204,7 +205,7 @@ class DeployableSites(Sites):
         install = self._install_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})
         if not form.is_valid() or form.question is None:
-            raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Write the address."]))))
+            raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Enter an address."]))))
         try:
             found = explained(site, install, form.question)
         except NotExpressible as error:

@@ -7,9 +7,10 @@ class DeploymentsConfig(AppConfig):
 
     def ready(self) -> None:
         from panel.deployments.drift import drift_errand
-        from panel.deployments.guards import paths_standing, removal_guard
+        from panel.deployments.guards import claims_standing, paths_standing, removal_guard
         from panel.hosts.execution import ERRANDS
         from panel.hosts.models import OperationKind
+        from panel.websites import ownership
         from panel.websites.paths import standing
         from panel.websites.services.base import removal_guards
 
@@ -18,3 +19,5 @@ class DeploymentsConfig(AppConfig):
             removal_guards.append(removal_guard)
         if paths_standing not in standing:
             standing.append(paths_standing)
+        if claims_standing not in ownership.standing:
+            ownership.standing.append(claims_standing)

@@ -27,14 +27,14 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
     require(actor, Action.DEPLOY, site.team)
     revision = live_revision(site)
     if revision is None:
-        raise ApplicationError(f"{site} stands on no host, so no server keeps answers of it.", field="site")
+        raise ApplicationError(f"{site} is not deployed, so no web server caches its responses.", field="site")
     install, spec = revision.install, freeze.install_spec(revision.install)
     if install.engine == Engine.OPENLITESPEED:
-        message = f"{install} cannot be asked to: what it keeps goes when its time has come."
+        message = f"{install} cannot clear its cache on request. Cached responses expire on their own."
         raise ApplicationError(message, field="site")
     frozen = spec_of(revision)
     if not any(True for _ in caching.locations(frozen)):
-        raise ApplicationError(f"No location of {site} as it is deployed keeps answers.", field="site")
+        raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
     folders = [spec.cache_dir] if install.engine == Engine.APACHE else caching.folders(frozen, spec)
     roots = sorted({dirname(folder) for folder in folders})
     found: dict[str, Any] = host_agent.emptied(install.host, folders, roots=roots)

@@ -13,6 +13,7 @@ from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.inputs import Inputs
+from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_numbers, live_revision
 from panel.deployments.resting import resting_numbers
@@ -50,12 +51,11 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         if row.status == DeploymentStatus.CANCELLED and row.error:
             raise Conflict(row.error)
         if row.status != DeploymentStatus.PLANNED or row.confirmed_at:
-            raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
+            raise Conflict(f"{deployment} was already confirmed or discarded. Nothing was changed.")
     refuse_paused(row.host for row in batch)
     _refuse_drift(batch, accept_drift)
     with transaction.atomic():
-        # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
-        list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
+        sites_lock(item.site_id for item in items)
         refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
         _confirm_rows(actor, batch)
@@ -63,11 +63,12 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
 
 
 def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
-    paths = [path for row in batch for path in row.plan["drifted"]]
+    paths = [path for row in batch for path in row.plan.drifted]
     if paths and not accept_drift:
         raise ApplicationError(
-            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites these edits. "
-            "Look at the difference, then confirm that they may go, or adopt them on the drift page.",
+            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites "
+            "these edits. Review the difference, then confirm the overwrite, or adopt the files on the "
+            "drift page.",
             field="accept_drift",
             code="drift",
         )
@@ -76,7 +77,7 @@ def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
 def refuse_busy(sites: Iterable[int]) -> None:
     busy = DeploymentItem.objects.filter(site__in=list(sites), deployment__status__in=ACTIVE)
     for item in busy.select_related("site", "deployment"):
-        raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
+        raise Conflict(f"Another deployment of {item.site} is running. Wait until it ends, then plan again.")
 
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
@@ -86,14 +87,14 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     for item in items:
         if resting.get(item.site_id) != item.rested_id:
             raise Conflict(
-                f"This plan is stale: what lies of {item.site}, disabled, on its host is not what it was. "
-                "Plan again to see what would change."
+                f"This plan is outdated: the disabled files of {item.site} were changed on the host. Plan again."
             )
         waits = item.deployment.kind == DeploymentKind.MOVE and item.previous_id is None
         if not waits and live.get(item.site_id) != item.previous_id:
             raise Conflict(
-                f"This plan is stale: {item.site} stands as {live_revision(item.site) or 'nothing'} now, not as "
-                f"{item.previous or 'nothing'}. Plan again to see what would change."
+                f"This plan is outdated: the live revision of {item.site} is "
+                f"{live_revision(item.site) or 'none'}, but the plan expects {item.previous or 'none'}. "
+                "Plan again."
             )
     _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
 
@@ -103,26 +104,24 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
     placed = [(item, item.revision) for item in items if item.revision]
     now = Inputs(item.site_id for item, _ in placed)
     for item, revision in placed:
-        lines = [line for line in item.deployment.plan["sites"] if line["id"] == item.site_id]
-        if now.digest(item.site, revision.install) not in [line.get("inputs") for line in lines]:
-            raise Conflict(
-                f"This plan is stale: {item.site} was changed since it was made. Plan again to see what would change."
-            )
+        planned = [line.inputs for line in item.deployment.plan.sites if line.id == item.site_id]
+        if now.digest(item.site, revision.install) not in planned:
+            raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 
 def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
     confirmed_at = timezone.now()
     for waits in (False, True):
-        rows = [row for row in batch if ("waits_for" in row.plan["after"]) == waits]
+        rows = [row for row in batch if (row.waits_for_id is not None) == waits]
         status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
         planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
         values = {"status": status, "confirmed_at": confirmed_at}
         if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
-            raise Conflict(f"{rows[0]} was confirmed by someone else just now.")
+            raise Conflict(f"Someone else has just confirmed {rows[0]}.")
         for row in rows:
             row.status, row.confirmed_at = status, confirmed_at
     for row in batch:
-        if row.plan["after"].get("enabled") is False:
+        if row.disables:
             for item in row.items.select_related("site"):
                 if item.site.enabled:
                     site_enable(actor=actor, site=item.site, enabled=False)
@@ -145,9 +144,11 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     _require_main(actor, [deployment])
     with transaction.atomic():
+        batch = DeploymentItem.objects.filter(deployment__batch=deployment.batch)
+        sites_lock(batch.values_list("site", flat=True))
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():
-            raise Conflict(f"{deployment} runs or has ended: it cannot be taken back any more. Roll back instead.")
+            raise Conflict(f"{deployment} is running or has ended and cannot be cancelled. Roll back instead.")
         _take_back_disabling(rows)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
         deployment.refresh_from_db()
@@ -158,5 +159,5 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
 def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
     """Confirming disabled the sites; they stay on their host after all."""
     for row in rows.filter(confirmed_at__isnull=False):
-        if row.plan["after"].get("enabled") is False:
+        if row.disables:
             Site.objects.filter(deployment_items__deployment=row).update(enabled=True)

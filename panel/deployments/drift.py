@@ -26,8 +26,9 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.deployments.plan import FileRecord
 from panel.deployments.planning import LIVE, link_words, roots_of, secret_words, shown, signature
-from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records, sha256_of
+from panel.deployments.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.deployments.resting import resting_records, served_path
 from panel.deployments.services import deployment_plan
 from panel.hosts.locks import HostBusy, host_lock
@@ -169,9 +170,11 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     site, state, path = _adoptable(drift)
     old = records_of(state.files)[path]
     if old.link or sha256_of(drift.found) != drift.found_sha256:
-        raise ApplicationError(f"What lies at {drift.path} is not a text file that could be adopted. Overwrite it.")
+        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
     if old.secret:
-        raise ApplicationError("A private key or password file is not adopted: upload it on the site's page instead.")
+        raise ApplicationError(
+            "Private keys and password files cannot be adopted. Upload the file on the site's page instead."
+        )
     (kept,) = blobs_keep({0: [RenderedFile(path, drift.found, mode=old.mode)]})[0]
     pin, _created = PinnedFile.objects.update_or_create(
         site=site,
@@ -193,22 +196,22 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
 def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
     """The site, the revision that holds the file, and the file's path while the site is enabled."""
     if drift.resolution != DriftResolution.OPEN:
-        raise Conflict(f"{drift.path} was {drift.get_resolution_display().lower()} already.")
+        raise Conflict(f"{drift.path} is already {drift.get_resolution_display().lower()}.")
     if drift.site is None:
         raise ApplicationError(
-            f"{drift.path} is the server's own and not a site's: it cannot be adopted. Overwrite it, and put "
-            "your lines into a snippet of the site that they are for."
+            f"{drift.path} belongs to the web server, not to a site, so it cannot be adopted. Overwrite "
+            "it, and move your lines to the raw directives of the site that needs them."
         )
     if not drift.found_sha256:
-        raise ApplicationError(f"{drift.path} is gone: there is nothing to adopt. Overwrite puts it back.")
+        raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
     state = SiteState.objects.select_related("revision__install", "resting__install").get(site=drift.site)
     revision = state.revision or state.resting
     if revision is None or revision.install_id != drift.install_id:
         raise Conflict(f"{drift.site} is no longer on {drift.install}.")
     if not drift.expected_sha256:
         raise ApplicationError(
-            f"{drift.path} serves {drift.site}, which is disabled. Overwrite takes it away; to keep the site in "
-            "service, enable and deploy it."
+            f"{drift.path} belongs to {drift.site}, which is disabled. Overwrite removes the file. To "
+            "put the site back in service, enable and deploy it."
         )
     return drift.site, revision, drift.path if state.revision else served_path(revision, drift.path)
 

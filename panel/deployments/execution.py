@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from uuid import UUID
@@ -27,7 +27,7 @@ from panel.deployments import host_agent, outcomes
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End
 from panel.deployments.requests import jobs_make
-from panel.deployments.sending import Before, Job, Lost, Verdict, ask_again, deliver, hand_over
+from panel.deployments.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.steps import Recorder
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
@@ -41,7 +41,7 @@ AT_ONCE = 64  # deployments of one batch, all in flight together
 # What is heard in between is written together; a page asks about twice as seldom.
 WRITE_EVERY_S = 0.2
 
-_News = tuple[Job, dict[str, Any] | Before | Verdict | Lost]
+_News = tuple[Dispatch, dict[str, Any] | Before | Verdict | Lost]
 
 
 def orphans_queue() -> list[UUID]:
@@ -81,16 +81,22 @@ def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[De
     for row in rows:
         first.setdefault(row.host, row)
     refused = locks.take({host: f"deployment {row.uuid}" for host, row in first.items()})
-    waits = [row for row in rows if row.host in refused or first[row.host] is not row]
-    _release(claim, waits, "its host is busy")
-    return waits
+    holders = {host: busy.holder for host, busy in refused.items()}
+    waits = {
+        row: f"{row.host.name} is busy with {holders.get(row.host) or f'deployment {first[row.host].uuid}'}."
+        for row in rows
+        if row.host in refused or first[row.host] is not row
+    }
+    _release(claim, waits)
+    return list(waits)
 
 
-def _release(claim: Claim, rows: Iterable[Deployment], reason: str) -> None:
-    """Back into the queue: another try comes with the next sweep."""
-    waits = list(rows)
-    for row in waits:
-        logger.info("deployment %s waits: %s", row.uuid, reason)
+def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
+    """Put the deployments back into the queue, each with what it waits for: another try comes with the next sweep."""
+    for row, progress in waits.items():
+        if row.progress != progress:
+            logger.info("deployment %s waits: %s", row.uuid, progress)
+            claim.rows.filter(pk=row.pk).update(progress=progress[:200])
     if waits:
         claim.release(row.pk for row in waits)
 
@@ -103,7 +109,7 @@ class _Batch:
         self._locks = locks
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._recorder = Recorder()
-        self._asked: dict[int, tuple[Job, Asked]] = {}  # sent without a thread that waits, by deployment
+        self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # sent without a thread that waits, by deployment
 
     def run(self, rows: Sequence[Deployment]) -> None:
         """Each of `rows` ends, or is released."""
@@ -119,16 +125,16 @@ class _Batch:
 
     # --- before anything is sent ---
 
-    def _prepared(self, rows: Sequence[Deployment]) -> list[Job]:
+    def _prepared(self, rows: Sequence[Deployment]) -> list[Dispatch]:
         """Their requests. What cannot be prepared is told apart and does not hold the others up."""
         return _each_or_all(rows, jobs_make, self._broke)
 
-    def _begun(self, jobs: Sequence[Job]) -> list[Job]:
+    def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
         """Sets `started_at`: with it, an attempt may have reached the host. Those that are owned still."""
         now = timezone.now()
         pks = [job.deployment.pk for job in jobs]
         owned = self._claim.rows.filter(pk__in=pks)
-        count = owned.update(started_at=Coalesce("started_at", now)) if pks else 0
+        count = owned.update(started_at=Coalesce("started_at", now), progress="") if pks else 0
         kept = set(pks) if count == len(pks) else set(owned.values_list("pk", flat=True))
         for job in jobs:
             job.deployment.started_at = job.deployment.started_at or now
@@ -138,7 +144,7 @@ class _Batch:
 
     # --- in flight ---
 
-    def _send(self, job: Job, threads: ThreadPoolExecutor) -> None:
+    def _send(self, job: Dispatch, threads: ThreadPoolExecutor) -> None:
         """To the agent at once, where one is connected; else by a thread that may wait."""
         asked = hand_over(job, lambda said: self._news.put((job, said)))
         if asked is None:
@@ -146,7 +152,7 @@ class _Batch:
         else:
             self._asked[job.deployment.pk] = (job, asked)
 
-    def _lost(self, job: Job, lost: Lost, threads: ThreadPoolExecutor) -> None:
+    def _lost(self, job: Dispatch, lost: Lost, threads: ThreadPoolExecutor) -> None:
         self._asked.pop(job.deployment.pk, None)
         threads.submit(self._wait, job, lambda: ask_again(job, lost))
 
@@ -158,7 +164,7 @@ class _Batch:
                 asked.cancel()
                 self._lost(job, Lost(error), threads)
 
-    def _wait(self, job: Job, work: Callable[[], Verdict]) -> None:
+    def _wait(self, job: Dispatch, work: Callable[[], Verdict]) -> None:
         """In a thread of its own: no query is made here."""
         try:
             verdict = work()
@@ -166,7 +172,7 @@ class _Batch:
             verdict = Verdict(broke=error)
         self._news.put((job, verdict))
 
-    def _write_until_ended(self, jobs: Sequence[Job], threads: ThreadPoolExecutor) -> None:
+    def _write_until_ended(self, jobs: Sequence[Dispatch], threads: ThreadPoolExecutor) -> None:
         """Writes what is heard until all have ended: at once when nothing is in flight any more, else together with
         what comes within WRITE_EVERY_S."""
         open_jobs = {job.deployment.pk for job in jobs}
@@ -201,12 +207,12 @@ class _Batch:
 
     # --- afterwards ---
 
-    def _settle(self, ended: Sequence[tuple[Job, Verdict]]) -> None:
+    def _settle(self, ended: Sequence[tuple[Dispatch, Verdict]]) -> None:
         for job, verdict in ended:
             if verdict.broke is not None:
                 self._broke(job.deployment, verdict.broke)
             elif verdict.waits:
-                _release(self._claim, [job.deployment], verdict.waits)
+                _release(self._claim, {job.deployment: verdict.waits})
         ends = [verdict.end for _, verdict in ended if verdict.end is not None]
         self._recorder.forget(end.deployment for end in ends)
         _each_or_all(ends, self._record, lambda end, error: self._broke(end.deployment, error))
@@ -224,10 +230,10 @@ class _Batch:
         logger.error("deployment %s broke", deployment.uuid, exc_info=error)
         if deployment.started_at is None:
             words = error.message if isinstance(error, ApplicationError) else type(error).__name__
-            words = f"The panel failed before it sent anything: {words}. Its log tells more. Plan again."
+            words = f"The panel failed before it contacted the host: {words}. See the panel's log, then plan again."
             outcomes.ends_record(self._claim, [End(deployment, DeploymentStatus.FAILED, words)])
         else:
-            _release(self._claim, [deployment], f"the panel failed: {error!r}")
+            _release(self._claim, {deployment: f"the panel failed: {error!r}"})
 
 
 T = TypeVar("T")

@@ -8,13 +8,15 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import live_revision
 from panel.deployments.rendered import spec_of
-from panel.hosts.models import Host
+from panel.deployments.resting import resting_revisions
+from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
+from panel.websites.ownership import spec_claims
 from panel.websites.paths import spec_paths
 
 _ADVICE = {
-    "delete": "Plan to take it off that server (take-off in the API); then it is deleted.",
-    "move": "Move it instead, which takes it off that server.",
+    "delete": "To delete the site, plan its removal from that web server first (take-off in the API).",
+    "move": "Move the site instead; moving removes it from that web server.",
 }
 
 
@@ -23,14 +25,14 @@ def removal_guard(site: Site, verb: str) -> None:
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__install__host", "resting__install__host").first()
     if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
-        message = f"{site} is served by {state.revision.install}. {_ADVICE[verb]}"
+        message = f"{site} is live on {state.revision.install}. {_ADVICE[verb]}"
         raise ApplicationError(message, field="install" if verb == "move" else "", code="in_use")
     if state and state.resting:
-        message = f"{site} is disabled, and its files lie on {state.resting.install} still. {_ADVICE[verb]}"
+        message = f"{site} is disabled, but its files are still on {state.resting.install}. {_ADVICE[verb]}"
         raise ApplicationError(message, field="install" if verb == "move" else "", code="in_use")
     running = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
     if DeploymentItem.objects.filter(site=site, deployment__status__in=running).exists():
-        raise Conflict(f"{site} is being deployed. Wait until that has ended.")
+        raise Conflict(f"A deployment of {site} is running. Wait until it ends.")
     if verb == "delete":
         history_forget(site)
 
@@ -46,4 +48,13 @@ def history_forget(site: Site) -> None:
 def paths_standing(site: Site, host: Host) -> set[str]:
     """The paths that the site serves and logs to on `host` now."""
     live = live_revision(site)
-    return set(spec_paths(spec_of(live)).values()) if live and live.install.host_id == host.pk else set()
+    if live is None or live.install.host_id != host.pk:
+        return set()
+    return set(spec_paths(spec_of(live), live.install.engine).values())
+
+
+def claims_standing(site: Site, install: EngineInstall) -> set[tuple[str, str]]:
+    """The names, addresses and services that the site has on `install` now, disabled or not."""
+    there = [live_revision(site), resting_revisions([site]).get(site.pk)]
+    specs = [spec_of(revision) for revision in there if revision and revision.install_id == install.pk]
+    return {claim.key for spec in specs for claim in spec_claims(spec, install.engine)}

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from agents import protocol
+from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
@@ -19,6 +20,7 @@ ASK_TIMEOUT_S = 20.0
 ANSWERS_TIMEOUT_S = 120.0
 # How long a page waits for a host to say what lies there, before it shows the plan without that.
 LOOK_TIMEOUT_S = 8.0
+NAMES_AT_ONCE = 1000  # as many as the agent resolves in one call
 CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -110,9 +112,33 @@ def differing_ask(
     return answer
 
 
+def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[str, str]]:
+    """Which of these names lead, on the host, where no site may lead, with the reasons. In two parts as above; the
+    second takes the seconds to wait."""
+    with pool.session(target_for(host)) as session:
+        asked = session.ask("resolve", {"names": sorted(names)})
+
+    def answer(timeout_s: float) -> dict[str, str]:
+        found: dict[str, str] = asked.result(timeout=timeout_s)["refused"]
+        return found
+
+    return answer
+
+
 def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the host's own listeners answer to these requests (comparing.question), in that order."""
     found: list[dict[str, Any]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
+    return found
+
+
+def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
+    """The addresses that each name has on the host; none where it has none. Raises ApplicationError."""
+    if host.status != HostStatus.READY:
+        raise ApplicationError(host.status_detail or f"{host} is {host.get_status_display().lower()}.")
+    found: dict[str, list[str]] = {}
+    for start in range(0, len(names), NAMES_AT_ONCE):
+        part = list(names[start : start + NAMES_AT_ONCE])
+        found |= _call(host, "resolve", {"names": part}, ASK_TIMEOUT_S)["addresses"]
     return found
 
 

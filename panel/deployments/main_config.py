@@ -6,7 +6,7 @@ that is confirmed like any other: tested before it is switched, journaled, undon
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 from uuid import uuid4
 
 from django.db import transaction
@@ -16,9 +16,10 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, InstallState
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, InstallState, OnSuccess
+from panel.deployments.plan import FileRecord, Plan, PlanWarning
 from panel.deployments.planning import Entry, plan_file, roots_of
-from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, sha256_of
+from panel.deployments.rendered import blobs_keep, contents, records_of, sha256_of
 from panel.deployments.superseding import main_supersede
 from panel.hosts.models import Engine, EngineInstall, HostStatus
 from panel.rendering.errors import NotExpressible
@@ -46,11 +47,18 @@ def main_plan(*, actor: User, install: EngineInstall, managed: bool) -> Deployme
     _refuse(install)
     standing = main_records(install)
     if not managed and not standing:
-        raise ApplicationError(f"The main file of {install} is the distribution's already.", field="managed")
+        raise ApplicationError(f"The main file of {install} already is the distribution's.", field="managed")
     plan = _writing(install, standing) if managed else _handing_back(install, standing)
     with transaction.atomic():
-        row = Deployment(host=install.host, kind=DeploymentKind.MAIN, batch=uuid4(), plan=plan, requested_by=actor)
-        row.save()
+        row = Deployment.objects.create(
+            host=install.host,
+            kind=DeploymentKind.MAIN,
+            batch=uuid4(),
+            plan=plan,
+            on_success=OnSuccess.MAIN,
+            target=install,
+            requested_by=actor,
+        )
         main_supersede(actor, row)
         after = {"kind": row.kind, "install": str(install), "managed": managed}
         audit_record(actor=actor, action="deployment.plan", target=row, after=after)
@@ -60,13 +68,13 @@ def main_plan(*, actor: User, install: EngineInstall, managed: bool) -> Deployme
 def _refuse(install: EngineInstall) -> None:
     if install.engine != Engine.NGINX or install.manages_main_config:
         raise ApplicationError(
-            f"{install} has no main file that the panel could take over: only a distribution's nginx has one."
+            f"{install} has no main file that Paddock can manage: only nginx from the distribution has one."
         )
     if install.host.status != HostStatus.READY:
-        raise ApplicationError(f"{install.host} cannot be asked what its main file says: check the host first.")
+        raise ApplicationError(f"Paddock has not read the main file of {install.host}. Check the host first.")
     busy = Deployment.objects.filter(host=install.host, kind=DeploymentKind.MAIN, status__in=_UNDER_WAY)
     if busy.exists():
-        raise Conflict(f"A main file on {install.host} is being changed already. Wait until that has ended.")
+        raise Conflict(f"Another job is changing a main file on {install.host}. Wait until it ends.")
 
 
 def _look(install: EngineInstall, expected: dict[str, str]) -> dict[str, host_agent.Found]:
@@ -87,8 +95,8 @@ def _original(install: EngineInstall, standing: dict[str, FileRecord]) -> tuple[
     found = _look(install, {path: ""}).get(path)
     if found is None or found.sha256 != sha256_of(found.content):
         raise ApplicationError(
-            f"{path} is not there, is a symbolic link or is no UTF-8 text: the panel only takes the place of a plain "
-            "file, which it can put back."
+            f"{path} is missing, is a symbolic link, or is not UTF-8 text. Paddock can only replace and "
+            "restore a regular text file."
         )
     (record,) = blobs_keep({0: [RenderedFile(path, found.content)]})[0]
     return found.content, record
@@ -101,7 +109,7 @@ def _rendered(install: EngineInstall, text: str) -> Managed:
         raise ApplicationError(f"{install.paths['main_config']} {error.message}.") from error
 
 
-def _writing(install: EngineInstall, standing: dict[str, FileRecord]) -> dict[str, Any]:
+def _writing(install: EngineInstall, standing: dict[str, FileRecord]) -> Plan:
     path, kept = _paths(install)
     text, original = _original(install, standing)
     made = _rendered(install, text)
@@ -110,17 +118,18 @@ def _writing(install: EngineInstall, standing: dict[str, FileRecord]) -> dict[st
         Entry(path, "", install.pk, standing.get(path, original), files[0]),
         Entry(kept, "", install.pk, standing.get(kept), files[1]),
     ]
-    nearest = "To keep your own value, write it into a file of conf.d that a site's server block does not repeat."
+    nearest = (
+        "To keep your own value, set it in a file in conf.d. Values in the server blocks of sites take precedence."
+    )
     warnings = [
-        {"site": str(install), "where": f"{path}:{line}", "text": f"{said} gives way to {ours}", "nearest": ""}
-        for line, said, ours in made.lost
+        PlanWarning(str(install), f"{path}:{line}", f"{said} is replaced by {ours}") for line, said, ours in made.lost
     ]
     if warnings:
-        warnings[-1]["nearest"] = nearest
-    return _plan(install, entries, warnings, [vars(record) for record in files])
+        warnings[-1] = replace(warnings[-1], nearest=nearest)
+    return _plan(install, entries, warnings, files)
 
 
-def _handing_back(install: EngineInstall, standing: dict[str, FileRecord]) -> dict[str, Any]:
+def _handing_back(install: EngineInstall, standing: dict[str, FileRecord]) -> Plan:
     path, kept = _paths(install)
     _, original = _original(install, standing)
     entries = [
@@ -131,24 +140,21 @@ def _handing_back(install: EngineInstall, standing: dict[str, FileRecord]) -> di
 
 
 def _plan(
-    install: EngineInstall, entries: list[Entry], warnings: list[dict[str, str]], after: list[dict[str, Any]]
-) -> dict[str, Any]:
+    install: EngineInstall, entries: list[Entry], warnings: list[PlanWarning], main_files: list[FileRecord]
+) -> Plan:
     found = _look(install, {entry.path: entry.expect for entry in entries})
     for entry in entries:
         entry.found = found.get(entry.path)
     texts = contents(record.sha256 for entry in entries for record in (entry.old, entry.new) if record)
-    return {
-        "sites": [],
-        "installs": [install.pk],
-        "files": [plan_file(entry, texts) | {"renamed_from": "", "renamed_to": ""} for entry in entries],
-        "warnings": warnings,
-        "drifted": [entry.path for entry in entries if entry.found is not None],
-        "checked": True,
-        "unchecked": "",
-        "after": {"main": {"install": install.pk, "files": after}},
-    }
+    return Plan(
+        installs=[install.pk],
+        files=[plan_file(entry, texts) for entry in entries],
+        warnings=warnings,
+        drifted=[entry.path for entry in entries if entry.found is not None],
+        main_files=main_files,
+    )
 
 
-def main_done(after: dict[str, Any]) -> None:
-    """What a succeeded deployment's plan says stands now."""
-    InstallState.objects.update_or_create(install_id=after["install"], defaults={"main_files": after["files"]})
+def main_done(install: EngineInstall, files: list[FileRecord]) -> None:
+    """Record the main files that a succeeded deployment left on the host."""
+    InstallState.objects.update_or_create(install=install, defaults={"main_files": [vars(file) for file in files]})

@@ -10,7 +10,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
+from panel.core.jobs import Job
 from panel.core.models import BaseModel
+from panel.deployments.fields import PlanField
+from panel.deployments.plan import Plan
 from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 
@@ -75,37 +78,45 @@ TERMINAL = {
 class DeploymentKind(models.TextChoices):
     DEPLOY = "deploy", _("Deploy")
     ROLLBACK = "rollback", _("Roll back to an earlier revision")
-    DISABLE = "disable", _("Take out of service")
-    MOVE = "move", _("Move to another server")
+    DISABLE = "disable", _("Disable")
+    MOVE = "move", _("Move to another web server")
     OVERWRITE = "overwrite", _("Overwrite drift")
-    MAIN = "main", _("Change a main file")  # of a distribution's nginx; of no site
+    MAIN = "main", _("Change the main file")  # of a distribution's nginx; of no site
 
 
-class Deployment(BaseModel):
+class OnSuccess(models.TextChoices):
+    """What else changes in the panel when a deployment has succeeded."""
+
+    NOTHING = "", _("Nothing else")
+    DISABLE = "disable", _("The sites are disabled")
+    DELETE = "delete", _("The sites are deleted with their history")
+    MOVE = "move", _("The sites belong to the target web server")
+    MAIN = "main", _("The main file of the target web server is recorded")
+
+
+class Deployment(Job):
     """One transaction on one host: the sites in `items`, tested, switched and reloaded together.
 
     A change on several hosts is several deployments with the same `batch`.
     """
 
-    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     batch = models.UUIDField(default=uuid4, db_index=True, editable=False)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="deployments")
     kind = models.CharField(max_length=12, choices=DeploymentKind.choices, default=DeploymentKind.DEPLOY)
     status = models.CharField(
         max_length=12, choices=DeploymentStatus.choices, default=DeploymentStatus.PLANNED, db_index=True
     )
-    plan = models.JSONField(default=dict)  # planning.Plan as JSON
+    plan = PlanField(default=Plan)
+    on_success = models.CharField(max_length=8, choices=OnSuccess.choices, default=OnSuccess.NOTHING, blank=True)
+    # the web server that the sites move to, or whose main file changes
+    target = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
+    # the deployment that must succeed before this one starts: the other half of a move between hosts
+    waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: what the adopted sites answered before and after
     comparison = models.JSONField(null=True, default=None)
-    error = models.TextField(blank=True)  # the server's own words
     # the newest plan of its kind and sites, which took its place before it was confirmed (deployments/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
-    claimed_by = models.CharField(max_length=120, blank=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -121,29 +132,34 @@ class Deployment(BaseModel):
     @property
     def kind_words(self) -> str:
         """For a reader, what the whole batch does: what is taken out of service to be forgotten is deleted."""
-        return gettext("Delete") if "delete" in self.plan.get("after", {}) else str(DeploymentKind(self.kind).label)
+        return gettext("Delete") if self.on_success == OnSuccess.DELETE else str(DeploymentKind(self.kind).label)
 
     @property
     def part_words(self) -> str:
         """For a reader, what this one does: a move between hosts has a part on each of them."""
         if self._takes_off_for_a_move:
-            return gettext("Move: take off")
-        if self.kind == DeploymentKind.MOVE and self.plan.get("after", {}).get("then"):
-            return gettext("Move: put up")
+            return gettext("Move: remove")
+        if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
+            return gettext("Move: deploy")
         return self.kind_words
 
     @property
     def title(self) -> str:
         """For a reader, with the host: the name in lists, and the heading of its page."""
         if self._takes_off_for_a_move:
-            return gettext("Move: take off %(host)s") % {"host": self.host.name}
+            return gettext("Move: remove from %(host)s") % {"host": self.host.name}
         return gettext("%(kind)s on %(host)s") % {"kind": self.part_words, "host": self.host.name}
 
     @property
     def _takes_off_for_a_move(self) -> bool:
         """The second half of a move, and all of it where the sites were disabled."""
-        sites = self.plan.get("sites", [])
-        return self.kind == DeploymentKind.MOVE and bool(sites) and all(line["number"] is None for line in sites)
+        sites = self.plan.sites
+        return self.kind == DeploymentKind.MOVE and bool(sites) and all(line.number is None for line in sites)
+
+    @property
+    def disables(self) -> bool:
+        """Whether the sites are disabled from the moment of the confirmation."""
+        return self.on_success in (OnSuccess.DISABLE, OnSuccess.DELETE)
 
     @property
     def status_words(self) -> str:
@@ -173,23 +189,23 @@ class StepStatus(models.TextChoices):
     RUNNING = "running", _("Running")
     SUCCEEDED = "succeeded", _("Done")
     FAILED = "failed", _("Failed")
-    SKIPPED = "skipped", _("Not needed")
+    SKIPPED = "skipped", _("Skipped")
 
 
 # What the agent calls its steps (agents/protocol.py), in words for a person.
 STEP_WORDS = {
     "lock": _("Wait for the host"),
-    "check": _("Compare with what lies there"),
-    "journal": _("Write down how to undo it"),
-    "stage": _("Write the new files beside the old ones"),
-    "test": _("Have the server test the new configuration"),
-    "switch": _("Put the new files in place"),
-    "reload": _("Reload the server"),
-    "start": _("Start the server"),
-    "stop": _("Stop the server"),
-    "probe": _("Ask every site for an answer"),
-    "undo": _("Put the old files back"),
-    "prove": _("Prove that the old sites answer"),
+    "check": _("Compare with the files on the host"),
+    "journal": _("Prepare the rollback"),
+    "stage": _("Upload the new files"),
+    "test": _("Test the new configuration"),
+    "switch": _("Switch to the new files"),
+    "reload": _("Reload the web server"),
+    "start": _("Start the web server"),
+    "stop": _("Stop the web server"),
+    "probe": _("Verify the sites"),
+    "undo": _("Restore the previous files"),
+    "prove": _("Verify the previous sites"),
 }
 
 
@@ -222,7 +238,7 @@ class SiteStatus(models.TextChoices):
     DRAFT = "draft", _("Draft")  # never deployed
     LIVE = "live", _("Live")
     DISABLED = "disabled", _("Disabled")
-    DRIFTED = "drifted", _("Drifted")  # a managed file was edited on the host
+    DRIFTED = "drifted", _("Drift")  # a managed file was edited on the host
 
 
 class SiteState(models.Model):
@@ -303,7 +319,7 @@ class DriftResolution(models.TextChoices):
     OPEN = "", _("Open")
     ADOPTED = "adopted", _("Adopted")
     OVERWRITTEN = "overwritten", _("Overwritten")
-    GONE = "gone", _("Put back on the host")
+    GONE = "gone", _("Restored on the host")
 
 
 class Drift(models.Model):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +13,9 @@ from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.core.inserting import rows_insert
 from panel.deployments import steps
+from panel.deployments.confirming import wake_workers
 from panel.deployments.guards import history_forget
+from panel.deployments.locking import sites_lock
 from panel.deployments.main_config import main_done
 from panel.deployments.models import (
     Deployment,
@@ -23,11 +25,13 @@ from panel.deployments.models import (
     Drift,
     DriftResolution,
     InstallState,
+    OnSuccess,
     Revision,
     SiteState,
     SiteStatus,
 )
 from panel.deployments.overtaken import overtaken_cancel
+from panel.deployments.plan import FileRecord
 from panel.deployments.replacing import replaced_done
 from panel.deployments.setting_back import is_said
 from panel.hosts.claims import Claim
@@ -52,14 +56,14 @@ class End:
     status: DeploymentStatus
     error: str = ""
     steps: Sequence[StepEvent] = ()
-    install_files: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
+    install_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
     comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
 
 
 def end_of(
     deployment: Deployment,
     result: ApplyResult,
-    install_files: Mapping[int, list[dict[str, Any]]],
+    install_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, Any] | None = None,
 ) -> End:
     """The agent's outcome."""
@@ -70,7 +74,9 @@ def end_of(
 def ends_record(claim: Claim, ends: Sequence[End]) -> None:
     """Write all of it down, except for deployments that the worker lost. As many queries for many as for one, besides
     those for what failed or has something to follow."""
-    rows = claim.rows.filter(pk__in=[end.deployment.pk for end in ends])
+    ended = [end.deployment.pk for end in ends]
+    sites_lock(DeploymentItem.objects.filter(deployment__in=ended).values_list("site", flat=True))
+    rows = claim.rows.filter(pk__in=ended)
     owned = set(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     mine = [end for end in ends if end.deployment.pk in owned]
     steps.steps_replace({end.deployment.pk: end.steps for end in mine})
@@ -110,19 +116,13 @@ def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str
 def _not_succeeded(deployment: Deployment) -> None:
     for item in deployment.items.select_related("site"):
         SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
-    if deployment.plan["after"].get("enabled") is False:  # still there, so still wanted there
+    if deployment.disables:  # still there, so still wanted there
         Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
-    Deployment.objects.filter(uuid__in=_then(deployment), status=DeploymentStatus.PLANNED).update(
+    deployment.followers.filter(status=DeploymentStatus.PLANNED).update(
         status=DeploymentStatus.CANCELLED,
         finished_at=timezone.now(),
-        error=f"Not done, since the sites could not be put up on {deployment.host}.",
+        error=f"Not started, because the deployment on {deployment.host} failed.",
     )
-
-
-def _then(deployment: Deployment) -> list[str]:
-    """What waits for this one; plans that were made before several could hold the one alone."""
-    then = deployment.plan["after"].get("then") or []
-    return [then] if isinstance(then, str) else list(then)
 
 
 def _succeeded(ends: Sequence[End]) -> None:
@@ -132,7 +132,11 @@ def _succeeded(ends: Sequence[End]) -> None:
     rows_insert(
         InstallState,
         ["install", "main_files", "files", "updated_at"],
-        [(install, [], files, now) for end in ends for install, files in end.install_files.items()],
+        [
+            (install, [], [asdict(file) for file in files], now)
+            for end in ends
+            for install, files in end.install_files.items()
+        ],
         unique=["install"],
         update=["files", "updated_at"],
     )
@@ -146,7 +150,8 @@ def _succeeded(ends: Sequence[End]) -> None:
     replaced_done([item.revision_id for item in items if item.revision_id])
     _drafts_are_others(items, deployments)
     for deployment in deployments.values():
-        _follow(deployment, deployment.plan["after"])
+        _follow(deployment)
+    _followers_queue(deployments)
 
 
 def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
@@ -158,15 +163,25 @@ def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int
             Site.objects.filter(pk=item.site_id).update(updated_at=timezone.now())
 
 
-def _follow(deployment: Deployment, after: dict[str, Any]) -> None:
-    if after.get("main"):
-        main_done(after["main"])
-    if after.get("install"):
-        _hand_over(deployment, EngineInstall.objects.get(pk=after["install"]))
-    for site in Site.objects.filter(pk__in=after["delete"]) if after.get("delete") else ():
-        _site_forget(deployment, site)
-    for uuid in _then(deployment):
-        _queue(uuid)
+def _follow(deployment: Deployment) -> None:
+    """Change what `on_success` says."""
+    target = deployment.target
+    match deployment.on_success:
+        case OnSuccess.MAIN if target:
+            main_done(target, deployment.plan.main_files)
+        case OnSuccess.MOVE if target:
+            _hand_over(deployment, target)
+        case OnSuccess.DELETE:
+            for site in Site.objects.filter(deployment_items__deployment=deployment):
+                _site_forget(deployment, site)
+
+
+def _followers_queue(deployments: Iterable[int]) -> None:
+    """Queue the deployments that waited for these."""
+    waiting = Deployment.objects.filter(waits_for__in=deployments, status=DeploymentStatus.PLANNED)
+    followers = list(waiting.only("pk", "uuid"))
+    if followers and waiting.update(status=DeploymentStatus.QUEUED):
+        wake_workers(followers)
 
 
 def _hand_over(deployment: Deployment, install: EngineInstall) -> None:
@@ -196,17 +211,9 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
     """Every planned path now holds what was planned, so what was found there before is gone."""
-    planned = {(item.site_id, file["path"]) for item in items for file in deployments[item.deployment_id].plan["files"]}
+    planned = {(item.site_id, file.path) for item in items for file in deployments[item.deployment_id].plan.files}
     open_rows = Drift.objects.filter(resolution=DriftResolution.OPEN, site__in=[item.site_id for item in items])
     gone = [pk for pk, site, path in open_rows.values_list("pk", "site_id", "path") if (site, path) in planned]
     if gone:
         values = {"resolution": DriftResolution.OVERWRITTEN, "resolved_at": timezone.now()}
         Drift.objects.filter(pk__in=gone).update(**values)
-
-
-def _queue(uuid: str) -> None:
-    from panel.deployments.services import wake_workers
-
-    rows = Deployment.objects.filter(uuid=uuid, status=DeploymentStatus.PLANNED)
-    if rows.update(status=DeploymentStatus.QUEUED):
-        wake_workers([Deployment.objects.get(uuid=uuid)])

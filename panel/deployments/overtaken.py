@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 
-WORDS = "Overtaken: {site} was deployed by another plan meanwhile. Plan again to see what would change."
+WORDS = "Outdated: another plan has deployed {site}. Plan again."
 
 
 def overtaken_cancel(done: Sequence[DeploymentItem]) -> None:

@@ -1,36 +1,21 @@
-"""What a deployment would do, worked out before anything is done: every file, its difference, and what to know.
-
-A plan is stored as JSON with its deployment:
-
-    {"sites":    [{"id", "name", "install", "number", "previous",      number null: taken off the host,
-                   "rests", "rested",                                  unless it rests there, disabled
-                   "inputs"}],     what was rendered just now was made from (inputs.py); "" for earlier revisions
-     "installs": [id],                                                 in the order they are reloaded
-     "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
-                   "keep_owner",                                       true: a file of the host's own
-                   "old_sha256", "expect", "found_sha256", "diff",
-                   "renamed_from", "renamed_to"}],                     "", or where the same text was, or goes
-     "warnings": [{"site", "where", "place", "text", "nearest"}],  what the server cannot say, what stands instead
-     "drifted":  [path],            edited on the host since the last deployment
-     "checked":  bool, "unchecked": why the host could not be asked,
-     "after":    {...}}             what services do with the rows when it is confirmed or has succeeded
-"""
+"""Work out the plan of a deployment before anything is done: every file, its diff, and the warnings (plan.py)."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 
 from panel import rendering
 from panel.core.errors import ApplicationError
-from panel.deployments import diffs, host_agent
+from panel.deployments import diffs, host_agent, outside
 from panel.deployments.changes import Change
 from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
-from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, spec_of
+from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile, PlanSite, PlanWarning
+from panel.deployments.rendered import blobs_keep, contents, records_of, spec_of
 from panel.deployments.replacing import Taken, replaced
 from panel.deployments.resting import resting_records
 from panel.hosts.models import EngineInstall, Host, HostStatus
@@ -61,12 +46,12 @@ class Entry:
         return self.new or self.old or FileRecord(self.path, 0o644)
 
     @property
-    def action(self) -> str:
+    def action(self) -> FileAction:
         if self.new is None:
-            return "remove"
+            return FileAction.REMOVE
         if self.new == self.old and self.found is None:
-            return "keep"
-        return "link" if self.new.link else "put"
+            return FileAction.KEEP
+        return FileAction.LINK if self.new.link else FileAction.PUT
 
     @property
     def expect(self) -> str:
@@ -77,26 +62,26 @@ class Entry:
             return ""
         return signature(self.old)
 
-    def as_change(self, shown: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The members that carry the change out; `shown` is the same path as it stood in the confirmed plan, whose
-        findings on the host were accepted."""
-        if shown and shown["found_sha256"] is not None:
-            self.found = host_agent.Found(self.path, shown["found_sha256"], "")
+    def as_file(self, shown: PlanFile | None = None) -> PlanFile:
+        """The change of this path, without its diff. `shown` is the same path in the confirmed plan: the admin accepted
+        what it found on the host."""
+        if shown and shown.found_sha256 is not None:
+            self.found = host_agent.Found(self.path, shown.found_sha256, "")
         record = self.record
-        return {
-            "path": self.path,
-            "site": self.site,
-            "install": self.install,
-            "action": self.action,
-            "mode": record.mode,
-            "sha256": self.new.sha256 if self.new else "",
-            "link": record.link,
-            "secret": record.secret,
-            "keep_owner": self.keeps_owner,
-            "old_sha256": self.old.sha256 if self.old else "",
-            "expect": self.expect,
-            "found_sha256": self.found.sha256 if self.found else None,
-        }
+        return PlanFile(
+            path=self.path,
+            site=self.site,
+            install=self.install,
+            action=self.action,
+            mode=record.mode,
+            sha256=self.new.sha256 if self.new else "",
+            link=record.link,
+            secret=record.secret,
+            keep_owner=self.keeps_owner,
+            old_sha256=self.old.sha256 if self.old else "",
+            expect=self.expect,
+            found_sha256=self.found.sha256 if self.found else None,
+        )
 
 
 def signature(record: FileRecord) -> str:
@@ -149,7 +134,7 @@ def live_states(
     return found
 
 
-def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
+def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
     """The plan for each host, in that order, with the same few queries for many as for one. All hosts that can be
     reached are asked at once what lies there."""
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
@@ -165,6 +150,8 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
         texts = _texts(entry for draft in drafts for entry in draft.entries)  # while the hosts look
         pins = _pins(hosts.values())
         unchecked = [answer() for answer in answers]
+    for draft in drafts:
+        outside.refuse(draft.host, draft.changes, draft.refused)
     return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
@@ -190,6 +177,7 @@ class _Draft:
         self.changes = changes
         self.installs = _installs(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
+        self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
 
     def take(self, rows: Iterable[Taken]) -> None:
         """Adopted sites take the place of the host's own files that said them."""
@@ -201,22 +189,18 @@ class _Draft:
                 self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new, keeps_owner=True))
 
 
-def _plan(
-    draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]
-) -> dict[str, Any]:
+def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]) -> Plan:
     changes, installs = draft.changes, draft.installs
     # Where nothing shall lie and nothing does, there is nothing to say.
     entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
-    return {
-        "sites": [_site_line(change) for change in changes],
-        "installs": [install.pk for install in installs],
-        "files": _renames([plan_file(entry, texts) for entry in entries]),
-        "warnings": [line for change in changes for line in _warnings(change, pins)],
-        "drifted": [entry.path for entry in entries if entry.found is not None],
-        "checked": not unchecked,
-        "unchecked": unchecked,
-        "after": {},
-    }
+    return Plan(
+        sites=[_plan_site(change) for change in changes],
+        installs=[install.pk for install in installs],
+        files=_renames([plan_file(entry, texts) for entry in entries]),
+        warnings=[warning for change in changes for warning in _warnings(change, pins)],
+        drifted=[entry.path for entry in entries if entry.found is not None],
+        unchecked=unchecked,
+    )
 
 
 def roots_of(installs: Iterable[EngineInstall]) -> list[str]:
@@ -237,18 +221,18 @@ def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
     return list(found.values())
 
 
-def _site_line(change: Change) -> dict[str, Any]:
+def _plan_site(change: Change) -> PlanSite:
     revision = change.new or change.old or change.rested
-    return {
-        "id": change.site.pk,
-        "name": change.site.name,
-        "install": str(revision.install) if revision else "",
-        "number": change.new.number if change.new else None,
-        "previous": change.old.number if change.old else None,
-        "rests": change.rests.number if change.rests else None,
-        "rested": change.rested.number if change.rested else None,
-        "inputs": change.inputs,
-    }
+    return PlanSite(
+        id=change.site.pk,
+        name=change.site.name,
+        install=str(revision.install) if revision else "",
+        number=change.new.number if change.new else None,
+        previous=change.old.number if change.old else None,
+        rests=change.rests.number if change.rests else None,
+        rested=change.rested.number if change.rested else None,
+        inputs=change.inputs,
+    )
 
 
 def _site_entries(change: Change) -> list[Entry]:
@@ -269,17 +253,15 @@ def _records(serving: Revision | None, resting: Revision | None) -> dict[str, Fi
     return resting_records(resting) if resting else {}
 
 
-def _renames(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Says of a file whose text another path of the same site gives up that it is renamed, and shows no text twice."""
-    plain = [file for file in files if file["found_sha256"] is None]
-    leaving = {(file["site"], file["old_sha256"]): file for file in plain if file["action"] == "remove"}
-    for file in files:
-        file["renamed_from"] = file["renamed_to"] = ""
+def _renames(files: list[PlanFile]) -> list[PlanFile]:
+    """Mark a file as renamed when another path of the same site gives up its text, and show no text twice."""
+    plain = [file for file in files if file.found_sha256 is None]
+    leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
     for file in plain:
-        other = leaving.get((file["site"], file["sha256"])) if file["sha256"] and not file["old_sha256"] else None
+        other = leaving.get((file.site, file.sha256)) if file.sha256 and not file.old_sha256 else None
         if other:
-            file["renamed_from"], other["renamed_to"] = other["path"], file["path"]
-            file["diff"] = other["diff"] = ""
+            file.renamed_from, other.renamed_to = other.path, file.path
+            file.diff = other.diff = ""
     return files
 
 
@@ -298,7 +280,7 @@ def install_records(
         specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
         specs.sort(key=lambda spec: spec.name)
         try:
-            made[install.pk] = rendering.render_install(specs, freeze.install_spec(install))
+            made[install.pk] = rendering.render_install(specs, freeze.install_spec_for_all(install))
         except NotExpressible as error:
             raise ApplicationError(f"{install}: {error.message}") from error
     return blobs_keep(made)
@@ -342,15 +324,22 @@ def _ask(draft: _Draft) -> Callable[[], str]:
         return lambda: words
     secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}
     expected = {entry.path: entry.expect for entry in entries}
+    names = outside.names_of(draft.changes)
     try:
         answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots)
+        refused = host_agent.refused_ask(host, names) if names else None
     except ApplicationError as error:
         words = error.message
         return lambda: words
-    return lambda: _note(entries, answer)
+    return lambda: _note(draft, answer, refused)
 
 
-def _note(entries: Iterable[Entry], answer: Callable[[], dict[str, host_agent.Found]]) -> str:
+def _note(
+    draft: _Draft,
+    answer: Callable[[], dict[str, host_agent.Found]],
+    refused: Callable[[float], dict[str, str]] | None,
+) -> str:
+    entries = draft.entries
     try:
         found = answer()
     except ApplicationError as error:
@@ -359,17 +348,20 @@ def _note(entries: Iterable[Entry], answer: Callable[[], dict[str, host_agent.Fo
         other = found.get(entry.path)
         if other is not None and not (entry.new and other.sha256 == signature(entry.new)):
             entry.found = other
+    if refused is not None:
+        with contextlib.suppress(ApplicationError):  # the deployment asks again, and waits longer
+            draft.refused = refused(host_agent.LOOK_TIMEOUT_S)
     return ""
 
 
-def plan_file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
-    """One path as a plan stores and shows it."""
+def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
+    """One path as a plan stores and shows it, with its diff."""
     record = entry.record
     before, after = shown(entry.old, texts), shown(entry.new, texts)
     if entry.found is not None:
         mark = entry.found.sha256
         before = secret_words(mark) if record.secret else entry.found.content or link_words(mark)
-    return {**entry.as_change(), "diff": diffs.unified(before, after, entry.path)}
+    return replace(entry.as_file(), diff=diffs.unified(before, after, entry.path))
 
 
 def secret_words(digest: str) -> str:
@@ -390,21 +382,20 @@ def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
     return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
 
 
-def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[dict[str, str]]:
+def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[PlanWarning]:
     if change.new is None:
         return []
-    install, spec = change.new.install, spec_of(change.new)
-    lines = [
-        {"site": change.site.name, "where": item.field.lstrip("/"), "text": item.what, "nearest": item.nearest}
-        | {"place": place(spec, item.field)}
-        for item in differences(spec, freeze.install_spec(install))
+    install, spec, name = change.new.install, spec_of(change.new), change.site.name
+    found = [
+        PlanWarning(name, item.field.lstrip("/"), item.what, item.nearest, place(spec, item.field))
+        for item in differences(spec, freeze.install_spec_for(change.site, install, spec))
     ]
-    lines += [_pin_line(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
+    found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
     # Two headers of one server block need not say the same thing twice.
-    return list({(line["text"], line.get("place", line["where"])): line for line in lines}.values())
+    return list({(warning.text, warning.place or warning.where): warning for warning in found}.values())
 
 
-def _pin_line(site: Site, pin: PinnedFile) -> dict[str, str]:
-    text = f"{pin.path} keeps the text that was adopted from the host on {pin.created_at:%Y-%m-%d}."
-    nearest = "What the panel says about this file has no effect until the text is released on the drift page."
-    return {"site": site.name, "where": "", "text": text, "nearest": nearest}
+def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:
+    text = f"{pin.path} keeps the version adopted from the host on {pin.created_at:%Y-%m-%d}."
+    nearest = "Changes to the draft do not affect this file until you release it on the drift page."
+    return PlanWarning(site.name, "", text, nearest)

@@ -16,7 +16,9 @@ from django.db.models import Max, QuerySet
 from panel import rendering
 from panel.accounts.models import User
 from panel.deployments.models import Blob, PinnedFile, Revision
+from panel.deployments.plan import FileRecord
 from panel.hosts.models import EngineInstall
+from panel.rendering import confinement
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
 from panel.websites import freeze
@@ -25,17 +27,6 @@ from panel.websites.models import Site
 KEY_MODE = 0o600
 _SPEC = "_spec"  # where a revision's row keeps its SiteSpec once it was read
 QUERY_SIZE = 400  # names in one query; SQLite takes at least 999
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """One file of a revision as it is stored there: `sha256` names its blob, "" for a link."""
-
-    path: str
-    mode: int
-    sha256: str = ""
-    link: str = ""
-    secret: bool = False
 
 
 def sha256_of(text: str) -> str:
@@ -112,7 +103,7 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
 def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
     """Exactly what will lie on the host for this site. Raises ValidationError keyed by the place in the site."""
     try:
-        files = rendering.render(spec, freeze.install_spec(install))
+        files = rendering.render(spec, freeze.install_spec_for(site, install, spec))
     except NotExpressible as error:
         where = error.field.lstrip("/")
         raise ValidationError({where: f"{install.get_engine_display()}: {error.message}"}) from error
@@ -207,6 +198,20 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
     last = dict(rows.annotate(last=Max("number"))) if drafts else {}
     for draft in drafts:
         draft.number = last.get(draft.site_id, 0) + 1
+
+
+def is_unchecked(revision: Revision) -> bool:
+    """Whether its files let a visitor step out of the site's folders: they were made before such paths were checked
+    while serving, or by hand."""
+    spec = spec_of(revision)
+    if not confinement.needs_checks(spec):
+        return False
+    stored = {item["path"]: item["sha256"] for item in revision.files}
+    try:
+        files = rendering.render(spec, freeze.install_spec_for(revision.site, revision.install, spec))
+    except NotExpressible:
+        return True
+    return any(stored.get(file.path) != sha256_of(file.text) for file in files if not file.link_target)
 
 
 def spec_of(revision: Revision) -> SiteSpec:

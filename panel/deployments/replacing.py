@@ -16,7 +16,8 @@ from django.db import transaction
 from panel.core.errors import Conflict
 from panel.deployments.changes import Change
 from panel.deployments.models import ReplacedFile, Revision
-from panel.deployments.rendered import FileRecord, blobs_keep, contents
+from panel.deployments.plan import FileRecord
+from panel.deployments.rendered import blobs_keep, contents
 from panel.hosts.models import EngineInstall
 from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
 from panel.rendering.spec import RenderedFile
@@ -155,8 +156,9 @@ def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
         for other in ReplacedFile.objects.filter(install=install, path=file.path).exclude(original=record.sha256):
             if {pk for part in other.parts for pk in part["sites"]} - set(other.done):
                 raise Conflict(
-                    f"Sites were adopted from {file.path} before and wait to be deployed, and the file changed since. "
-                    "Deploy or delete those sites first, then read the configuration again."
+                    f"{file.path} changed on the host after sites were adopted from it, and those sites "
+                    "are not deployed yet. Deploy or delete them first, then import the configuration "
+                    "again."
                 )
         values = {"real": file.real, "link": file.link, "mode": file.mode}
         row, _created = ReplacedFile.objects.get_or_create(

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from agents.protocol import ApplyRequest, FileChange, Probe
-from panel.deployments import comparing, host_agent
+from panel.deployments import comparing, host_agent, outside
 from panel.deployments.changes import Change
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, SiteState
-from panel.deployments.planning import install_entries, live_states, roots_of
+from panel.deployments.plan import FileAction, FileRecord, PlanFile
+from panel.deployments.planning import Entry, install_entries, live_states, roots_of
 from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
 from panel.deployments.replacing import is_taking_over
-from panel.deployments.sending import Job
+from panel.deployments.sending import Dispatch
 from panel.hosts.models import EngineInstall
 
-_Changes = list[dict[str, Any]]
 # Requests to an adopted site whose status must be as before, or all is put back; each costs one on the host.
 MAX_TAKEOVER_GUARDS = 100
 
 
-def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
+def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
     """Their transactions, as the sites stand now: under the hosts' locks, since others may have ended after the plans
     were shown. Each server's own files follow from the sites that are live."""
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
@@ -31,16 +29,16 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
     rows = rows.select_related("site", "revision", "previous")
     for item in rows.defer("revision__files", "previous__files", "previous__spec"):
         items[item.deployment_id].append(item)
-    wanted = {pk for deployment in deployments for pk in deployment.plan["installs"]}
+    wanted = {pk for deployment in deployments for pk in deployment.plan.installs}
     installs = EngineInstall.objects.select_related("host").in_bulk(list(wanted))
-    drafts = [_Draft(row, [installs[pk] for pk in row.plan["installs"]], items[row.pk]) for row in deployments]
+    drafts = [_Draft(row, [installs[pk] for pk in row.plan.installs], items[row.pk]) for row in deployments]
     groups = {install: draft.changes for draft in drafts for install in draft.installs}
     live = live_states(installs.values(), groups)
     entries = install_entries(groups, live)
     for draft in drafts:
         draft.add_install_files(entries)
     taking = is_taking_over([change for draft in drafts for change in draft.changes])
-    texts = contents(file["sha256"] for draft in drafts for file in draft.files)
+    texts = contents(file.sha256 for draft in drafts for file in draft.files)
     return [draft.job(texts, live, taking) for draft in drafts]
 
 
@@ -53,18 +51,18 @@ class _Draft:
         self.items = items
         self.changes = [Change(item.site, item.previous, item.revision) for item in items]
         self.is_of_main = deployment.kind == DeploymentKind.MAIN
-        self.files: _Changes = [file for file in deployment.plan["files"] if file["site"] or self.is_of_main]
-        self.stand: dict[int, _Changes] = {}
+        self.files: list[PlanFile] = [file for file in deployment.plan.files if file.site or self.is_of_main]
+        self.stand: dict[int, list[FileRecord]] = {}
 
-    def add_install_files(self, entries: dict[int, list[Any]]) -> None:
+    def add_install_files(self, entries: dict[int, list[Entry]]) -> None:
         """The servers' own files, with what was found on the host when the plan was confirmed. A main file is planned
         whole and follows from no site."""
         if self.is_of_main:
             return
-        shown = {file["path"]: file for file in self.deployment.plan["files"] if not file["site"]}
+        shown = {file.path: file for file in self.deployment.plan.files if not file.site}
         for install in self.installs:
-            self.stand[install.pk] = [asdict(entry.new) for entry in entries[install.pk] if entry.new]
-            self.files += [entry.as_change(shown.get(entry.path)) for entry in entries[install.pk]]
+            self.stand[install.pk] = [entry.new for entry in entries[install.pk] if entry.new]
+            self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[install.pk]]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
         """What to ask of the sites that take over from the host's own files, before and after."""
@@ -72,7 +70,7 @@ class _Draft:
             spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
         )
 
-    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Job:
+    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Dispatch:
         others = [state for install in self.installs for state in live[install.pk]]
         probes = [
             probe
@@ -92,25 +90,26 @@ class _Draft:
             guards=list(dict.fromkeys(guards)),
         )
         attempted = self.deployment.started_at is not None
-        return Job(self.deployment, request, self.stand, attempted, tuple(compared))
+        names = frozenset(outside.names_of(self.changes))
+        return Dispatch(self.deployment, request, self.stand, attempted, tuple(compared), names)
 
 
-def _is_done(file: dict[str, Any]) -> bool:
-    """A file to be removed that was found to be gone."""
-    return bool(file["action"] == "remove" and file["found_sha256"] == "")
+def _is_done(file: PlanFile) -> bool:
+    """Whether the file is to be removed and the host does not have it any more."""
+    return file.action == FileAction.REMOVE and file.found_sha256 == ""
 
 
-def _change(file: dict[str, Any], texts: dict[str, str]) -> FileChange:
-    if file["action"] == "remove":
-        return FileChange(file["path"], "remove", expect=file["expect"], secret=file["secret"])
-    if file["link"]:
-        return FileChange(file["path"], "link", target=file["link"], expect=file["expect"])
+def _change(file: PlanFile, texts: dict[str, str]) -> FileChange:
+    if file.action == FileAction.REMOVE:
+        return FileChange(file.path, "remove", expect=file.expect, secret=file.secret)
+    if file.link:
+        return FileChange(file.path, "link", target=file.link, expect=file.expect)
     return FileChange(
-        file["path"],
+        file.path,
         "put",
-        content=texts[file["sha256"]],
-        mode=file["mode"],
-        expect=file["expect"],
-        secret=file["secret"],
-        keep_owner=file.get("keep_owner", False),  # plans of older versions say nothing of it
+        content=texts[file.sha256],
+        mode=file.mode,
+        expect=file.expect,
+        secret=file.secret,
+        keep_owner=file.keep_owner,
     )

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from panel.deployments.models import Revision, SiteState, SiteStatus
-from panel.deployments.rendered import FileRecord, records_of
+from panel.deployments.plan import FileRecord
+from panel.deployments.rendered import records_of
 from panel.hosts.models import Engine
 from panel.rendering.layout import at_rest
 from panel.websites import freeze

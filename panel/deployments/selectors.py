@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -35,6 +37,26 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
 def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
     items = DeploymentItem.objects.select_related("site__team", "revision__install", "previous__install")
     return rows.prefetch_related(Prefetch("items", queryset=items))
+
+
+def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
+    """Each with `own_sites`: the lines of its plan about sites that the user may see, for lists."""
+    found = list(rows)
+    lines = {row.pk: row.plan.sites for row in found}
+    named = {line.id for part in lines.values() for line in part}
+    seen = (
+        named if user.is_admin else set(visible(Site.objects.filter(pk__in=named), user).values_list("pk", flat=True))
+    )
+    for row in found:
+        row.own_sites = [line for line in lines[row.pk] if line.id in seen]  # type: ignore[attr-defined]
+    return found
+
+
+def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QuerySet[Deployment]:
+    """Those of `rows` with a site of the user's that `names` fits (`name__icontains=`): other teams' sites in the same
+    deployments are not found by their names."""
+    sites = visible(Site.objects.filter(**names), user)
+    return rows.filter(pk__in=DeploymentItem.objects.filter(site__in=sites).values("deployment"))
 
 
 def is_whole_visible(user: User, deployment: Deployment) -> bool:

@@ -17,6 +17,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments import comparing, host_agent
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End, end_of
+from panel.deployments.plan import FileRecord
 from panel.remote.client import Asked, outcome
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 
@@ -25,18 +26,21 @@ logger = logging.getLogger(__name__)
 ASK_EVERY_S = 2.0
 # A host that was cut off in the middle is asked this long; its agent finishes or undoes meanwhile.
 ASK_FOR_S = 600.0
+RESOLVE_TIMEOUT_S = 30.0  # longer than the agent gives itself
 
 
 @dataclass(frozen=True)
-class Job:
+class Dispatch:
     """`attempted`: an earlier attempt may have reached the host. `install_files`: what stands of each server's own
-    files if it is applied; `compared`: what adopted sites are asked before and after."""
+    files if it is applied; `compared`: what adopted sites are asked before and after. `names`: of upstream
+    servers, which the host resolves first."""
 
     deployment: Deployment
     request: ApplyRequest
-    install_files: Mapping[int, list[dict[str, Any]]]
+    install_files: Mapping[int, list[FileRecord]]
     attempted: bool
     compared: Sequence[Probe] = ()
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,11 @@ class Lost:
 Tell = Callable[[dict[str, Any] | Before], None]
 
 
-def hand_over(job: Job, tell: Callable[[dict[str, Any] | Verdict | Lost], None]) -> Asked | None:
+def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], None]) -> Asked | None:
     """Sends the transaction where nobody has to be waited for: the host is connected, and nothing is to be known
     before. `tell` then gets its events and how it ended, from another thread. None where `deliver` is needed."""
     host = job.deployment.host
-    if job.attempted or job.compared:
+    if job.attempted or job.compared or job.names:
         return None
 
     def heard(message: dict[str, Any] | None) -> None:
@@ -89,7 +93,7 @@ def hand_over(job: Job, tell: Callable[[dict[str, Any] | Verdict | Lost], None])
         return None
 
 
-def _concluded(job: Job, message: dict[str, Any] | None) -> Verdict | Lost:
+def _concluded(job: Dispatch, message: dict[str, Any] | None) -> Verdict | Lost:
     try:
         return _ended(job, host_agent.result_of(outcome(job.deployment.host.name, "apply", message)))
     except ConnectionLost as error:
@@ -98,12 +102,12 @@ def _concluded(job: Job, message: dict[str, Any] | None) -> Verdict | Lost:
         return _refused(job, error)
 
 
-def ask_again(job: Job, lost: Lost) -> Verdict:
+def ask_again(job: Dispatch, lost: Lost) -> Verdict:
     """Waits until the host says what became of it."""
     return _ask_again(job, lost.cause, None)
 
 
-def deliver(job: Job, tell: Tell) -> Verdict:
+def deliver(job: Dispatch, tell: Tell) -> Verdict:
     """Carries one out, however long that takes."""
     if job.attempted:
         try:
@@ -112,13 +116,29 @@ def deliver(job: Job, tell: Tell) -> Verdict:
             return _ask_later(job, error)
         if known is not None:
             return _ended(job, known)
+    if words := _refused_names(job):
+        return _failed(job, f"{words}. Nothing was changed on the host.")
     before = _ask_before(job)
     if before is not None:
         tell(before)
     return _send(job, tell, before)
 
 
-def _ask_before(job: Job) -> Before | None:
+def _refused_names(job: Dispatch) -> str:
+    """Which names lead to a cloud's metadata service on the host now; they may have meant something else when it was
+    planned, or nobody could ask. Names that the host does not resolve in time are refused: whoever answers for
+    them could wait for that."""
+    if not job.names:
+        return ""
+    try:
+        return "; ".join(host_agent.refused_ask(job.deployment.host, job.names)(RESOLVE_TIMEOUT_S).values())
+    except (OperationRefused, CallTimeout) as error:
+        return f"The names of its upstream servers were not resolved: {error.message}"
+    except ApplicationError:
+        return ""  # it cannot be reached: sending says why
+
+
+def _ask_before(job: Dispatch) -> Before | None:
     """Two rounds, to know what changes by itself. A host that cannot answer now is no reason not to deploy to it."""
     if not job.compared:
         return None
@@ -131,7 +151,7 @@ def _ask_before(job: Job) -> Before | None:
     return Before({"requests": comparing.begun(job.compared, first, again), "complete": False})
 
 
-def _ask_after(job: Job, before: Before | None) -> dict[str, Any] | None:
+def _ask_after(job: Dispatch, before: Before | None) -> dict[str, Any] | None:
     """The whole comparison, when there is a beginning of it: now, or by the worker that sent the transaction."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
@@ -144,7 +164,7 @@ def _ask_after(job: Job, before: Before | None) -> dict[str, Any] | None:
     return comparing.finished(begun["requests"], after)
 
 
-def _send(job: Job, tell: Tell, before: Before | None) -> Verdict:
+def _send(job: Dispatch, tell: Tell, before: Before | None) -> Verdict:
     try:
         return _ended(job, host_agent.apply(job.deployment.host, job.request, tell), before)
     except (ConnectionLost, CallTimeout) as error:
@@ -152,16 +172,16 @@ def _send(job: Job, tell: Tell, before: Before | None) -> Verdict:
     except OperationRefused as error:
         return _refused(job, error)
     except ApplicationError as error:
-        return _failed(job, f"{error.message} Nothing was changed on the host.")
+        return _failed(job, f"{error.message} The host was not changed.")
 
 
-def _refused(job: Job, error: OperationRefused) -> Verdict:
+def _refused(job: Dispatch, error: OperationRefused) -> Verdict:
     if error.retry:
         return Verdict(waits=error.message)
-    return _failed(job, f"{error.message} Nothing was changed on the host.", drift=error.code == "drift")
+    return _failed(job, f"{error.message} The host was not changed.", drift=error.code == "drift")
 
 
-def _ask_again(job: Job, cause: ApplicationError, before: Before | None) -> Verdict:
+def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) -> Verdict:
     """The answer was lost, not the work: ask until the host says what became of it."""
     error = cause
     deadline = time.monotonic() + ASK_EVERY_S * 5
@@ -172,26 +192,31 @@ def _ask_again(job: Job, cause: ApplicationError, before: Before | None) -> Verd
         except ApplicationError as again:
             error = again
             continue
-        return _ended(job, known, before) if known else Verdict(waits=f"{cause.message} The host had not begun.")
+        return (
+            _ended(job, known, before)
+            if known
+            else Verdict(waits=f"{cause.message} The host had not started the deployment.")
+        )
     return _ask_later(job, error)
 
 
-def _ask_later(job: Job, error: ApplicationError) -> Verdict:
+def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
     """Leave the question to the next sweep, or say after ASK_FOR_S that nobody answers."""
     assert job.deployment.started_at is not None
     if timezone.now() - job.deployment.started_at < datetime.timedelta(seconds=ASK_FOR_S):
         return Verdict(waits=error.message)
     return _failed(
         job,
-        f"The connection broke while the host was at work, and it has not answered since: {error.message} "
-        "Its agent finishes or undoes by itself; once the host answers, check it for drift to see what stands there.",
+        f"The connection to the host broke during the deployment: {error.message} The host's agent "
+        "completes the deployment or rolls it back. When the host is reachable again, check it for "
+        "drift.",
     )
 
 
-def _ended(job: Job, result: ApplyResult, before: Before | None = None) -> Verdict:
+def _ended(job: Dispatch, result: ApplyResult, before: Before | None = None) -> Verdict:
     comparison = _ask_after(job, before) if result.outcome == "applied" else None
     return Verdict(end_of(job.deployment, result, job.install_files, comparison))
 
 
-def _failed(job: Job, words: str, *, drift: bool = False) -> Verdict:
+def _failed(job: Dispatch, words: str, *, drift: bool = False) -> Verdict:
     return Verdict(End(job.deployment, DeploymentStatus.FAILED, words), drift=drift)

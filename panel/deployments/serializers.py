@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, TagsMember, Truth
 from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision, Step
+from panel.deployments.plan import plan_to_json
 
 PLANNABLE = [DeploymentKind.DEPLOY, DeploymentKind.DISABLE, DeploymentKind.OVERWRITE]
 
@@ -30,7 +31,7 @@ class RevisionFileSerializer(serializers.Serializer[Any]):
     sha256 = serializers.CharField()
     link = serializers.CharField(allow_blank=True)
     secret = serializers.BooleanField()
-    content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
+    content = serializers.CharField(allow_null=True, help_text="null for a secret or a link.")
 
 
 class StepSerializer(serializers.ModelSerializer[Step]):
@@ -51,7 +52,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         read_only=True,
         default=None,
         allow_null=True,
-        help_text="The newer plan of the same kind and sites that took its place before it was confirmed.",
+        help_text="The newer plan for the same sites that replaced this plan before it was confirmed.",
     )
 
     class Meta:
@@ -80,15 +81,26 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 class DeploymentDetailSerializer(DeploymentSerializer):
     """With the plan (files, differences, warnings) and the server's own words when it failed."""
 
-    plan = serializers.DictField(read_only=True)
+    plan = serializers.SerializerMethodField()
     comparison = serializers.DictField(
         read_only=True,
         allow_null=True,
-        help_text="What sites that were taken over from the host's own files answered before and after.",
+        help_text="Responses of adopted sites before and after the deployment.",
+    )
+
+    waits_for = serializers.UUIDField(
+        source="waits_for.uuid",
+        read_only=True,
+        default=None,
+        allow_null=True,
+        help_text="The deployment that must succeed before this one starts: the other half of a move between hosts.",
     )
 
     class Meta(DeploymentSerializer.Meta):
-        fields = [*DeploymentSerializer.Meta.fields, "plan", "comparison", "error"]
+        fields = [*DeploymentSerializer.Meta.fields, "plan", "waits_for", "on_success", "comparison", "error"]
+
+    def get_plan(self, deployment: Deployment) -> dict[str, Any]:
+        return plan_to_json(deployment.plan)
 
 
 class PlanInput(StrictSerializer):
@@ -101,8 +113,12 @@ class PlanInput(StrictSerializer):
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    sites_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `sites`: all that have these.")
-    hosts_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `hosts`: all that have these.")
+    sites_tagged = TagsMember(
+        allow_empty=False, required=False, help_text="Use instead of `sites`: selects all sites with these tags."
+    )
+    hosts_tagged = TagsMember(
+        allow_empty=False, required=False, help_text="Use instead of `hosts`: selects all hosts with these tags."
+    )
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
     confirm = Truth(required=False, default=False)
     accept_drift = Truth(required=False, default=False)
@@ -110,11 +126,15 @@ class PlanInput(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         named = [name for name in ("sites", "sites_tagged", "hosts", "hosts_tagged") if name in attrs]
         if len(named) > 1:
-            raise serializers.ValidationError({named[-1]: f"Name one of these, not both: {named[0]} or {named[-1]}."})
+            raise serializers.ValidationError({named[-1]: f"Set only one of these fields: {named[0]} or {named[-1]}."})
         if not named:
-            raise serializers.ValidationError({"sites": "Name the sites, or the hosts whose changed sites are meant."})
+            raise serializers.ValidationError(
+                {"sites": "Set `sites`, or set `hosts` to deploy the changed sites of these hosts."}
+            )
         if named[0].startswith("hosts") and attrs.get("kind", DeploymentKind.DEPLOY) != DeploymentKind.DEPLOY:
-            raise serializers.ValidationError({named[0]: "Hosts are deployed to; for the other kinds name the sites."})
+            raise serializers.ValidationError(
+                {named[0]: "`hosts` is only for deployments. For the other kinds, set `sites`."}
+            )
         return attrs
 
 
@@ -123,7 +143,7 @@ class ConfirmInput(StrictSerializer):
 
 
 class RollbackInput(StrictSerializer):
-    revision = serializers.IntegerField(min_value=1, help_text="The revision's number.")
+    revision = serializers.IntegerField(min_value=1, help_text="The number of the revision.")
 
 
 class DriftSerializer(serializers.ModelSerializer[Drift]):

@@ -7,14 +7,14 @@ on the host, or the server changed since, the plan is refused as stale.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require_each
+from panel.accounts.permissions import Action, may, require_each
 from panel.audit.services import audit_record_all
 from panel.core.errors import ApplicationError
 from panel.core.inserting import rows_insert
@@ -28,15 +28,18 @@ from panel.deployments.confirming import (
     wake_workers,
 )
 from panel.deployments.inputs import Inputs
-from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision
+from panel.deployments.locking import sites_lock
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
 from panel.deployments.planning import live_revision, live_revisions, plans_make
-from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
+from panel.deployments.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
+from panel.deployments.resolving import resolved_problems
 from panel.deployments.resting import can_rest, resting_revisions
 from panel.deployments.superseding import supersede
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
+from panel.websites.ownership import Ownership, foreign_claims, not_standing, spec_claims
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_install_set
 
@@ -57,6 +60,18 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class Then:
+    """When a deployment may start, and what else its success changes; the names are those of `Deployment`."""
+
+    on_success: OnSuccess = OnSuccess.NOTHING
+    target: EngineInstall | None = None
+    waits_for: Deployment | None = None
+
+
+NOTHING_ELSE = Then()
+
+
 def _check_sites(
     actor: User, sites: Sequence[Site], install: EngineInstall | None = None, beside: Sequence[Site] = ()
 ) -> list[Site]:
@@ -67,26 +82,31 @@ def _check_sites(
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
     suspects = checks.clash_suspects(sites) if install is None else set()
-    moved = _clashes_when_moved([*sites, *beside], install) if install else {}
+    moved = _clashes_when_moved(actor, [*sites, *beside], install) if install else {}
+    is_admin = may(actor, Action.ADMINISTER)
+    others = None if is_admin else Ownership(sites, install, is_fetched=True)
+    resolved = {} if is_admin else resolved_problems(sites, install)
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
-            message = f"{site} is disabled: enable it first, then deploy it."
+            message = f"{site} is disabled. Enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
-        problems = checks.site_problems(site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects)
-        for problem in dict.fromkeys([*problems, *moved.get(site.pk, ())]):
+        problems = checks.site_problems(
+            site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects, others=others
+        )
+        for problem in dict.fromkeys([*problems, *moved.get(site.pk, ()), *resolved.get(site.pk, ())]):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
     return sites
 
 
-def _clashes_when_moved(sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
+def _clashes_when_moved(actor: User, sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
     """What would clash if all of them stood on `install`: the port that one leaves is another's there. Asked of the
     database as it would be then, which is taken back."""
     with transaction.atomic():
         Site.objects.filter(pk__in=[site.pk for site in sites]).update(install=install)
-        found = {site.pk: checks.site_clashes(site, install) for site in sites}
+        found = {site.pk: checks.site_clashes(actor, site, install) for site in sites}
         transaction.set_rollback(True)
     return found
 
@@ -96,23 +116,20 @@ def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]
     ApplicationError when none is named."""
     found = list({site.pk: site for site in sites}.values())
     if not found:
-        raise ApplicationError("Choose at least one site; none was named, so no host is touched.", field="sites")
+        raise ApplicationError("No sites selected. Choose at least one site.", field="sites")
     for action in actions or (Action.DEPLOY,):
         require_each(actor, action, (site.team for site in found))
     return found
 
 
 def _plan_and_store(
-    actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, after: dict[str, Any]
+    actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, then: Then
 ) -> list[Deployment]:
-    """`after` is what follows success; where it says `delete`, each host's plan names the sites to forget there."""
-    plans = [plan | {"after": dict(after)} for plan in plans_make(hosts)]
-    for plan, changes in zip(plans, hosts.values(), strict=True):
-        if "delete" in after:
-            plan["after"]["delete"] = [change.site.pk for change in changes]
+    plans = plans_make(hosts)
     with transaction.atomic():
+        sites_lock(change.site.pk for changes in hosts.values() for change in changes)
         rows = Deployment.objects.bulk_create(
-            Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
+            Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor, **vars(then))
             for host, plan in zip(hosts, plans, strict=True)
         )
         items = [
@@ -128,13 +145,13 @@ def _plan_and_store(
 
 
 def _by_host(
-    actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], after: dict[str, Any]
+    actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
 ) -> list[Deployment]:
     """One deployment for every host, all of one batch."""
     hosts: dict[Host, list[Change]] = {}
     for host, change in changes:
         hosts.setdefault(host, []).append(change)
-    return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), after)
+    return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), then)
 
 
 def deployment_plan(
@@ -152,9 +169,11 @@ def deployment_plan(
         DeploymentKind.OVERWRITE: _overwrite_changes,
     }.get(kind)
     if make is None:
-        raise ApplicationError("Rolling back and moving name one site: use their own call.", field="kind")
-    after = {"enabled": False} if kind == DeploymentKind.DISABLE else {}
-    return _by_host(actor, kind, make(actor, chosen), after)
+        raise ApplicationError(
+            "Roll back and move take one site at a time. Use the site's own endpoints.", field="kind"
+        )
+    then = Then(OnSuccess.DISABLE) if kind == DeploymentKind.DISABLE else NOTHING_ELSE
+    return _by_host(actor, kind, make(actor, chosen), then)
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
@@ -164,7 +183,10 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
     sites = list(sites_changed(actor, chosen))
     if not sites:
         names = ", ".join(sorted(host.name for host in chosen))
-        text = f"Nothing was changed since the last deployment on {names or 'no host'}: there is nothing to plan."
+        text = (
+            f"Nothing has changed since the last deployment on {names or 'the selected hosts'}, so there is "
+            "nothing to plan."
+        )
         raise ApplicationError(text, field="hosts")
     return deployment_plan(actor=actor, sites=sites)
 
@@ -187,7 +209,7 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
 def _live_or_refuse(site: Site) -> Revision:
     revision = live_revision(site)
     if revision is None:
-        raise ApplicationError(f"{site} stands on no host: there is nothing to take off or put back.", field="sites")
+        raise ApplicationError(f"{site} is not deployed, so there is nothing to remove or overwrite.", field="sites")
     return revision
 
 
@@ -222,24 +244,34 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
     if site.install_id != revision.install_id:
         raise ApplicationError(
-            f"{revision} was made for {revision.install}; the site is on {site.install or 'no server'} now. "
-            "Move it back first.",
+            f"{revision} is for {revision.install}, but the site is on {site.install or 'no web server'} "
+            "now. Move the site back first.",
             field="revision",
         )
     if not site.enabled:
-        raise ApplicationError(f"{site} is disabled: enable it first.", field="enabled")
-    _check_old_paths(actor, site, revision)
+        raise ApplicationError(f"{site} is disabled. Enable it first.", field="enabled")
+    _check_old_parts(actor, site, revision)
+    if is_unchecked(revision):
+        raise ApplicationError(
+            f"{revision} is from before Paddock refused paths that leave the site's folders. Set the draft back to it, "
+            "then deploy the draft.",
+            field="revision",
+        )
     change = Change(site, live_revision(site), revision, rested=resting_revisions([site]).get(site.pk))
-    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)], {})[0]
+    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)])[0]
 
 
-def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
+def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
     """What was the site's when the revision was made may be another team's by now. Raises ValidationError."""
-    host = revision.install.host
-    named = paths.spec_paths(spec_of(revision))
-    faults = checks.path_clashes(actor, site, host, kept=paths.standing_paths(site, host), named=named)
-    if faults:
-        raise ValidationError({"revision": [fault.message for fault in faults]})
+    if may(actor, Action.ADMINISTER):
+        return
+    install, spec = revision.install, spec_of(revision)
+    kept = paths.standing_paths(site, install.host)
+    problems = checks.path_clashes(actor, site, install.host, kept=kept, named=paths.spec_paths(spec, install.engine))
+    claims = foreign_claims(site, install, claims=spec_claims(spec, install.engine))
+    problems += checks.claim_problems(not_standing(claims, site, install))
+    if problems:
+        raise ValidationError({"revision": [problem.message for problem in problems]})
 
 
 def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple[list[Site], list[Site]]:
@@ -271,8 +303,7 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     stand nowhere are forgotten at once."""
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     changes = _leaving_changes(standing)
-    after: dict[str, Any] = {"enabled": False, "delete": []}
-    plans = _by_host(actor, DeploymentKind.DISABLE, changes, after) if changes else []
+    plans = _by_host(actor, DeploymentKind.DISABLE, changes, Then(OnSuccess.DELETE)) if changes else []
     with transaction.atomic():
         for site in nowhere:
             site_forget(actor=actor, site=site)
@@ -300,9 +331,11 @@ def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) ->
     resting = resting_revisions(standing)
     if resting and len(resting) < len(standing) + len(nowhere):
         names = ", ".join(site.name for site in standing if site.pk in resting)
-        raise ApplicationError(f"Disabled: {names}. Move disabled sites apart from others.", field="sites")
+        raise ApplicationError(
+            f"Disabled sites: {names}. Move disabled sites separately from enabled sites.", field="sites"
+        )
     if resting:
-        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), {"install": install.pk})
+        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, install))
     if nowhere:
         _move_drafts(actor, nowhere, standing, install, is_trial=True)
     plans = _move_plans(actor, standing, nowhere, install) if standing else []
@@ -317,7 +350,7 @@ def _move_drafts(
     """Gives the drafts their new server, which the sites `beside` them are to have as well: what those leave makes
     room. `is_trial`: only whether it could be done, in a transaction of its own, so that none is open while the plan
     asks the host."""
-    clashes = _clashes_when_moved([*drafts, *beside], install)
+    clashes = _clashes_when_moved(actor, [*drafts, *beside], install)
     faults = {
         f"{site.name}/{problem.where}": [problem.message]
         for site in drafts
@@ -352,12 +385,8 @@ def _move_plans(
     for site in chosen:
         if site.pk not in here:
             leaving.setdefault(old[site.pk].install.host, []).append(Change(site, old[site.pk], None))
-    batch, after = uuid4(), {"install": install.pk}
-    (first,) = _plan_and_store(actor, {install.host: changes}, DeploymentKind.MOVE, batch, after)
-    rest = _plan_and_store(actor, leaving, DeploymentKind.MOVE, batch, {}) if leaving else []
-    for row in rest:
-        row.plan["after"]["waits_for"] = str(first.uuid)
-    first.plan["after"]["then"] = [str(row.uuid) for row in rest]
-    for deployment in (first, *rest):
-        deployment.save(update_fields=["plan", "updated_at"])
+    batch, then = uuid4(), Then(OnSuccess.MOVE, install)
+    (first,) = _plan_and_store(actor, {install.host: changes}, DeploymentKind.MOVE, batch, then)
+    after_first = Then(waits_for=first)
+    rest = _plan_and_store(actor, leaving, DeploymentKind.MOVE, batch, after_first) if leaving else []
     return [first, *rest]

@@ -13,9 +13,9 @@ from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.deployments import diffs
 from panel.deployments.models import Revision, SiteState, SiteStatus
+from panel.deployments.plan import FileRecord
 from panel.deployments.planning import link_words, secret_words, shown, signature
 from panel.deployments.rendered import (
-    FileRecord,
     contents,
     frozen_now,
     records_of,
@@ -106,7 +106,7 @@ def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
     found = []
     for path in sorted(now.keys() | then.keys()):
         if _mark(now.get(path)) != (signature(then[path]) if path in then else ""):
-            diff = diffs.unified(_text(now.get(path)), shown(then.get(path), texts), path, old_label="draft now")
+            diff = diffs.unified(_text(now.get(path)), shown(then.get(path), texts), path, old_label="current draft")
             found.append({"path": path, "diff": diff, "state": _state(now.get(path), then.get(path))})
     return found
 

@@ -12,7 +12,7 @@ from panel.accounts.models import User
 from panel.audit.services import audit_record_all
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 
-WORDS = "A newer plan took this one's place. Nothing was done."
+WORDS = "A newer plan replaced this one. Nothing was changed."
 
 
 def _waiting(kind: str) -> QuerySet[Deployment]:
@@ -35,7 +35,7 @@ def supersede(actor: User, rows: Sequence[Deployment], sites: set[int]) -> None:
 def main_supersede(actor: User, new: Deployment) -> None:
     """The same for the main file of a server, which is of no site."""
     rows = _waiting(DeploymentKind.MAIN).filter(host=new.host_id).exclude(pk=new.pk)
-    _close(actor, new, {row.batch for row in rows if row.plan.get("installs") == new.plan["installs"]})
+    _close(actor, new, {row.batch for row in rows if row.target_id == new.target_id})
 
 
 def _close(actor: User, new: Deployment, batches: set[UUID]) -> None:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
@@ -98,12 +99,13 @@ def planned(
 # --- reading ---
 
 
-def _filtered(rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
+def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
     if not form.is_valid():
         return rows.none()
     data = form.cleaned_data
     if data["q"]:
-        rows = rows.filter(Q(items__site__name__icontains=data["q"]) | Q(host__name__icontains=data["q"])).distinct()
+        named = selectors.of_own_sites(user, Deployment.objects.all(), name__icontains=data["q"])
+        rows = rows.filter(Q(pk__in=named) | Q(host__name__icontains=data["q"]))
     for name in ("status", "kind", "host"):
         if data[name]:
             rows = rows.filter(**{name: data[name]})
@@ -114,8 +116,9 @@ def _filtered(rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployme
 def deployment_list(request: Request) -> HttpResponse:
     form = FilterForm(request.GET or None)
     rows = selectors.deployments_visible(request.user)
-    rows = selectors.with_items(_filtered(rows, form) if form.is_bound else rows)
+    rows = selectors.with_items(_filtered(request.user, rows, form) if form.is_bound else rows)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    page.object_list = selectors.with_own_sites(request.user, page.object_list)
     return render(request, "deployments/list.html", {"page": page, "filters": form})
 
 
@@ -143,10 +146,10 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "deployment": deployment,
         "batch": batch,
         "crumbs": crumbs(),
-        "drifted": [path for row in batch for path in row.plan.get("drifted", [])],
-        "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
-        "main_returns": not (deployment.plan.get("after", {}).get("main") or {}).get("files"),
-        "row_rests": any(line.get("rests") for row in batch for line in row.plan.get("sites", [])),
+        "drifted": [path for row in batch for path in row.plan.drifted],
+        "changed": sum(len(row.plan.changed_files) for row in batch),
+        "main_returns": not deployment.plan.main_files,
+        "row_rests": any(line.rests for row in batch for line in row.plan.sites),
         **_course(deployment),
         "sites": sites,
         "newer": _newer(request, deployment),
@@ -184,7 +187,7 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
     """Files of the same servers that were edited too and that this plan leaves alone: the reload brings them to life,
     and a site that answers otherwise then stops the deployment."""
     installs = {item.site.install_id for row in batch for item in row.items.all()}
-    planned = {(row.host_id, file["path"]) for row in batch for file in row.plan.get("files", [])}
+    planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}
     found = selectors.drifts_visible(request.user).filter(install__in=installs)
     return [drift for drift in found if (drift.install.host_id, drift.path) not in planned]
 
@@ -235,7 +238,7 @@ def plan(request: Request) -> HttpResponse:
     back = reverse("websites:detail", args=[names[0]]) if len(names) == 1 else reverse("websites:list")
     missing = set(names) - {site.name for site in sites}
     if missing or not names:
-        text = _("No such site: %s. Nothing was planned.") % ", ".join(sorted(missing))
+        text = _("Site not found: %s. Nothing was planned.") % ", ".join(sorted(missing))
         messages.error(request, text if missing else _("Choose at least one site."))
         return redirect("websites:list")
     return planned(request, lambda: services.deployment_plan(actor=request.user, sites=sites), back)
@@ -245,7 +248,7 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
     hosts = list(hosts_visible(request.user).filter(name__in=names))
     missing = set(names) - {host.name for host in hosts}
     if missing:
-        messages.error(request, _("No such host: %s. Nothing was planned.") % ", ".join(sorted(missing)))
+        messages.error(request, _("Host not found: %s. Nothing was planned.") % ", ".join(sorted(missing)))
         return redirect("hosts:list")
     back = reverse("hosts:detail", args=[names[0]]) if len(names) == 1 else reverse("hosts:list")
     return planned(request, lambda: services.hosts_plan(actor=request.user, hosts=hosts), back)
@@ -277,7 +280,7 @@ def disable(request: Request, name: str) -> HttpResponse:
         deployment = services.site_disable(actor=request.user, site=site)
         return [deployment] if deployment else []
 
-    done = _("%s is disabled. It stood on no host.") % site
+    done = _("%s is disabled. It was not deployed.") % site
     return planned(request, work, reverse("websites:history", args=[name]), done)
 
 
@@ -290,7 +293,7 @@ def empty_cache(request: Request, name: str) -> HttpResponse:
     except ApplicationError as error:
         return refused(request, error, back)
     count = found["files"]
-    text = ngettext("%(count)s file of kept answers is gone.", "%(count)s files of kept answers are gone.", count)
+    text = ngettext("Deleted %(count)s cached response.", "Deleted %(count)s cached responses.", count)
     messages.success(request, text % {"count": count})
     return redirect(back)
 
@@ -313,7 +316,7 @@ def confirm(request: Request, uuid: UUID) -> HttpResponse:
 def plan_again(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
     back = reverse("deployments:detail", args=[uuid])
-    done = _("Nothing was left to plan: it is done.")
+    done = _("Done. No deployment was needed.")
     work = lambda: again.deployment_plan_again(actor=request.user, deployment=deployment)  # noqa: E731
     return planned(request, work, back, done, reverse("deployments:list"))
 
@@ -325,5 +328,5 @@ def cancel(request: Request, uuid: UUID) -> HttpResponse:
         services.deployment_cancel(actor=request.user, deployment=deployment)
     except ApplicationError as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))
-    messages.success(request, _("Discarded. Nothing was changed on the host."))
+    messages.success(request, _("Discarded. The host was not changed."))
     return redirect("deployments:list")

@@ -84,7 +84,7 @@ def adopt(request: Request, pk: int) -> HttpResponse:
         return refused(request, error, reverse("deployments:drift-detail", args=[pk]))
     messages.success(
         request,
-        _("Adopted: %s keeps this text through every later deployment, until you release it here.") % drift.path,
+        _("Adopted. Deployments keep this version of %s until you release it here.") % drift.path,
     )
     return redirect("deployments:drift")
 
@@ -100,5 +100,5 @@ def overwrite(request: Request, name: str) -> HttpResponse:
 def release(request: Request, pk: int) -> HttpResponse:
     pin = get_object_or_404(selectors.pins_visible(request.user), pk=pk)
     services.pin_release(actor=request.user, pin=pin)
-    messages.success(request, _("Released. The next deployment of %s writes the panel's own text.") % pin.site)
+    messages.success(request, _("Released. The next deployment of %s writes the file from the draft again.") % pin.site)
     return redirect("deployments:drift")

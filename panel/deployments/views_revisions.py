@@ -78,20 +78,20 @@ def _tell(request: Request, site: Site, row: Revision, done: setting_back.SetBac
     """With the way back beside it, where what the draft said before is kept."""
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:
-        messages.info(request, _("The draft says what #%(n)s says already. Nothing was changed.") % words)
+        messages.info(request, _("The draft already matches #%(n)s. Nothing was changed.") % words)
         return
     if done.kept is None:
         text = _(
-            "The draft says what #%(n)s says again. What it said before could not be rendered, so that no revision "
-            "keeps it: the audit does. Plan its deployment to bring it to the host."
+            "The draft is restored to #%(n)s. The earlier draft could not be rendered, so it is only "
+            "kept in the audit log. Plan a deployment to apply the draft."
         )
         messages.success(request, text % words)
         return
-    text = _("The draft says what #%(n)s says again; what it said before is kept as #%(kept)s.")
+    text = _("The draft is restored to #%(n)s; the earlier draft is saved as #%(kept)s.")
     if done.is_live:
-        text += " " + _("That is live already: there is nothing to deploy.")
+        text += " " + _("This revision is already live: there is nothing to deploy.")
     else:
-        text += " " + _("Plan its deployment to bring it to the host.")
+        text += " " + _("Plan a deployment to apply the draft to the host.")
     messages.success(request, text % words)
     version = Site.objects.values_list("row_version", flat=True).get(pk=site.pk)
     undo_offer(request, reverse("websites:set_back", args=[site.name, done.kept.number]), {"version": version})

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, require
-from panel.api.base import UUID_REGEX, Resource, all_or_none, all_tagged
+from panel.api.base import UUID_REGEX, Resource, all_or_none, all_tagged, require_sudo
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
@@ -93,6 +93,7 @@ class Hosts(Resource):
 
     @extend_schema(request=HostInput)
     def partial_update(self, request: Request, name: str = "") -> Response:
+        """Changes a host. A new address, port or user clears the stored private key and passwords: send them along."""
         host = self.get_object()
         expected = self.expected_version(host)
         services.host_update(
@@ -112,9 +113,15 @@ class Hosts(Resource):
     @extend_schema(request=TrustInput, responses=HostSerializer)
     @action(detail=True, methods=["post"], url_path="trust-key")
     def trust_key(self, request: Request, name: str = "") -> Response:
-        """Trusts the key that the host offers, if it is the one named: compare it with the host's own words first."""
-        confirmed = self.body(TrustInput)["fingerprint"]
-        return self.answer(services.host_trust_key(actor=self.actor, host=self.get_object(), confirmed=confirmed))
+        """Trusts the key that the host offers, if it is the one named: compare it with the host's own words first.
+
+        A key in place of a trusted one needs a session whose owner has just confirmed the password. It clears the
+        stored private key and passwords: send them again with PATCH.
+        """
+        confirmed, host = self.body(TrustInput)["fingerprint"], self.get_object()
+        if host.host_key:
+            require_sudo(request, "replace a trusted host key")
+        return self.answer(services.host_trust_key(actor=self.actor, host=host, confirmed=confirmed))
 
     def _errand(self, kind: OperationKind) -> Response:
         return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind))

@@ -7,8 +7,6 @@ A row is owned while it is `running`, `claimed_by` is the claim's token and `hea
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,11 +16,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from panel.core.jobs import Job, JobStatus
+from panel.core.owners import is_gone, owner_name
 from panel.hosts.locks import HeldLocks, HostBusy
-from panel.hosts.models import JobStatus
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +41,9 @@ class Claim:
     """The rows of one model that this worker owns, under a token that no other claim has: a worker that comes back
     from a long sleep must see that it lost them."""
 
-    def __init__(self, model: type[Model]) -> None:
+    def __init__(self, model: type[Job]) -> None:
         self.model = model
-        self.token = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self.token = f"{owner_name()}:{uuid4().hex[:8]}"
 
     @property
     def rows(self) -> QuerySet[Any]:
@@ -97,13 +96,15 @@ def _unheld(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.select_for_update(skip_locked=True, no_key=True).order_by("pk")
 
 
-def orphans(model: type[Model]) -> QuerySet[Any]:
-    """The rows whose worker is gone."""
+def orphans(model: type[Job]) -> QuerySet[Any]:
+    """The rows whose worker has ended: its heartbeat has stopped, or it ran on this machine and is not there."""
+    running = model._default_manager.filter(status=JobStatus.RUNNING)
+    owners = set(running.order_by().values_list("claimed_by", flat=True))
     silent = Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - ORPHANED_AFTER)
-    return model._default_manager.filter(silent, status=JobStatus.RUNNING)
+    return running.filter(silent | Q(claimed_by__in=[owner for owner in owners if is_gone(owner)]))
 
 
-def orphans_queue(model: type[Model], *order: str) -> list[UUID]:
+def orphans_queue(model: type[Job], *order: str) -> list[UUID]:
     """Puts rows whose worker is gone back into the queue; all that wait there."""
     orphans(model).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
     waiting = model._default_manager.filter(status=JobStatus.QUEUED).order_by(*order)

@@ -15,10 +15,11 @@ from uuid import UUID
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
+from panel.core.jobs import JobStatus
 from panel.hosts import claims, errands, preparing
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks, HostBusy, host_lock
-from panel.hosts.models import HostOperation, JobStatus, OperationKind
+from panel.hosts.models import HostOperation, OperationKind
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,12 @@ def operation_execute(uuid: UUID) -> Attempt:
         _end(operation, claim, JobStatus.FAILED, error=error.message)
     except Exception:
         logger.exception("operation %s failed", operation.uuid)
-        _end(operation, claim, JobStatus.FAILED, error="The panel failed here; its log says where. Report this.")
+        _end(
+            operation,
+            claim,
+            JobStatus.FAILED,
+            error="Internal error in the panel. See the panel's log and report the bug.",
+        )
     else:
         _end(operation, claim, JobStatus.SUCCEEDED, result=result)
     return Attempt.DONE

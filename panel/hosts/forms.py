@@ -32,7 +32,7 @@ class HostFilterForm(Form):
         widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Search names and addresses")}),
     )
     status = forms.ChoiceField(label=_("Status"), required=False, choices=[ANY, *HostStatus.choices])
-    engine = forms.ChoiceField(label=_("Server"), required=False, choices=[ANY, *Engine.choices])
+    engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     tag = TagFilterField()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +48,7 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
     def __init__(self, **kwargs: Any) -> None:
         queryset = EngineInstall.objects.select_related("host")
         super().__init__(
-            queryset=queryset, widget=forms.Select(attrs={"data-narrow": _("Narrow by name or tag")}), **kwargs
+            queryset=queryset, widget=forms.Select(attrs={"data-narrow": _("Filter by name or tag")}), **kwargs
         )
 
     def label_from_instance(self, obj: EngineInstall) -> str:
@@ -61,28 +61,30 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
     SECRETS = ("private_key", "password", "sudo_password")
 
     site_roots = LinesField(
-        label=_("Folders for sites"),
+        label=_("Site folders"),
         required=True,
         to_text=_roots_to_text,
         from_text=_roots_from_text,
         error_messages={"required": rules.NO_ROOTS},
-        help_text=_("One a line, such as /srv/www. Documents and logs of sites must lie below one of them."),
+        help_text=_(
+            "One per line, for example /srv/www. Document roots and logs of sites must be inside these folders."
+        ),
     )
     private_key = forms.CharField(
         label=_("Private key"),
         required=False,
         widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
-        help_text=_("OpenSSH or PEM, without passphrase. Stored encrypted, never shown again."),
+        help_text=_("OpenSSH or PEM format, without passphrase. Stored encrypted and not shown again."),
     )
     password = forms.CharField(
         label=_("Password"), required=False, strip=False, widget=forms.PasswordInput(attrs=_SECRET)
     )
     sudo_password = forms.CharField(
-        label=_("Password for sudo"),
+        label=_("sudo password"),
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs=_SECRET),
-        help_text=_("Empty: sudo asks for none (NOPASSWD)."),
+        help_text=_("Leave empty if sudo needs no password (NOPASSWD)."),
     )
     tags = TagsFormField(label=_("Tags"))
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -104,14 +106,16 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         )
         labels = {
             "address": _("Address"),
-            "username": _("User"),
-            "use_sudo": _("Become root by sudo"),
-            "layout": _("Where its servers keep sites"),
+            "username": _("User name"),
+            "use_sudo": _("Use sudo"),
+            "layout": _("Site layout of the web servers"),
         }
         help_texts = {
-            "name": _("Small letters, digits and hyphens; for you, it need not be a DNS name."),
-            "address": _("Host name or IP address."),
-            "use_sudo": _("Needed unless the user may write the servers' configuration and reload them."),
+            "name": _(
+                "Lowercase letters, digits, and hyphens, for example web-1. The name does not have to be a DNS name."
+            ),
+            "address": _("Host name or IP address, for example web1.example.net."),
+            "use_sudo": _("Required unless the user can write the web servers' configuration and reload them."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -131,7 +135,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         for name, value in self.stored.items():
             self.initial[name] = ""
             if value:
-                self.fields[name].help_text = _("One is stored. Leave this empty to keep it.")
+                self.fields[name].help_text = _(
+                    "A value is stored. Leave empty to keep it. A new address, port, or user clears it."
+                )
         if self.instance.pk:
             self.initial["version"] = self.instance.row_version
 
@@ -154,4 +160,6 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        return {name: value for name, value in self.cleaned_data.items() if name != "version"}
+        """As the services take them; without the stored secrets that stay as they are."""
+        kept = {name for name, value in self.stored.items() if value and self.cleaned_data.get(name) == value}
+        return {name: value for name, value in self.cleaned_data.items() if name not in kept | {"version"}}

@@ -1,7 +1,8 @@
 """At most one deployment, benchmark or service action touches a host at a time.
 
-The lock is a row that is taken by a conditional update, so it holds across processes and machines. It expires, so
-that a worker that died does not keep it; whoever holds it for long calls `extend` with its heartbeat.
+The lock is a row that is taken by a conditional update, so it holds across processes and machines. A worker that was
+killed does not keep it: the lock expires, and at once where the worker ran on this machine. A long job calls `extend`
+with its heartbeat.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError
 from panel.core.inserting import rows_insert
+from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
 
 LEASE = timedelta(seconds=120)
 POLL_S = 0.2
-_HELD = ("holder", "expires_at")
+_HELD = ("holder", "owner", "expires_at")
 
 
 class HostBusy(ApplicationError):
@@ -28,10 +30,11 @@ class HostBusy(ApplicationError):
 
     def __init__(self, host: Host, holder: str) -> None:
         super().__init__(
-            f"{host.name} is busy with {holder or 'something else'}. Wait until that has ended, or cancel it.",
+            f"{host.name} is busy with {holder or 'another job'}. Wait until it ends, or cancel it.",
             code="host_busy",
             retry=True,
         )
+        self.holder = holder or "something else"
 
 
 class HeldLocks:
@@ -54,7 +57,7 @@ class HeldLocks:
                 rows = _locked(wanted)
             busy = {host: rows[host.pk].holder for host in wanted if not _is_free(rows[host.pk], wanted[host], now)}
             free = {host: holder for host, holder in wanted.items() if host not in busy}
-            values = [(host.pk, holder, now + LEASE) for host, holder in free.items()]
+            values = [(host.pk, holder, owner_name(), now + LEASE) for host, holder in free.items()]
             rows_insert(HostLock, ["host", *_HELD], values, unique=["host"], update=_HELD)
         self._holders |= free
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
@@ -78,7 +81,7 @@ class HeldLocks:
         with transaction.atomic():
             rows = _locked(given)
             mine = [host for host, holder in given.items() if host.pk in rows and rows[host.pk].holder == holder]
-            HostLock.objects.filter(host__in=mine).update(holder="", expires_at=None)
+            HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
 
 
 @contextmanager
@@ -111,4 +114,4 @@ def _locked(hosts: Collection[Host]) -> dict[int, HostLock]:
 
 
 def _is_free(row: HostLock, holder: str, now: datetime) -> bool:
-    return row.holder in ("", holder) or row.expires_at is None or row.expires_at < now
+    return row.holder in ("", holder) or row.expires_at is None or row.expires_at < now or is_gone(row.owner)

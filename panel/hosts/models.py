@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
-from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
+from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.core.tags import TagsField
 from panel.hosts import rules
@@ -26,7 +24,7 @@ from panel.hosts.validators import (
 
 
 class Connection(models.TextChoices):
-    LOCAL = "local", _("This machine")  # the agent as a child process
+    LOCAL = "local", _("This host")  # the agent as a child process
     SSH = "ssh", _("SSH")
 
 
@@ -40,7 +38,7 @@ class HostStatus(models.TextChoices):
 class Layout(models.TextChoices):
     """Where a server's distribution expects the files of single sites."""
 
-    CONF_D = "conf_d", _("conf.d/*.conf, disabled ones end in .conf.disabled")
+    CONF_D = "conf_d", _("conf.d/*.conf; disabled files end in .conf.disabled")
     SITES = "sites", _("sites-available with links in sites-enabled")
     VHOSTS = "vhosts", _("vhosts/NAME/vhconf.conf (OpenLiteSpeed)")
 
@@ -55,8 +53,8 @@ class Engine(models.TextChoices):
 class Control(models.TextChoices):
     """How a server is started, reloaded and stopped."""
 
-    DIRECT = "direct", _("By its own binary (-s reload, -k graceful)")
-    SYSTEMD = "systemd", _("By systemctl")
+    DIRECT = "direct", _("Its own binary (-s reload, -k graceful)")
+    SYSTEMD = "systemd", _("systemctl")
 
 
 class Host(BaseModel):
@@ -136,40 +134,22 @@ APPLICATIONS = {"wordpress": "WordPress"}
 
 class OperationKind(models.TextChoices):
     CHECK = "check", _("Check host")  # connect, facts, installed servers
-    SERVICE = "service", _("Control server")  # params: install, action start|stop|reload
+    SERVICE = "service", _("Control web server")  # params: install, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of what to install
 
 
-SERVICE_WORDS = {"start": _("Start a server"), "stop": _("Stop a server"), "reload": _("Reload a server")}
+SERVICE_WORDS = {"start": _("Start a web server"), "stop": _("Stop a web server"), "reload": _("Reload a web server")}
 
 
-class JobStatus(models.TextChoices):
-    """The states of everything that a worker does; the last three end it."""
-
-    QUEUED = "queued", _("Queued")
-    RUNNING = "running", _("Running")
-    SUCCEEDED = "succeeded", _("Succeeded")
-    FAILED = "failed", _("Failed")
-    CANCELLED = "cancelled", _("Cancelled")
-
-
-class HostOperation(BaseModel):
+class HostOperation(Job):
     """One errand on a host that is neither a deployment nor a benchmark; a job of the API."""
 
-    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=OperationKind.choices)
     params = models.JSONField(default=dict, blank=True)
-    status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     result = models.JSONField(null=True)
-    error = models.TextField(blank=True)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    claimed_by = models.CharField(max_length=120, blank=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-created_at"]
@@ -185,10 +165,12 @@ class HostOperation(BaseModel):
 
 
 class HostLock(models.Model):
-    """At most one deployment, benchmark or service action touches a host; taken by a conditional update."""
+    """At most one deployment, benchmark or service action touches a host; taken by a conditional update. `holder` is
+    what holds it, in words; `owner` the process (core.owners)."""
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")
     holder = models.CharField(max_length=120, blank=True)
+    owner = models.CharField(max_length=120, blank=True, default="")
     expires_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from uuid import uuid4
 from django.conf import settings
 
 from agents.protocol import ApplyRequest, EngineControl, FileChange, plain
+from panel import env
 from panel.core.errors import ApplicationError
 from panel.hosts import programs
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, Layout
@@ -30,7 +31,7 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
     known = native_install_of(host)
     paths = known.paths if known else _paths(host, agent)
     control = engine_control(known) if known else _control(Engine.NATIVE, paths)
-    version = _install_program(host, agent, control)
+    version, modules = _install_program(host, agent, control)
     result = _applied(host, agent, paths, control)
     if known is None:
         known = install_create(
@@ -39,11 +40,12 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
             engine=Engine.NATIVE,
             paths=paths,
             version=version,
+            modules=modules,
             layout=Layout.CONF_D,
             manages_main_config=True,
         )
-    elif known.version != version:
-        install_update(actor=None, install=known, version=version)
+    elif (known.version, known.modules) != (version, modules):
+        install_update(actor=None, install=known, version=version, modules=modules)
     return known, result
 
 
@@ -122,12 +124,15 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
     }
 
 
-def _install_program(host: Host, agent: Session, control: EngineControl) -> str:
-    """Uploads the bundled program unless the host has it, and lets a running server go on with it; its version."""
+def _install_program(host: Host, agent: Session, control: EngineControl) -> tuple[str, list[str]]:
+    """Uploads the bundled program unless the host has it, and lets a running server go on with it; its version, and
+    what only some versions can do."""
     uploaded = programs.upload(host, agent, settings.GALLOP_BINARY, "gallop", "PADDOCK_GALLOP")
     args = {**uploaded, "path": control.binary, "engine": plain(control)}
-    said = str(agent.call("install", args, timeout=UPLOAD_TIMEOUT_S)["version"])
-    return said.rpartition("/")[2].split()[0][:40] if "/" in said else said[:40]
+    result = agent.call("install", args, timeout=UPLOAD_TIMEOUT_S)
+    said = str(result["version"])
+    version = said.rpartition("/")[2].split()[0][:40] if "/" in said else said[:40]
+    return version, sorted(str(name) for name in result.get("modules", []))
 
 
 def _main_configuration(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> ApplyRequest:
@@ -158,14 +163,17 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
 
 
 def _worker_account(host: Host, agent: Session, engine: str) -> str:
-    """Whom the workers of a server that root starts become: nobody, or whom the distribution built its nginx for,
-    unless such an account cannot reach the sites."""
+    """The account of a server's workers where root starts it: never root. ApplicationError where that account could not
+    reach the sites of this machine."""
     if agent.identity["uid"] != 0:
         return ""
-    if host.connection == Connection.LOCAL:
-        above = [settings.LOCAL_HOST_ROOT, *settings.LOCAL_HOST_ROOT.parents]
-        if not all(folder.stat().st_mode & 0o001 for folder in above if folder.exists()):
-            return "root"
+    if host.connection == Connection.LOCAL and (shut := env.shut_folder(settings.LOCAL_HOST_ROOT)):
+        raise ApplicationError(
+            f"The workers of {Engine(engine).label} run as {UNPRIVILEGED}, which cannot enter {shut}, so they could "
+            "serve no site. Set PADDOCK_LOCAL_HOST_FOLDER to a folder that every account can enter, such as "
+            f"/var/lib/paddock/host, or let others pass: chmod o+x {shut}",
+            code="folder_is_private",
+        )
     return UNPRIVILEGED if engine == Engine.NATIVE else ""
 
 

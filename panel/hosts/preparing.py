@@ -10,8 +10,9 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
+from panel.core.jobs import JobStatus
 from panel.hosts import errands
-from panel.hosts.models import APPLICATIONS, Host, HostOperation, JobStatus, OperationKind
+from panel.hosts.models import APPLICATIONS, Host, HostOperation, OperationKind
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
@@ -36,15 +37,17 @@ def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
     """{"application"} asks for a plan; with {"plan"}, the uuid of one that found something to install, it is carried
     out. ValidationError."""
     if params.get("application") not in APPLICATIONS or not set(params) <= {"application", "plan"}:
-        raise ValidationError({"application": f"Name an application: {', '.join(APPLICATIONS)}."})
+        raise ValidationError({"application": f"Choose an application: {', '.join(APPLICATIONS)}."})
     if "plan" not in params:
         return {"application": params["application"]}
     planned = plans(host, params["application"]).filter(uuid=params["plan"]).first()
     if planned is None or not (planned.result or {}).get("packages"):
-        raise ValidationError({"plan": "This is no plan with packages to install; make one first."})
+        raise ValidationError({"plan": "This plan installs no packages. Make a new plan first."})
     if planned.result["removed"]:
         gone = ", ".join(planned.result["removed"])
-        raise ValidationError({"plan": f"It would remove packages: {gone}. Install by hand what you want there."})
+        raise ValidationError(
+            {"plan": f"The installation would remove packages: {gone}. Resolve the conflict on the host."}
+        )
     return {"application": params["application"], "plan": str(planned.uuid)}
 
 

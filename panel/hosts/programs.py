@@ -19,13 +19,14 @@ def upload(host: Host, agent: Session, program: Path, name: str, setting: str) -
     """
     if not program.is_file():
         raise ApplicationError(
-            f"The bundled {name} is not built: {program} is missing. Run `make native`, or name it by {setting}.",
+            f"The bundled {name} is not built: {program} is missing. Run `make native`, or set its path in {setting}.",
             code="not_built",
         )
     machine = host.facts.get("machine") or platform.machine()
     if machine != platform.machine():
         raise ApplicationError(
-            f"{host.name} is a {machine}; the bundled {name} is built for {platform.machine()}.", code="wrong_machine"
+            f"{host.name} has a {machine} CPU, but the bundled {name} is built for {platform.machine()}.",
+            code="wrong_machine",
         )
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     return {"source": agent.upload(program, f"{name}-{digest}"), "sha256": digest}

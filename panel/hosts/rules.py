@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from panel.hosts.models import EngineInstall, Host
 
 MAX_SECRET = 20_000
-NO_ADDRESS = gettext_lazy("Write the host name or IP address that sshd answers at.")
-NO_USERNAME = gettext_lazy("Write the user to log in as.")
-NO_ROOTS = gettext_lazy("Name at least one folder for sites, such as /srv/www: without one no site could stand there.")
+NO_ADDRESS = gettext_lazy("Enter the host name or IP address of the SSH server.")
+NO_USERNAME = gettext_lazy("Enter the SSH user name.")
+NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/www.")
 
 
 def host(host: Host) -> None:
@@ -36,15 +36,13 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
     if not host.username:
         faults["username"] = str(NO_USERNAME)
     if not host.private_key and not host.password:
-        faults["private_key"] = _("Write a private key or a password: without one nobody can sign in.")
+        faults["private_key"] = _("Enter a private key or a password for SSH.")
     for name in ("password", "sudo_password"):
         value = str(getattr(host, name))
         if any(character in value for character in "\r\n\0") or len(value) > MAX_SECRET:
-            faults[name] = _("A password is one line without control characters.")
+            faults[name] = _("Enter the password as one line without control characters.")
     if host.sudo_password and not host.use_sudo:
-        faults["sudo_password"] = _(
-            "This is only used with “Become root by sudo”: switch that on, or leave this empty."
-        )
+        faults["sudo_password"] = _("This field needs “Use sudo”. Turn on “Use sudo”, or leave this field empty.")
     if host.private_key:
         try:
             load_private_key(host.private_key)
@@ -56,8 +54,10 @@ def install(install: EngineInstall) -> None:
     """The unit and the layout fit the server."""
     faults: dict[str, str] = {}
     if install.control == "systemd" and not install.unit:
-        faults["unit"] = _("Write the systemd unit, such as nginx.service.")
+        faults["unit"] = _("Enter the systemd unit, for example nginx.service.")
     if (install.layout == "vhosts") != (install.engine == "openlitespeed"):
-        faults["layout"] = _("OpenLiteSpeed keeps its sites in vhosts; the other servers in conf.d or sites-available.")
+        faults["layout"] = _(
+            "OpenLiteSpeed uses the vhosts layout; the other web servers use conf.d or sites-available."
+        )
     if faults:
         raise ValidationError(faults)

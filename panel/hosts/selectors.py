@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from panel.accounts.models import User
-from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus
+from panel.core.jobs import JobStatus
+from panel.hosts.models import EngineInstall, Host, HostOperation
 from panel.remote.keys import fingerprint
 
 
@@ -51,11 +52,11 @@ def sites_standing(host: Host) -> list[str]:
 
 def host_losses(host: Host) -> list[str]:
     """What deleting the host would lose, in words; the sites that forbid it come first."""
-    losses = [f"the site {name}, which stands there" for name in sites_standing(host)]
+    losses = [f"the site {name}, which is deployed there" for name in sites_standing(host)]
     installs, deployments = host.installs.count(), host.deployments.count()
     if installs:
-        words = ngettext("what is known of %d server", "what is known of %d servers", installs)
-        losses.append(words % installs + " " + _("(on the machine nothing changes)"))
+        words = ngettext("the stored state of %d web server", "the stored state of %d web servers", installs)
+        losses.append(words % installs + " " + _("(the host itself stays unchanged)"))
     if deployments:
         losses.append(
             ngettext("the history of %d deployment", "the history of %d deployments", deployments) % deployments

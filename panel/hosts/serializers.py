@@ -23,6 +23,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     offered_fingerprint = serializers.SerializerMethodField()
     has_private_key = serializers.SerializerMethodField()
     has_password = serializers.SerializerMethodField()
+    has_sudo_password = serializers.SerializerMethodField()
 
     class Meta:
         model = Host
@@ -36,6 +37,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "use_sudo",
             "has_private_key",
             "has_password",
+            "has_sudo_password",
             "layout",
             "site_roots",
             "tags",
@@ -62,6 +64,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
     def get_has_password(self, host: Host) -> bool:
         return bool(host.password)
+
+    def get_has_sudo_password(self, host: Host) -> bool:
+        return bool(host.sudo_password)
 
 
 class HostInput(StrictModelSerializer):
@@ -94,13 +99,15 @@ class HostInput(StrictModelSerializer):
 
 class TrustInput(StrictSerializer):
     fingerprint = serializers.CharField(
-        max_length=2000, help_text="What you compared with the host's own words: SHA256:... or the whole key line."
+        max_length=2000, help_text="The host key as shown on the host: SHA256:... or the whole key line."
     )
 
 
 class AdoptInput(StrictSerializer):
     engine = serializers.ChoiceField(choices=Engine.choices)
-    main_config = serializers.CharField(max_length=4096, help_text="Which of the found servers: its main_config.")
+    main_config = serializers.CharField(
+        max_length=4096, help_text="The `main_config` path of the web server to manage."
+    )
 
 
 # What can be asked of many hosts at once.
@@ -116,9 +123,11 @@ class HostBulkInput(StrictSerializer):
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    hosts_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `hosts`: all that have these.")
-    add = TagsMember(required=False, help_text="For `tag`.")
-    remove = TagsMember(required=False, help_text="For `tag`.")
+    hosts_tagged = TagsMember(
+        allow_empty=False, required=False, help_text="Use instead of `hosts`: selects all hosts with these tags."
+    )
+    add = TagsMember(required=False, help_text="Only for `tag`.")
+    remove = TagsMember(required=False, help_text="Only for `tag`.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         names_or_tags(attrs, "hosts", "hosts_tagged", "hosts")
@@ -127,7 +136,7 @@ class HostBulkInput(StrictSerializer):
 
 
 class HostDelete(StrictSerializer):
-    confirm = serializers.CharField(max_length=63, help_text="The host's name.")
+    confirm = serializers.CharField(max_length=63, help_text="Name of the host.")
 
 
 class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
@@ -136,7 +145,7 @@ class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
     paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
 
     main_files = serializers.SerializerMethodField(
-        help_text="The main file and the distribution's original, while the panel's is in use; else empty."
+        help_text="The main file and the distribution's original while Paddock manages the main file; otherwise empty."
     )
 
     class Meta:
@@ -183,6 +192,7 @@ class InstallInput(StrictModelSerializer):
             "workers",
             "manages_main_config",
         ]
+        extra_kwargs = {"paths": {"required": True}}
 
 
 class PrepareInput(StrictSerializer):

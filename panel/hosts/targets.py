@@ -16,7 +16,8 @@ def target_for(host: Host) -> Target:
         return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
     if host.status == HostStatus.KEY_CHANGED:
         raise Conflict(
-            f"The host key of {host.name} changed. Compare the new fingerprint with the machine's and confirm it first."
+            f"The host key of {host.name} changed. Compare the new fingerprint with the one on the host "
+            "and confirm it first."
         )
     return Target(
         name=host.name,

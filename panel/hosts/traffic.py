@@ -117,8 +117,7 @@ def install_traffic(install: EngineInstall, zones: Sequence[str] | None = None) 
     if not socket:
         name = install.get_engine_display()
         raise ApplicationError(
-            _("%s does not tell the panel what it counts: only gallop, with the panel's main configuration, does.")
-            % name,
+            _("%s reports no traffic figures. Only gallop with Paddock's main configuration does.") % name,
             code="no_status",
         )
     key = f"traffic:{install.pk}:{','.join(zones) if zones is not None else '*'}"

@@ -39,7 +39,7 @@ NO_SITE_ROOTS = frozenset({"/", *(f"/{name}" for name in _OF_THE_SYSTEM)})
 def validate_name(value: str) -> None:
     if not NAME.match(value):
         raise ValidationError(
-            _("Write small letters a-z, digits and hyphens between them, such as web-1."), code="host_name"
+            _("Enter lowercase letters a-z and digits, with hyphens between them, for example web-1."), code="host_name"
         )
 
 
@@ -55,8 +55,8 @@ def validate_address(value: str) -> None:
     if len(value) > 253 or not all(LABEL.match(label) for label in labels) or labels[-1].isdecimal():
         raise ValidationError(
             _(
-                "Write a host name such as web1.example.net or an IP address such as 192.0.2.10 or 2001:db8::10, "
-                "without a port, brackets or a scheme."
+                "Enter a host name such as web1.example.net or an IP address such as 192.0.2.10 or "
+                "2001:db8::10, without port, brackets, or scheme."
             ),
             code="address",
         )
@@ -65,25 +65,28 @@ def validate_address(value: str) -> None:
 def validate_username(value: str) -> None:
     if not USERNAME.match(value):
         raise ValidationError(
-            _("Write a login name: letters, digits, '.', '_' and '-', beginning with a letter, such as deploy."),
+            _(
+                "Enter a login name of letters, digits, '.', '_', and '-' that starts with a letter, for "
+                "example deploy."
+            ),
             code="username",
         )
 
 
 def validate_unit(value: str) -> None:
     if not UNIT.match(value):
-        raise ValidationError(_("Write the name of a systemd unit, such as nginx.service."), code="unit")
+        raise ValidationError(_("Enter the name of a systemd unit, for example nginx.service."), code="unit")
 
 
 def validate_path(value: str) -> None:
     """Absolute and plain: what it says is where it leads."""
     if not value.startswith("/") or any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValidationError(
-            _("“%(path)s” is not an absolute path. Write one such as /srv/www."), params={"path": value}, code="path"
+            _("“%(path)s” is not an absolute path. Enter one such as /srv/www."), params={"path": value}, code="path"
         )
     if posixpath.normpath(value) != value or value.startswith("//"):
         raise ValidationError(
-            _("Write %(path)s plainly, without “..”, “.”, “//” or a “/” at the end."),
+            _("Enter %(path)s without “..”, “.”, “//”, or a final “/”."),
             params={"path": value},
             code="path",
         )
@@ -91,12 +94,12 @@ def validate_path(value: str) -> None:
 
 def validate_site_roots(value: Any) -> None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValidationError(_('Write a list of folders, such as ["/srv/www"].'), code="site_roots")
+        raise ValidationError(_('Enter a list of folders, for example ["/srv/www"].'), code="site_roots")
     for item in value:
         validate_path(item)
         if item in NO_SITE_ROOTS:
             raise ValidationError(
-                _("%(path)s belongs to the system. Name a folder for sites alone, such as /srv/www or /var/www."),
+                _("%(path)s is a system folder. Use a folder that only holds sites, for example /srv/www or /var/www."),
                 params={"path": item},
                 code="site_roots",
             )
@@ -106,14 +109,16 @@ def validate_install_paths(value: Any) -> None:
     """What an EngineInstall holds in `paths`: all of PATHS, each an absolute path."""
     if not isinstance(value, dict) or set(value) != set(PATHS):
         raise ValidationError(
-            _("Write an object with the members %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"
+            _("Enter an object with the fields %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"
         )
     for name, path in value.items():
         if not isinstance(path, str):
-            raise ValidationError(_("%(name)s is a path."), params={"name": name}, code="paths")
+            raise ValidationError(_("%(name)s must be a path."), params={"name": name}, code="paths")
         validate_path(path)
     if value["config_root"] in NO_SITE_ROOTS:
-        raise ValidationError(_("config_root is the server's own folder, such as /etc/nginx."), code="paths")
+        raise ValidationError(
+            _("config_root must be the web server's own folder, for example /etc/nginx."), code="paths"
+        )
 
 
 def validate_listeners(value: Any) -> None:
@@ -125,9 +130,11 @@ def validate_listeners(value: Any) -> None:
         and not set("\n{}") & set(item["name"])
         for item in value
     ):
-        raise ValidationError(_("Read the server's configuration again (Import existing sites)."), code="listeners")
+        raise ValidationError(
+            _("Import the web server's configuration again (Import existing sites)."), code="listeners"
+        )
 
 
 def validate_ports(value: Any) -> None:
     if not isinstance(value, list) or not all(type(item) is int and 0 < item < 65536 for item in value):
-        raise ValidationError(_("Write a list of ports, such as [80, 443]."), code="ports")
+        raise ValidationError(_("Enter a list of ports, for example [80, 443]."), code="ports")

@@ -90,7 +90,7 @@ class Imports(Resource):
         try:
             data = base64.b64decode(values["archive"], validate=True)
         except (binascii.Error, ValueError) as error:
-            problem = {"pointer": "/archive", "detail": f"This is no Base64: {error}."}
+            problem = {"pointer": "/archive", "detail": f"This is not valid Base64: {error}."}
             raise ApiError("invalid", "The archive cannot be read.", [problem]) from error
         record = services.import_read_upload(
             actor=self.actor, install=self._install(values["install"]), filename=values["filename"], data=data

@@ -25,7 +25,7 @@ class _InstallField(forms.ModelChoiceField):  # type: ignore[type-arg] # not sub
 class ReadForm(Form):
     """Which server's live configuration to read."""
 
-    install = _InstallField(label=_("Server"), queryset=EngineInstall.objects.none(), empty_label=None)
+    install = _InstallField(label=_("Web server"), queryset=EngineInstall.objects.none(), empty_label=None)
 
     def __init__(self, *args: Any, host: Host, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,8 +39,10 @@ class UploadForm(ReadForm):
 
     archive = forms.FileField(
         label=_("Archive"),
-        error_messages={"required": _("Choose the packed configuration folder, a zip or tar file.")},
-        help_text=_("A zip or tar of the configuration folder, such as /etc/nginx. Leave private keys out."),
+        error_messages={"required": _("Choose an archive of the configuration folder (zip or tar).")},
+        help_text=_(
+            "A zip or tar archive of the configuration folder, for example of `/etc/nginx`. Leave out private keys."
+        ),
     )
 
     def clean_archive(self) -> Any:
@@ -48,7 +50,7 @@ class UploadForm(ReadForm):
         if archive.size > MAX_ARCHIVE_BYTES:
             limit = MAX_ARCHIVE_BYTES // 1024**2
             raise ValidationError(
-                _now("The archive is larger than %d MiB; leave out what is no configuration.") % limit
+                _now("The archive is larger than %d MiB. Leave out files that are not configuration.") % limit
             )
         return archive
 
@@ -56,14 +58,10 @@ class UploadForm(ReadForm):
 class AdoptForm(Form):
     """Which of the found sites become drafts, whose they are, and what is accepted with them."""
 
-    sites = forms.MultipleChoiceField(
-        label=_("Sites"), error_messages={"required": _("Tick the sites that shall be adopted.")}
-    )
+    sites = forms.MultipleChoiceField(label=_("Sites"), error_messages={"required": _("Select the sites to adopt.")})
     team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)
-    accept_refused = forms.BooleanField(
-        label=_("Leave out the directives that have no place in a site"), required=False
-    )
-    add_folders = forms.BooleanField(label=_("Give these folders to the host's sites"), required=False)
+    accept_refused = forms.BooleanField(label=_("Drop directives that sites do not support"), required=False)
+    add_folders = forms.BooleanField(label=_("Add these folders to the host's site folders"), required=False)
 
     def __init__(self, *args: Any, rows: Sequence[Row], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

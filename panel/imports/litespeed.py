@@ -57,7 +57,7 @@ def _own(loader: Loader, node: Node, path: str) -> list[Node]:
     """The nodes of the file that `node` names."""
     found = loader.find(path)
     if not found:
-        loader.fault(node.file, node.line, f"{path} is not there")
+        loader.fault(node.file, node.line, f"{path} does not exist")
     return [inner for file in found for inner in loader.file(file, (*node.via, (node.file, node.line)))]
 
 

@@ -14,8 +14,8 @@ from panel.hosts.models import EngineInstall
 
 
 class ImportSource(models.TextChoices):
-    HOST = "host", _("Read on the host")
-    UPLOAD = "upload", _("Uploaded folder")
+    HOST = "host", _("Read from the host")
+    UPLOAD = "upload", _("Uploaded archive")
 
 
 class Import(BaseModel):

@@ -16,7 +16,8 @@ from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespe
 
 __all__ = ["Fault", "Find", "Loaded", "Loader", "Node", "SourceFile", "apache_variables", "is_pattern"]
 
-MAX_DEPTH = 16
+MAX_DEPTH = 16  # of includes
+MAX_NESTING = 50  # of blocks
 MAX_FILES = 5000  # a file that is included twice counts twice
 MAX_TOTAL_BYTES = 16 * 1024 * 1024
 READERS = {"nginx": nginx.read, "native": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
@@ -33,6 +34,14 @@ def apache_variables(envvars: str) -> dict[str, str]:
         value = match[2].strip("\"'")
         found[match[1]] = re.sub(r"\$\{?(\w+)\}?", lambda inner: found.get(inner[1], ""), value)
     return found
+
+
+def _is_too_deep(found: tuple[Read, ...]) -> bool:
+    """Without recursion, which is what a deep tree would exhaust."""
+    level = list(found)
+    for _depth in range(MAX_NESTING):
+        level = [inner for item in level for inner in item.body or ()]
+    return bool(level)
 
 
 def is_pattern(path: str) -> bool:
@@ -62,7 +71,7 @@ class Loader:
     def load(self, main: str) -> Loaded:
         found = self.find(main)
         if not found:
-            self.fault(main, 0, "the file is not there")
+            self.fault(main, 0, "the file does not exist")
         nodes = tuple(node for file in found for node in self.file(file, ()))
         complete = _COMPLETE.get(self.engine)
         self.loaded.nodes = complete(self, nodes) if complete else nodes
@@ -81,13 +90,19 @@ class Loader:
         self._reads += 1
         known = self.loaded.files
         if self._reads > MAX_FILES or self._bytes > MAX_TOTAL_BYTES:
-            self.fault(file.path, 0, "is left out: more than a configuration's files can be")
+            self.fault(file.path, 0, "is skipped: too large for a configuration")
             return []
         known[file.path] = file
+        found: tuple[Read, ...] | None
         try:
             found = READERS[self.engine](file.text)
         except Unreadable as error:
             self.fault(file.path, error.line, error.message)
+            return []
+        except RecursionError:
+            found = None
+        if found is None or _is_too_deep(found):
+            self.fault(file.path, 0, f"is left out: its blocks are nested more than {MAX_NESTING} deep")
             return []
         return self._nodes(found, file.path, via)
 
@@ -122,11 +137,11 @@ class Loader:
             return []
         path = posixpath.normpath(posixpath.join(self._base(node), pattern))
         if len(node.via) >= MAX_DEPTH or path in (node.file, *(place for place, _line in node.via)):
-            self.fault(node.file, node.line, f"{node.name} {pattern} leads back to itself")
+            self.fault(node.file, node.line, f"{node.name} {pattern} includes itself")
             return []
         found = self.find(path)
         if not found and not is_pattern(path) and node.low == "include":
-            self.fault(node.file, node.line, f"{path} is not there")
+            self.fault(node.file, node.line, f"{path} does not exist")
         via = (*node.via, (node.file, node.line))
         return [inner for file in found for inner in self.file(file, via)]
 

@@ -7,8 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from panel.accounts.models import Team
-from panel.api.serializers import StrictSerializer
+from panel.api.serializers import StrictSerializer, TeamField
 from panel.imports import services
 from panel.imports.models import Import
 from panel.imports.report import OUTCOMES
@@ -23,7 +22,7 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
     engine = serializers.CharField(source="install.engine", read_only=True)
     install = serializers.IntegerField(source="install_id", read_only=True)
     adopted = serializers.DictField(
-        child=serializers.IntegerField(), read_only=True, help_text="Ids of the sites that were made, by found name."
+        child=serializers.IntegerField(), read_only=True, help_text="IDs of the created sites, by found name."
     )
     created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
 
@@ -57,7 +56,7 @@ class CountsSerializer(serializers.Serializer[Any]):
 
 class FaultSerializer(serializers.Serializer[Any]):
     file = serializers.CharField()
-    line = serializers.IntegerField(help_text="0: the file itself.")
+    line = serializers.IntegerField(help_text="0 for the whole file.")
     message = serializers.CharField()
 
 
@@ -69,20 +68,20 @@ class ItemSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(allow_blank=True)
     outcome = serializers.ChoiceField(choices=[(name, name) for name in OUTCOMES])
     note = serializers.CharField(allow_blank=True)
-    where = serializers.CharField(allow_blank=True, help_text="The place in the definition.")
+    where = serializers.CharField(allow_blank=True, help_text="A JSON pointer into the site definition.")
 
 
 class FoundSiteSerializer(serializers.Serializer[Row]):
     name = serializers.CharField(source="found.name")
     enabled = serializers.BooleanField(
-        source="found.enabled", help_text="False: its file lies where the server does not look for it."
+        source="found.enabled", help_text="False if the web server does not load its file."
     )
     domains = serializers.ListField(child=serializers.CharField())
-    places = serializers.ListField(child=serializers.CharField(), help_text="file:line of each of its blocks.")
+    places = serializers.ListField(child=serializers.CharField(), help_text="file:line of each of its server blocks.")
     counts = CountsSerializer()
     folders = serializers.ListField(source="found.folders", child=serializers.CharField())
     problems = serializers.ListField(source="found.problems", child=serializers.CharField())
-    site = serializers.SerializerMethodField(help_text="The adopted site's name.")
+    site = serializers.SerializerMethodField(help_text="Name of the adopted site.")
 
     def get_site(self, row: Row) -> str | None:
         return row.site.name if row.site else None
@@ -117,21 +116,21 @@ class ImportDetailSerializer(ImportSerializer):
 
 
 class ReadInput(StrictSerializer):
-    install = serializers.IntegerField(min_value=1, help_text="The server whose live configuration is read.")
+    install = serializers.IntegerField(min_value=1, help_text="The web server whose live configuration is read.")
 
 
 class UploadInput(ReadInput):
     filename = serializers.CharField(max_length=200)
-    archive = serializers.CharField(max_length=MAX_BASE64, help_text="A zip or tar, as Base64 (RFC 4648).")
+    archive = serializers.CharField(max_length=MAX_BASE64, help_text="A zip or tar archive, in Base64 (RFC 4648).")
 
 
 class AdoptSitesInput(StrictSerializer):
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    team = TeamField()
     accept_refused = serializers.BooleanField(required=False, default=False)
     add_folders = serializers.BooleanField(required=False, default=False)
 
 
 class AdoptedSerializer(serializers.Serializer[Any]):
     sites = serializers.ListField(child=serializers.CharField())
-    notes = serializers.ListField(child=serializers.CharField(), help_text="What a person should know about them.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Notes for people.")

@@ -157,7 +157,7 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
         if owners and all(owners):
             report.sites.remove(site)
             part = site.parts[0]
-            words = f"is the panel's own site {owners[0]}"
+            words = f"is the existing site {owners[0]}"
             report.items.append(Item(part.file, part.first, f"({site.name})", "kept", words))
 
 
@@ -173,8 +173,8 @@ def _out_of_reach(install: EngineInstall, loaded: Loaded, site: FoundSite) -> li
         rest = without(file.text, [dataclasses.asdict(part) for part in site.parts if part.file == path])
         if not (file.link and is_below(path, roots) and says_nothing(rest, install.engine)):
             faults.append(
-                f"it stands in {file.real or path}, outside {roots[0]}, where the panel changes no files: give it a "
-                "file of its own in that folder, then read the configuration again"
+                f"the site is in {file.real or path}. Paddock changes only files below {roots[0]}. Move "
+                "the site to its own file in that folder, then import the configuration again"
             )
     return faults
 
@@ -278,16 +278,16 @@ def _chosen(record: Import, report: Report, names: Sequence[str]) -> list[FoundS
     known = {site.name: site for site in report.sites}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        words = f"There is no site {', '.join(unknown)} in this import." if unknown else "Choose at least one site."
+        words = f"This import has no site {', '.join(unknown)}." if unknown else "Choose at least one site."
         raise ApplicationError(f"{words} Nothing was adopted.", field="sites")
     standing = set(Site.objects.filter(pk__in=record.adopted.values()).values_list("pk", flat=True))
     again = [name for name in names if record.adopted.get(name) in standing]
     if again:
-        raise ApplicationError(f"Adopted already: {', '.join(again)}. Nothing was adopted again.", field="sites")
+        raise ApplicationError(f"Already adopted: {', '.join(again)}. Nothing was changed.", field="sites")
     chosen = [known[name] for name in dict.fromkeys(names)]
     for site in chosen:
         if site.problems:
-            raise ApplicationError(f"{site.name} cannot be kept: {'; '.join(site.problems)}", field="sites")
+            raise ApplicationError(f"{site.name} cannot be adopted: {'; '.join(site.problems)}", field="sites")
     return chosen
 
 
@@ -295,8 +295,9 @@ def _refuse_losses(chosen: Sequence[FoundSite], accept: bool) -> None:
     lost = [f"{item.file}:{item.line} {item.text} ({item.note})" for site in chosen for item in site.refused]
     if lost and not accept:
         raise ApplicationError(
-            f"{len(lost)} directives have no place in a site and would be lost: {'; '.join(lost[:5])}"
-            f"{'; …' if len(lost) > 5 else ''}. Look at them, then say that they may go.",
+            f"{len(lost)} directives would be lost because sites do not support them: "
+            f"{'; '.join(lost[:5])}{'; …' if len(lost) > 5 else ''}. Review them, then choose to drop "
+            "them.",
             field="accept_refused",
             code="refused",
         )
@@ -306,8 +307,8 @@ def _refuse_folders(chosen: Sequence[FoundSite], add: bool) -> None:
     missing = sorted({folder for site in chosen for folder in site.folders})
     if missing and not add:
         raise ApplicationError(
-            f"These folders are not the host's folders for sites yet: {', '.join(missing)}. Say that they are added, "
-            "or add a folder above them on the host's page.",
+            f"These folders are not site folders of the host yet: {', '.join(missing)}. Choose to add "
+            "them, or add a parent folder on the host's page.",
             field="add_folders",
             code="folders",
         )
@@ -353,7 +354,7 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
         if path not in ids:
             continue
         if not file.exact:
-            raise ApplicationError(f"{path} holds bytes that are no UTF-8: save it as UTF-8 and read it again.")
+            raise ApplicationError(f"{path} is not valid UTF-8. Save it as UTF-8 and import it again.")
         parts = tuple((first, last, tuple(pks)) for (first, last), pks in sorted(ids[path].items()))
         originals.append(Original(path, file.text, file.mode, file.real, file.link, parts, appends))
     return originals

@@ -135,7 +135,7 @@ class UploadedFiles:
 def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
     """Every file and link of the archive by its absolute name. Nothing is written anywhere."""
     if len(data) > MAX_ARCHIVE_BYTES:
-        raise _refused(f"is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB; leave out what is no configuration")
+        raise _refused(f"is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB; leave out files that are not configuration")
     read = _zip if data[:4] == b"PK\x03\x04" else _tar
     found: dict[str, _Entry] = {}
     total = 0
@@ -143,7 +143,7 @@ def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
         for name, entry in read(data):
             total += len(entry.data)
             if len(found) >= MAX_ENTRIES or total > MAX_TOTAL_BYTES:
-                raise _refused("unpacks to more than a configuration can be")
+                raise _refused("is too large when unpacked")
             found[_name(name)] = entry
     except (
         zipfile.BadZipFile,
@@ -157,7 +157,7 @@ def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
     ) as error:
         raise _refused(f"cannot be read as a zip or tar archive ({error})") from error
     if not found:
-        raise _refused(f"{filename or 'it'} holds no files")
+        raise _refused(f"{filename or 'it'} contains no files")
     return found
 
 
@@ -169,7 +169,7 @@ def _name(name: str) -> str:
     """The entry's name below /; one that climbs out of the archive refuses all of it."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or any(ord(character) < 32 for character in name):
-        raise _refused(f"has an entry whose name leads out of it: {name[:100]!r}")
+        raise _refused(f"contains an entry that points outside the archive: {name[:100]!r}")
     return "/" + "/".join(parts)
 
 
@@ -195,7 +195,7 @@ def _unpacked(data: bytes) -> bytes:
     with opened(io.BytesIO(data)) as packed:
         found: bytes = packed.read(MAX_UNPACKED_BYTES + 1)
     if len(found) > MAX_UNPACKED_BYTES:
-        raise _refused("unpacks to more than a configuration can be")
+        raise _refused("is too large when unpacked")
     return found
 
 
@@ -203,7 +203,7 @@ def _tar(data: bytes) -> Iterator[tuple[str, _Entry]]:
     with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as archive:
         for count, member in enumerate(archive):
             if count > MAX_ENTRIES:
-                raise _refused("holds more entries than a configuration can have")
+                raise _refused("contains too many entries")
             if member.issym():
                 yield member.name, _Entry(link=member.linkname)
             elif member.isreg() and member.size <= MAX_FILE_BYTES:

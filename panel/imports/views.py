@@ -143,8 +143,8 @@ def _adopt(request: Request, name: str, uuid: UUID) -> HttpResponse:
 
 def _say(request: Request, adopted: services.Adopted) -> None:
     count = len(adopted.sites)
-    words = ngettext("%d site is adopted as a draft.", "%d sites are adopted as drafts.", count) % count
-    messages.success(request, f"{words} {_('Nothing has changed on the host: plan their first deployment next.')}")
+    words = ngettext("%d site was adopted as a draft.", "%d sites were adopted as drafts.", count) % count
+    messages.success(request, f"{words} {_('The host is unchanged. Plan the first deployment next.')}")
     for note in adopted.notes:
         messages.warning(request, note)
 
@@ -196,12 +196,12 @@ def delete(request: Request, name: str, uuid: UUID) -> HttpResponse:
     record = _import(request, name, uuid)
     if request.method == "POST":
         services.import_delete(actor=request.user, record=record)
-        messages.success(request, _("Forgotten. Sites that were adopted from it stay."))
+        messages.success(request, _("The import was deleted. Its adopted sites are kept."))
         return redirect("imports:start", name)
     context = {
-        "title": _("Forget this reading?"),
-        "text": _("What was read is deleted from the panel. Sites that were adopted from it stay as they are."),
-        "verb": _("Forget it"),
+        "title": _("Delete this import?"),
+        "text": _("The panel deletes the imported configuration. Adopted sites stay unchanged."),
+        "verb": _("Delete import"),
         "cancel_url": reverse("imports:report", args=[name, uuid]),
         "crumbs": _crumbs(record.install.host, record),
     }

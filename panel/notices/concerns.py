@@ -14,13 +14,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
-from panel.accounts.permissions import visible
+from panel.accounts.permissions import Action, may, visible
 from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
+from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.reports.selectors import alarming
-from panel.websites.models import Certificate, Site
+from panel.websites.models import Allowance, Certificate, Site
 
 PER_KIND = 6  # on a page
 EXPIRY_WARNING = dt.timedelta(days=30)
@@ -28,9 +30,9 @@ RECENT = dt.timedelta(days=7)
 _LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
 _HOST_ADVICE: dict[str, Text] = {
-    HostStatus.NEW: gettext_lazy("Compare its key's fingerprint and trust it"),
-    HostStatus.KEY_CHANGED: gettext_lazy("Nothing is sent to it until you have compared its new key"),
-    HostStatus.UNREACHABLE: gettext_lazy("Check it to see why; its sites may well go on answering"),
+    HostStatus.NEW: gettext_lazy("Compare the fingerprint of its SSH key and trust the key"),
+    HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you compare its new key"),
+    HostStatus.UNREACHABLE: gettext_lazy("Check the host to find the cause; its sites may still be up"),
 }
 
 
@@ -40,7 +42,7 @@ SUBJECTS: dict[str, Text] = {
     "host": gettext_lazy("Host"),
     "report": gettext_lazy("Report"),
     "run": gettext_lazy("Benchmark run"),
-    "server": gettext_lazy("Server"),
+    "server": gettext_lazy("Web server"),
     "site": gettext_lazy("Site"),
 }
 
@@ -74,7 +76,10 @@ Source = Callable[[User, int], list[Concern]]
 def concerns(user: User, most: int = PER_KIND) -> list[Concern]:
     """Worst first: hosts, stopped servers, failed deployments, drift, certificates, unbelievable runs, what reports
     say, then what merely waits. At most `most` of each kind."""
-    return [*troubles(user, most), *_of((_runs, _reports, _new_hosts, _paused, _planned, _pending), user, most)]
+    return [
+        *troubles(user, most),
+        *_of((_runs, _reports, _new_hosts, _services, _paused, _planned, _pending), user, most),
+    ]
 
 
 def troubles(user: User, most: int) -> list[Concern]:
@@ -87,11 +92,12 @@ def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Concern]:
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
-    return visible(Run.objects.all(), user, team_path="targets__site__team").distinct()
+    """Of the user's teams' sites alone: a run's title names all of its sites."""
+    return runs_visible(user)
 
 
 def visible_deployments(user: User) -> QuerySet[Deployment]:
-    return visible(Deployment.objects.all(), user, team_path="items__site__team").distinct()
+    return deployments_visible(user)
 
 
 def _hosts(_user: User, most: int) -> list[Concern]:
@@ -119,6 +125,18 @@ def _of_hosts(rows: Iterable[Host]) -> list[Concern]:
     ]
 
 
+def _services(user: User, most: int) -> list[Concern]:
+    """Local services that several teams used before services were listed: each team can use the others'."""
+    if not may(user, Action.ADMINISTER):
+        return []
+    rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
+    words = _("Several teams use the same local service. Remove its entry and add one for each team that should use it")
+    return [
+        Concern("review", _("To review"), "host", name, words, reverse("hosts:local_services", args=[name]))
+        for name in list(rows.distinct())[:most]
+    ]
+
+
 def _stopped(user: User, most: int) -> list[Concern]:
     """Servers that should answer for the user's sites and do not run. Of a host that is silent nobody knows."""
     rows = SiteState.objects.filter(
@@ -136,7 +154,7 @@ def _stopped(user: User, most: int) -> list[Concern]:
             _("Stopped"),
             "server",
             str(row),
-            ngettext("%d live site of it does not answer", "%d live sites of it do not answer", counted[row.pk])
+            ngettext("%d live site on it is not responding", "%d live sites on it are not responding", counted[row.pk])
             % counted[row.pk],
             reverse("hosts:detail", args=[row.host.name]),
         )
@@ -147,7 +165,7 @@ def _stopped(user: User, most: int) -> list[Concern]:
 def _paused(_user: User, most: int) -> list[Concern]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
     rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:most]
-    words = _("Nothing is deployed or measured there until it is resumed")
+    words = _("No deployments or benchmarks start on this host until it is resumed")
     return [
         Concern("paused", _("Paused"), "host", row.name, words, reverse("hosts:detail", args=[row.name]))
         for row in rows
@@ -162,6 +180,8 @@ def _failures(user: User, most: int) -> list[Concern]:
         failure = row.last_failure
         assert failure is not None
         label, detail = failure.get_status_display(), _first_line(failure.error)
+        if not is_whole_visible(user, failure):  # the server's words may be about another team's site
+            detail = ""
         url = reverse("deployments:detail", args=[failure.uuid])
         found.append(Concern(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
     return found
@@ -178,7 +198,7 @@ def _drifts(user: User, most: int) -> list[Concern]:
     return [
         Concern(
             "drifted",
-            _("Drifted"),
+            _("Drift"),
             "site",
             row.name,
             ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
@@ -246,7 +266,7 @@ def _planned(user: User, most: int) -> list[Concern]:
             row.get_status_display(),
             "host",
             row.host.name,
-            _("A plan waits to be confirmed"),
+            _("A plan is waiting for confirmation"),
             reverse("deployments:detail", args=[row.uuid]),
             row.created_at,
         )
@@ -261,10 +281,10 @@ def _pending(user: User, most: int) -> list[Concern]:
     return [
         Concern(
             "pending",
-            _("Changed"),
+            _("Draft changes"),
             "site",
             row.name,
-            _("Changed since it was deployed: plan a deployment to bring it to its host"),
+            _("Changed since the last deployment; plan a deployment to apply the changes"),
             reverse("websites:detail", args=[row.name]),
             row.updated_at,
         )

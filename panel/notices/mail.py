@@ -44,10 +44,10 @@ def _subject(new: Sequence[str], over: Sequence[str]) -> str:
     if len(new) == 1:
         return new[0][:200]
     if new:
-        return ngettext("%d thing needs attention", "%d things need attention", len(new)) % len(new)
+        return ngettext("%d alert", "%d alerts", len(new)) % len(new)
     if len(over) == 1:
-        return (_("Over: %s") % over[0])[:200]
-    return ngettext("%d trouble is over", "%d troubles are over", len(over)) % len(over)
+        return (_("Resolved: %s") % over[0])[:200]
+    return ngettext("%d alert resolved", "%d alerts resolved", len(over)) % len(over)
 
 
 def _address(path: str) -> str:

@@ -17,10 +17,10 @@ class Notices(models.Model):
     attempts = models.PositiveIntegerField(default=0)  # in vain, since the last that went out
 
     class Meta:
-        verbose_name = verbose_name_plural = _("notices")
+        verbose_name = verbose_name_plural = _("alerts")
 
     def __str__(self) -> str:
-        return f"notices to {self.user}"
+        return f"alerts to {self.user}"
 
 
 class Told(models.Model):

@@ -10,10 +10,12 @@ from panel.notices.concerns import SUBJECTS
 
 
 class ConcernSerializer(serializers.Serializer[Any]):
-    status = serializers.CharField(help_text="What is the matter, as a word for programs: unreachable, drifted, …")
-    label = serializers.CharField(help_text="The same for a person.")  # type: ignore[assignment]
-    kind = serializers.ChoiceField(choices=sorted(SUBJECTS), source="subject", help_text="What `title` names.")
+    status = serializers.CharField(help_text="Kind of the alert for programs, for example unreachable or drifted.")
+    label = serializers.CharField(help_text="Kind of the alert, as a label for people.")  # type: ignore[assignment]
+    kind = serializers.ChoiceField(
+        choices=sorted(SUBJECTS), source="subject", help_text="Kind of the object in `title`."
+    )
     title = serializers.CharField()
     detail = serializers.CharField(allow_blank=True)
-    page = serializers.CharField(source="url", help_text="The panel's page where it is dealt with.")
+    page = serializers.CharField(source="url", help_text="The page of the panel that resolves the alert.")
     at = serializers.DateTimeField(allow_null=True)

@@ -6,6 +6,7 @@ import itertools
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 import paramiko
 
 from agents import wire
-from panel.remote.errors import AgentUnavailable, CallTimeout, ConnectionLost, OperationRefused
-from panel.remote.links import Link
+from panel.remote.bounds import MAX_WAITING_BYTES, MAX_WAITING_EVENTS, TooMuch
+from panel.remote.errors import AgentUnavailable, CallTimeout, ConnectionLost, OperationRefused, ProtocolBroken
+from panel.remote.links import MAX_PREAMBLE_BYTES, Link
 from panel.remote.listening import listener
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -24,8 +26,7 @@ Message = dict[str, Any]
 # must not wait for anything.
 Heard = Callable[[Message | None], None]
 READY_TIMEOUT_S = 20.0
-# What a login's start-up files may print before the agent speaks.
-MAX_PREAMBLE_BYTES = 64 * 1024
+_ERROR = {"code": str, "message": str, "detail": dict}
 
 
 def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
@@ -38,6 +39,39 @@ def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
     return data
 
 
+def checked(message: Message) -> Message:
+    """A message from an agent as agents/protocol.py has it; ValueError for any other."""
+    kind, data = message.get("type"), message.get("data")
+    if kind not in ("ready", "event", "result", "error") or not isinstance(data, dict):
+        raise ValueError("a message is ready, an event, a result or an error, and has data")
+    if kind == "error" and not all(isinstance(data.get(name), of) for name, of in _ERROR.items()):
+        raise ValueError("an error has a code, a message and its detail")
+    return message
+
+
+class _Waiting:
+    """Who waits for messages about one request, and how much of them nobody has taken yet."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.heard = heard
+        self._sizes: deque[int] = deque()
+        self._bytes = 0
+
+    def hand(self, message: Message, size: int) -> None:
+        """ValueError when too much waits."""
+        self._sizes.append(size)
+        self._bytes += size
+        if len(self._sizes) > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
+            raise TooMuch(
+                f"the host sent more than {MAX_WAITING_EVENTS} events or {MAX_WAITING_BYTES} bytes of events at once"
+            )
+        self.heard(message)
+
+    def taken(self) -> None:
+        """One of them has been dealt with."""
+        self._bytes -= self._sizes.popleft()
+
+
 class Asked:
     """One request under way."""
 
@@ -47,6 +81,7 @@ class Asked:
         self._op = op
         self._at = time.monotonic()
         self.answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self.waiting = _Waiting(self.answers.put)
 
     def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> dict[str, Any]:
         """Waits for it, `timeout` seconds from when it was asked.
@@ -60,6 +95,8 @@ class Asked:
                     return outcome(self._client.name, self._op, message)
                 if on_event is not None:
                     on_event(message["data"])
+                if self._client.is_broken:  # what waits still is not worth the time that it takes
+                    raise self._client.lost(self._op)
         except (ConnectionLost, OperationRefused):
             raise
         except BaseException:
@@ -83,7 +120,8 @@ class Asked:
         except queue.Empty:
             raise CallTimeout(self._client.name, self._op, timeout or 0.0) from None
         if message is None:
-            raise ConnectionLost(self._client.name, self._op)
+            raise self._client.lost(self._op)
+        self.waiting.taken()
         return message
 
 
@@ -96,14 +134,15 @@ class AgentClient:
         self.used_at = time.monotonic()
         self.identity: dict[str, Any] = {}
         self._ids = itertools.count(1)
-        self._waiting: dict[str, Heard] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
-        self._pending: list[bytes] = []  # a line that has not ended
+        self._broke = ""  # what the host did that no agent does
+        self._pending = bytearray()  # a line that has not ended
         self._skipped = 0
         greeting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._waiting[""] = greeting.put
+        self._waiting[""] = _Waiting(greeting.put)
         if self._hear():  # what was read already when the link was made
             listener().add(link.fileno(), self._hear)
         try:
@@ -112,12 +151,17 @@ class AgentClient:
             ready = None
         if ready is None:
             self.close()
-            raise AgentUnavailable(name, "it ended, or said nothing, before it was ready")
+            raise AgentUnavailable(name, self._broke or "the agent exited or sent no output before it was ready")
         self.identity = ready["data"]
 
     @property
     def is_open(self) -> bool:
         return not self._closed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the host did what no agent does."""
+        return bool(self._broke)
 
     @property
     def is_busy(self) -> bool:
@@ -136,8 +180,8 @@ class AgentClient:
         asked = Asked(self, ident, op)
         with self._lock:
             if self._closed:
-                raise ConnectionLost(self.name, op)
-            self._waiting[ident] = heard or asked.answers.put
+                raise self.lost(op)
+            self._waiting[ident] = _Waiting(heard) if heard else asked.waiting
         self.used_at = time.monotonic()
         with suppress(ConnectionLost):  # whoever waits was told
             self._send({"v": wire.VERSION, "id": ident, "op": op, "args": args or {}}, op)
@@ -152,6 +196,10 @@ class AgentClient:
             self._send({"v": wire.VERSION, "id": f"c{ident}", "op": "cancel", "args": {"id": ident}}, "cancel")
         except ConnectionLost:
             return
+
+    def lost(self, op: str) -> ConnectionLost:
+        """The error of a request whose connection is gone."""
+        return ProtocolBroken(self.name, op, self._broke) if self._broke else ConnectionLost(self.name, op)
 
     def close(self) -> None:
         with self._lock:
@@ -175,36 +223,47 @@ class AgentClient:
             data = self.link.read()
             if data is None or (data and self._take(data)):
                 return True
-        except (OSError, EOFError, ValueError, paramiko.SSHException):
-            pass
+        except (ValueError, TooMuch) as error:
+            self._broke = str(error)
+        except (OSError, EOFError, paramiko.SSHException):
+            pass  # it is gone, and why is asked below
+        except BaseException:
+            self._end()
+            raise
+        self._broke = self._broke or self.link.broke()
         self._end()
         return False
 
     def _take(self, data: bytes) -> bool:
-        """Hands on every whole line. The first that is a message ends the preamble; False for one that is none."""
+        """Hands on every whole line. The first that is a message ends the preamble; ValueError for one that is none,
+        and for one that is too long, before it has ended."""
         *lines, rest = data.split(b"\n")
         for line in lines:
-            whole = b"".join([*self._pending, line])
-            self._pending.clear()
+            whole, self._pending = bytes(self._pending + line) if self._pending else line, bytearray()
             try:
-                self._hand_over(wire.decode(whole))
+                message = checked(wire.decode(whole, wire.MAX_ANSWER_BYTES))
             except ValueError:
                 self._skipped += len(whole)
                 if "" not in self._waiting or self._skipped > MAX_PREAMBLE_BYTES:
-                    return False
-        if rest:
-            self._pending.append(rest)
+                    raise
+            else:
+                self._hand_over(message, len(whole))
+        self._pending += rest
+        limit = MAX_PREAMBLE_BYTES if "" in self._waiting else wire.MAX_ANSWER_BYTES
+        if len(self._pending) > limit:
+            self._pending = bytearray()
+            raise TooMuch(f"it sent a line of more than {limit} bytes")
         return True
 
-    def _hand_over(self, message: Message) -> None:
+    def _hand_over(self, message: Message, size: int) -> None:
         ident = str(message.get("id"))
         with self._lock:
             goes_on = message.get("type") == "event"
-            heard = self._waiting.get(ident) if goes_on else self._waiting.pop(ident, None)
+            waiting = self._waiting.get(ident) if goes_on else self._waiting.pop(ident, None)
         if not goes_on:
             self.used_at = time.monotonic()
-        if heard is not None:
-            heard(message)
+        if waiting is not None:
+            waiting.hand(message, size)
 
     def _end(self) -> None:
         """Everyone who waits is told that the connection is gone."""
@@ -212,6 +271,6 @@ class AgentClient:
             self._closed = True
             waiting = list(self._waiting.values())
             self._waiting.clear()
-        for heard in waiting:
-            heard(None)
+        for known in waiting:
+            known.heard(None)
         self.link.close()

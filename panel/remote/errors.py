@@ -17,7 +17,7 @@ class RemoteError(ApplicationError):
 class HostUnreachable(RemoteError):
     def __init__(self, host: str, endpoint: str, reason: str) -> None:
         super().__init__(
-            f"{host} does not answer at {endpoint}: {reason}. Check its address, its port and that sshd runs there.",
+            f"{host} is not reachable at {endpoint}: {reason}. Check its address, its port, and that sshd is running.",
             code="host_unreachable",
             retry=True,
         )
@@ -28,8 +28,8 @@ class HostKeyUnknown(RemoteError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"The host key of {host} is not trusted yet. Compare its fingerprint with the one on the machine "
-            f"(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then confirm it.",
+            f"The host key of {host} is not trusted yet. Compare its fingerprint with the one on the "
+            "host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then confirm it.",
             code="host_key_unknown",
         )
 
@@ -42,9 +42,9 @@ class HostKeyChanged(RemoteError):
 
     def __init__(self, host: str, offered: str, *, pinned: str, found: str) -> None:
         super().__init__(
-            f"{host} answers with another host key than the one that is trusted ({found or 'none'} instead of "
-            f"{pinned}). Nothing was sent. Either the machine was set up anew, then confirm its new key; or somebody "
-            f"stands between the panel and the machine.",
+            f"{host} presents a different host key ({found or 'none'}) than the trusted one ({pinned}). "
+            "Nothing was sent. If the host was reinstalled, confirm the new key; otherwise someone may "
+            "be intercepting the connection.",
             code="host_key_changed",
         )
         self.offered = offered
@@ -53,8 +53,8 @@ class HostKeyChanged(RemoteError):
 class AuthenticationRefused(RemoteError):
     def __init__(self, host: str, username: str, offers: str) -> None:
         super().__init__(
-            f"{host} refuses {offers} for the user {username!r}. Check the user name, and that the key is in that "
-            f"user's ~/.ssh/authorized_keys or the password is right.",
+            f"{host} rejected {offers} for the user {username!r}. Check the user name, and that the key "
+            "is in the user's ~/.ssh/authorized_keys or the password is correct.",
             code="authentication_refused",
         )
 
@@ -62,8 +62,8 @@ class AuthenticationRefused(RemoteError):
 class SudoRefused(RemoteError):
     def __init__(self, host: str, username: str, reason: str) -> None:
         super().__init__(
-            f"sudo on {host} does not let {username!r} run the agent: {reason}. Allow it in sudoers (NOPASSWD, or "
-            f"store the sudo password), or connect as root.",
+            f"sudo on {host} does not allow {username!r} to run the agent: {reason}. Allow it in sudoers "
+            "(NOPASSWD, or store the sudo password), or connect as root.",
             code="sudo_refused",
         )
 
@@ -80,17 +80,31 @@ class ConnectionLost(RemoteError):
 
     def __init__(self, host: str, operation: str) -> None:
         super().__init__(
-            f"The connection to {host} was lost during {operation!r}. The agent finishes or undoes what it had begun; "
-            f"ask for its status.",
+            f"The connection to {host} broke during {operation!r}. The agent completes or rolls back its "
+            "work; check the host for the result.",
             code="connection_lost",
             retry=True,
+        )
+
+
+class ProtocolBroken(ConnectionLost):
+    """The host sent what no agent sends: a line, a nesting or a number of events over the limit. It was cut off."""
+
+    def __init__(self, host: str, operation: str, reason: str) -> None:
+        RemoteError.__init__(
+            self,
+            f"Paddock closed the connection to {host} during {operation!r}: {reason}. Paddock's agent never does that. "
+            "Check which programs run on the host before you use it again.",
+            code="protocol_broken",
         )
 
 
 class CallTimeout(RemoteError):
     def __init__(self, host: str, operation: str, seconds: float) -> None:
         super().__init__(
-            f"{host} did not finish {operation!r} in {seconds:g} s; it was asked to cancel.", code="timeout", retry=True
+            f"{host} did not finish {operation!r} within {seconds:g} s; Paddock asked it to cancel.",
+            code="timeout",
+            retry=True,
         )
 
 

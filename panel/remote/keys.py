@@ -30,14 +30,14 @@ def load_private_key(text: str) -> paramiko.PKey:
             return kind.from_private_key(io.StringIO(text.strip() + "\n"))
         except paramiko.PasswordRequiredException:
             raise InvalidKey(
-                "The private key has a passphrase. Store a key without one (ssh-keygen -p -N '' -f COPY), made for "
-                "this panel alone."
+                "The private key has a passphrase. Create a key without one for this panel (ssh-keygen "
+                "-p -N '' -f COPY)."
             ) from None
         except (paramiko.SSHException, ValueError, IndexError, UnicodeDecodeError):
             continue
     raise InvalidKey(
-        "This is not a private key that can be read. Paste the whole file, from -----BEGIN to END-----, of an "
-        "Ed25519, ECDSA or RSA key."
+        "This private key cannot be read. Paste the complete file, from -----BEGIN to END-----, of an "
+        "Ed25519, ECDSA, or RSA key."
     )
 
 
@@ -51,13 +51,15 @@ def parse_key_line(line: str) -> tuple[str, bytes]:
     words = line.split()
     if len(words) < 2 or words[0] not in SIGNATURES:
         raise InvalidKey(
-            f"A host key is a line such as 'ssh-ed25519 AAAA...', of one of the types {', '.join(SIGNATURES)}.",
+            f"Enter the host key as a line such as 'ssh-ed25519 AAAA...', of one of the types {', '.join(SIGNATURES)}.",
             field="host_key",
         )
     try:
         blob = base64.b64decode(words[1], validate=True)
     except binascii.Error:
-        raise InvalidKey("The second word of a host key is base64; this one is cut off.", field="host_key") from None
+        raise InvalidKey(
+            "The second part of the host key must be base64; this one is incomplete.", field="host_key"
+        ) from None
     return words[0], blob
 
 

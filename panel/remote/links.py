@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import shlex
@@ -17,16 +18,21 @@ from typing import Protocol
 import paramiko
 
 from panel.remote import bundle, ssh
+from panel.remote.bounds import MAX_STDERR_BYTES, BoundedSftp, TooMuch, bounded
 from panel.remote.errors import AgentUnavailable, HostUnreachable, SudoRefused
 from panel.remote.target import Target
 
 START_TIMEOUT_S = 20.0
+SFTP_TIMEOUT_S = 60.0  # for each reply
 # How often Paramiko's thread looks up while nothing comes, to send its keepalive. Its own 0.1 s cost fifty idle
 # connections two hundredths of a CPU.
 IDLE_S = 5.0
 FOLDER = ".paddock"  # below the login's home folder
 KEPT_BUNDLES = 3
 KEPT_FOR_S = 24 * 3600
+MAX_LISTED = 10_000
+# What a login's start-up files may print before the agent speaks.
+MAX_PREAMBLE_BYTES = 64 * 1024
 SUDO_PROMPT = "paddock-sudo:"
 READY = b'"type":"ready"'  # a login's start-up files may print something before it
 # The distribution's Python first: one that a login profile puts before it may be a slow wrapper.
@@ -42,6 +48,8 @@ class Link(Protocol):
     def read(self) -> bytes | None: ...
 
     def fileno(self) -> int: ...
+
+    def broke(self) -> str: ...  # what the other end did that ended the connection, "" mostly
 
     def close(self) -> None: ...
 
@@ -86,6 +94,9 @@ class LocalLink:
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
+    def broke(self) -> str:
+        return ""
+
     def close(self) -> None:
         """Closes the agent's input; it ends by itself, once a running transaction has come to its end."""
         assert self._process.stdin is not None
@@ -110,6 +121,7 @@ class SshLink:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._heard = b""  # read while waiting for the agent to be ready
+        self._chatter = 0  # bytes of its standard error
         self._transport = ssh.connect(target)
         try:
             self._channel = self._started()
@@ -127,13 +139,19 @@ class SshLink:
             return heard
         ended = self._channel.eof_received or self._channel.closed  # asked first: what came before it is read still
         if self._channel.recv_stderr_ready():  # kept flowing, or a chatty agent would block on a full window
-            self._channel.recv_stderr(65536)
+            self._chatter += len(self._channel.recv_stderr(65536))
+            if self._chatter > MAX_STDERR_BYTES:
+                raise TooMuch(f"it wrote more than {MAX_STDERR_BYTES} bytes of errors")
         if self._channel.recv_ready():
             return self._channel.recv(65536)
         return b"" if ended else None
 
     def fileno(self) -> int:
         return int(self._channel.fileno())
+
+    def broke(self) -> str:
+        error = self._transport.saved_exception
+        return str(error) if isinstance(error, TooMuch) else ""
 
     def close(self) -> None:
         # Wakes the thread that reads: it would not notice for IDLE_S that the transport is closed.
@@ -143,7 +161,7 @@ class SshLink:
 
     def put(self, local: Path, remote: str) -> str:
         """Uploads a file below the agent's folder unless one of that name and size is there; its absolute path."""
-        with self._transport.open_sftp_client() as sftp:
+        with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
             _make_folder(sftp)
             path = f"{FOLDER}/{remote}"
             try:
@@ -160,7 +178,7 @@ class SshLink:
         uploaded = False
         pythons = list(PYTHONS)
         while True:
-            channel = self._transport.open_session(timeout=START_TIMEOUT_S)
+            channel = bounded(self._transport.open_session(timeout=START_TIMEOUT_S))
             channel.exec_command(self._command(pythons[0]))
             said = self._first_words(channel)
             if said is None:
@@ -198,8 +216,10 @@ class SshLink:
                 self._heard += channel.recv(65536)
                 if READY in self._heard:
                     return None
+                if len(self._heard) > MAX_PREAMBLE_BYTES:
+                    return f"it printed more than {MAX_PREAMBLE_BYTES} bytes before the agent was ready"
             elif channel.recv_stderr_ready():
-                said += channel.recv_stderr(4096)
+                said = (said + channel.recv_stderr(4096))[-MAX_PREAMBLE_BYTES:]
                 if SUDO_PROMPT.encode() in said and self.target.sudo_password:
                     if answered:
                         raise SudoRefused(self.target.name, self.target.username, "the stored password is wrong")
@@ -208,21 +228,23 @@ class SshLink:
                     channel.sendall(self.target.sudo_password.encode() + b"\n")
                     said, answered = b"", True
             elif channel.exit_status_ready() and not channel.recv_ready() and not channel.recv_stderr_ready():
-                return said.decode(errors="replace").strip() or f"it ended with status {channel.recv_exit_status()}"
+                words = said.decode(errors="replace").strip() or self.broke()
+                return words or f"the agent exited with status {channel.recv_exit_status()}"
             else:
                 select.select([channel.fileno()], [], [], 0.1)
-        return f"it said nothing for {START_TIMEOUT_S:g} s"
+        return f"the agent sent no output within {START_TIMEOUT_S:g} s"
 
     def _install(self) -> None:
         made = bundle.bundle()
         try:
-            with self._transport.open_sftp_client() as sftp:
+            with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
                 _make_folder(sftp)
                 _upload(sftp, made.parts(), f"{FOLDER}/{made.name}")
                 _forget_old(sftp)
         except (OSError, paramiko.SSHException) as error:
             raise AgentUnavailable(
-                self.target.name, f"it cannot be uploaded over SFTP ({error}). Is the sftp subsystem on, is there room?"
+                self.target.name,
+                f"the agent cannot be uploaded over SFTP ({error}). Check the sftp subsystem and the free disk space",
             ) from None
 
     def _refused(self, said: str) -> Exception:
@@ -230,7 +252,7 @@ class SshLink:
         if self.target.sudo and "sudo:" in words:
             return SudoRefused(self.target.name, self.target.username, words)
         if "not found" in words or "No such file" in words:
-            words = "python3 is not there. Install Python 3.8 or newer on it."
+            words = "python3 was not found. Install Python 3.8 or newer on the host."
         return AgentUnavailable(self.target.name, words)
 
 
@@ -256,7 +278,8 @@ def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> Non
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
     """Keeps the newest bundles, and any of the last day: another panel may still run one, and an agent imports from its
     own as it goes."""
-    found = [item for item in sftp.listdir_attr(FOLDER) if item.filename.startswith("agent-")]
+    listed = itertools.islice(sftp.listdir_iter(FOLDER), MAX_LISTED)
+    found = [item for item in listed if item.filename.startswith("agent-")]
     found.sort(key=lambda item: item.st_mtime or 0)
     for item in found[:-KEPT_BUNDLES]:
         if (item.st_mtime or 0) < (found[-1].st_mtime or 0) - KEPT_FOR_S:

@@ -10,6 +10,7 @@ import time
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
+from panel.remote.bounds import BoundedPacketizer
 from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUnknown, HostUnreachable
 from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_key, parse_key_line, same_key
 from panel.remote.target import Target
@@ -84,7 +85,7 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
             raise HostUnreachable(target.name, target.endpoint, error.strerror or str(error)) from None
         # Without it the small messages of authentication wait for delayed acknowledgements: 43 ms a connection.
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = paramiko.Transport(stream)
+        transport = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)
         try:
             _restrict(transport, key_types)
             transport.start_client(timeout=CONNECT_TIMEOUT_S)
@@ -92,16 +93,16 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
             transport.close()
             if key_types:
                 raise
-            reason = "it has no key exchange, cipher or host key type in common with the panel"
+            reason = "the SSH server shares no key exchange, cipher, or host key type with the panel"
             break
         except (paramiko.SSHException, OSError, EOFError) as error:
             transport.close()
-            reason = str(error) or "it closed the connection"
+            reason = str(error) or "the SSH server closed the connection"
         else:
             if transport.initial_kex_done:
                 return transport
             transport.close()  # start_client() has no error for a port that is open and silent
-            reason = f"something listens there and says nothing within {CONNECT_TIMEOUT_S:.0f} s"
+            reason = f"the port accepts connections but sends nothing within {CONNECT_TIMEOUT_S:.0f} s"
             break
     raise HostUnreachable(target.name, target.endpoint, reason)
 
@@ -129,10 +130,12 @@ def _authenticate(transport: paramiko.Transport, target: Target) -> None:
     except paramiko.AuthenticationException:
         raise AuthenticationRefused(target.name, target.username, " and ".join(tried)) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
-        reason = str(error) or "it closed the connection during authentication"
+        reason = str(error) or "the SSH server closed the connection during authentication"
         raise HostUnreachable(target.name, target.endpoint, reason) from None
     if not transport.is_authenticated():
-        raise AuthenticationRefused(target.name, target.username, " and ".join(tried) or "a login without a secret")
+        raise AuthenticationRefused(
+            target.name, target.username, " and ".join(tried) or "a login without key or password"
+        )
 
 
 def _takes_password(still_asked: list[str]) -> bool:

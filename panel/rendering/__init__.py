@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from panel.rendering import apache, checks, nginx, openlitespeed
+from panel.rendering import apache, checks, confinement, nginx, openlitespeed
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
 __all__ = ["has_install_files", "render", "render_install", "render_main"]
@@ -29,8 +29,13 @@ ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache,
 
 def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
     """The files of one site: they change only when it does."""
-    checks.site(spec)
+    _check(spec)
     return ENGINES[install.engine].site_files(spec, install)
+
+
+def _check(spec: SiteSpec) -> None:
+    checks.site(spec)
+    confinement.check(spec)
 
 
 def has_install_files(engine: str) -> bool:
@@ -41,7 +46,7 @@ def has_install_files(engine: str) -> bool:
 def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
     """The files that follow from all live sites of an install; nothing for nginx and gallop."""
     for spec in specs:
-        checks.site(spec)
+        _check(spec)
     return ENGINES[install.engine].install_files(sorted(specs, key=lambda spec: spec.name), install)
 
 

@@ -156,8 +156,8 @@ def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[D
                     f"/blocks/{number}/locations/{n}/{member}",
                     install.engine,
                     "not_offered",
-                    f"has no effect in a location that answers by “{location.handler}”",
-                    "it is left out",
+                    f"has no effect in a location with the handler “{location.handler}”",
+                    "the setting is ignored",
                 )
 
 
@@ -168,7 +168,11 @@ def _modules(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
         return []  # rendering says what is wrong, better
     return [
         Difference(
-            "", "apache", "not_offered", f"Apache does not load mod_{name}, which this site needs", "load it first"
+            "",
+            "apache",
+            "not_offered",
+            f"Apache has not loaded mod_{name}, which this site needs",
+            "load the module first",
         )
         for name in names
     ]

@@ -36,9 +36,9 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
     for character in value:
         code = ord(character)
         if (code < 32 or code == 127) and not (lines and character in "\n\t"):
-            raise refuse(field, f"holds the control character U+{code:04X}; remove it")
+            raise refuse(field, f"contains the control character U+{code:04X}; remove it")
         if 0xD800 <= code <= 0xDFFF:
-            raise refuse(field, "holds half of a surrogate pair; it is not valid text")
+            raise refuse(field, "contains half of a surrogate pair, which is not valid text; remove it")
     return value
 
 
@@ -46,9 +46,9 @@ def path(value: str, field: str) -> str:
     """An absolute path without `..`, so that it means the same to every server."""
     text(value, field)
     if not value.startswith("/"):
-        raise refuse(field, f"“{value}” is not an absolute path; begin it with /")
+        raise refuse(field, f"“{value}” is not an absolute path; start it with /")
     if ".." in value.split("/"):
-        raise refuse(field, f"“{value}” climbs with ..; write the path it leads to")
+        raise refuse(field, f"“{value}” contains ..; enter the resolved path")
     return value
 
 
@@ -57,7 +57,7 @@ def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
     path(value, field)
     if not is_below(value, roots):
         folders = ", ".join(filter(None, roots))
-        raise refuse(field, f"“{value}” is outside the folders for logs ({folders}); choose a file below one of them")
+        raise refuse(field, f"“{value}” is outside the log folders ({folders}); choose a file in one of them")
     return value
 
 
@@ -72,15 +72,15 @@ def address(value: str, field: str) -> str:
     if value.startswith("unix:"):
         socket = path(value[5:], field)
         if not re.fullmatch(r"[A-Za-z0-9_./@+-]+", socket):
-            raise refuse(field, f"“{value}”: a socket's path may hold letters, digits and _ . / @ + - only")
+            raise refuse(field, f"“{value}”: the path of a socket can only contain letters, digits, and _ . / @ + -")
         return value
     found = HOST_PORT.match(value)
     if not found:
-        raise refuse(field, f"“{text(value, field)}” is not host:port, [IPv6]:port or unix:/path")
+        raise refuse(field, f"“{text(value, field)}” is not host:port, [IPv6]:port, or unix:/path")
     if found["v6"]:
         _ip(found["v6"], field)
     if found["port"] and not 0 < int(found["port"]) < 65536:
-        raise refuse(field, f"“{value}”: a port is a number from 1 to 65535")
+        raise refuse(field, f"“{value}”: enter a port from 1 to 65535")
     return value
 
 
@@ -110,7 +110,7 @@ def source(value: str, field: str) -> str:
 
 def port(value: int, field: str) -> int:
     if not 0 < value < 65536:
-        raise refuse(field, f"{value} is not a port; use 1 to 65535")
+        raise refuse(field, f"{value} is not a port; enter 1 to 65535")
     return value
 
 
@@ -173,25 +173,25 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 def site(spec: SiteSpec) -> None:
     """Names that reach paths, zones and upstream names; references that must lead somewhere."""
     no_control_characters(spec, "")
-    word(spec.name, SITE_NAME, "/name", "a site's name; use a-z, 0-9 and -")
+    word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
     if not spec.blocks:
         raise refuse("/blocks", f"site {spec.name} has no server block; add one")
     for number, upstream in enumerate(spec.upstreams):
-        word(upstream.name, PART_NAME, f"/upstreams/{number}/name", "an upstream's name; use letters, digits, _ and -")
+        word(upstream.name, PART_NAME, f"/upstreams/{number}/name", "an upstream name; use letters, digits, _ and -")
         if not upstream.servers:
             raise refuse(f"/upstreams/{number}/servers", f"upstream {upstream.name} has no server; add one")
     for number, pool in enumerate(spec.php_pools):
         at = f"/php_pools/{number}/address"
         if not (address(pool.address, at).startswith("unix:") or re.search(r":\d+\Z", pool.address)):
-            raise refuse(at, f"“{pool.address}” names no port; write host:9000 or unix:/path")
-        word(pool.name, PART_NAME, f"/php_pools/{number}/name", "a PHP pool's name; use letters, digits, _ and -")
+            raise refuse(at, f"“{pool.address}” has no port; enter host:9000 or unix:/path")
+        word(pool.name, PART_NAME, f"/php_pools/{number}/name", "a PHP pool name; use letters, digits, _ and -")
 
 
 def file_name(value: str, field: str) -> str:
     """An index file: a name, or a path below the document root."""
     text(value, field)
     if not value or ".." in value.split("/") or value != value.strip():
-        raise refuse(field, f"“{value}” is not a file's name")
+        raise refuse(field, f"“{value}” is not a file name")
     return value
 
 
@@ -201,16 +201,16 @@ def mime_type(value: str, field: str) -> str:
 
 def status(value: int, field: str) -> int:
     if not 200 <= value <= 599:
-        raise refuse(field, f"{value} is not a status to answer with; use 200 to 599")
+        raise refuse(field, f"{value} is not a response status; use 200 to 599")
     return value
 
 
 def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[int, ...]:
     if not values:
-        raise refuse(field, "names no status code; give at least one, such as 404")
+        raise refuse(field, "has no status code; add at least one, for example 404")
     for value in values:
         if not low <= value <= 599:
-            raise refuse(field, f"{value} is not a status code for this; use {low} to 599")
+            raise refuse(field, f"{value} is not a valid status code here; use {low} to 599")
     return values
 
 
@@ -218,7 +218,7 @@ def target(value: str, field: str) -> str:
     """A path on this site or a whole http(s) URL."""
     text(value, field)
     if not value.startswith(("/", "http://", "https://")) or " " in value:
-        raise refuse(field, f"“{value}” is neither a path that begins with / nor an http(s) URL")
+        raise refuse(field, f"“{value}” is neither a path that starts with / nor an http(s) URL")
     return value
 
 
@@ -249,7 +249,7 @@ def pcre(value: str, field: str) -> str:
         if depth < 0:
             break
     if depth or inside or skip:
-        raise refuse(field, f"“{value}” is not a regular expression: a group, class or escape in it does not close")
+        raise refuse(field, f"“{value}” is not a regular expression: a group, class, or escape is not closed")
     return value
 
 

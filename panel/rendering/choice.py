@@ -23,26 +23,24 @@ def choose(found: Locations, path: str) -> Choice:
     """nginx's order: exact; else the longest prefix, final with ^~; else regular expressions in order."""
     for place in found.exact:
         if place.pattern == path:
-            return Choice(place, (f"location {place.label} is exactly this path, which ends the search",))
-    reasons = [f"location {place.label} is not exactly this path" for place in found.exact]
+            return Choice(place, (f"location {place.label} matches the exact path, which ends the search",))
+    reasons = [f"location {place.label} does not match: the path is not identical" for place in found.exact]
     if slashed := with_slash(found, path):
         return Choice(
-            slashed, (*reasons, f"location {slashed.label} hands on what lies below it: 301 adds the /"), slash=True
+            slashed, (*reasons, f"location {slashed.label} passes requests on: 301 adds the final /"), slash=True
         )
     fitting = [place for place in found.prefixes if path.startswith(place.pattern)]
     reasons += [
-        f"location {place.label} is no beginning of this path" for place in found.prefixes if place not in fitting
+        f"location {place.label} is not a prefix of the path" for place in found.prefixes if place not in fitting
     ]
     if not fitting:
         return _regex(found, path, None, reasons)
     longest = fitting[0]
-    reasons += [f"location {place.label} begins like this path, but {longest.label} is longer" for place in fitting[1:]]
+    reasons += [f"location {place.label} is a prefix, but {longest.label} is longer" for place in fitting[1:]]
     if longest.location.match == "^~":
-        reasons.append(
-            f"location {longest.label} is the longest beginning; ^~ ends the search before regular expressions"
-        )
+        reasons.append(f"location {longest.label} is the longest prefix; ^~ skips regular expressions")
         return Choice(longest, tuple(reasons))
-    reasons.append(f"location {longest.label} is the longest beginning and is kept in mind")
+    reasons.append(f"location {longest.label} is the longest prefix; regular expressions are checked next")
     return _regex(found, path, longest, reasons)
 
 
@@ -65,9 +63,11 @@ def _regex(found: Locations, path: str, longest: Place | None, reasons: list[str
             reasons.append(f"location {place.label} does not match")
             continue
         over = f" and wins over {longest.label}" if longest else ""
-        reasons.append(f"location {place.label} is the first regular expression that matches{over}")
-        reasons += [f"location {item.label} is not tried any more" for item in found.regexes[number + 1 :]]
+        reasons.append(f"location {place.label} is the first matching regular expression{over}")
+        reasons += [f"location {item.label} is not checked" for item in found.regexes[number + 1 :]]
         return Choice(place, tuple(reasons), captures)
     if longest is None:
-        return Choice(None, (*reasons, "no location fits; the server block itself answers"))
-    return Choice(longest, (*reasons, f"no regular expression matches, so {longest.label} answers"))
+        return Choice(None, (*reasons, "no location matches; the server block itself handles the request"))
+    return Choice(
+        longest, (*reasons, f"no regular expression matches, so location {longest.label} handles the request")
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from panel.rendering.errors import NotExpressible
 from panel.rendering.locations import Locations, Place
+from panel.rendering.pcre import search
 
 _GROUP = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|'[A-Za-z_]\w*')|\((?![?*])")
 
@@ -79,8 +80,8 @@ def conditions(locations: Locations) -> dict[Place, Condition]:
             if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
                 raise NotExpressible(
                     f"{place.pointer}/pattern",
-                    "refers back to its own groups, which this server cannot keep apart from the other locations' "
-                    "regular expressions; write it without",
+                    "contains a back-reference, which this web server cannot combine with other "
+                    "locations' expressions; remove the back-reference",
                 )
     return {place: _condition(place, locations) for place in locations.places}
 
@@ -132,10 +133,9 @@ def _may_match(place: Place, path: str) -> bool:
     if not place.is_regex:
         return path.startswith(place.pattern)
     try:
-        pattern = uncaptured(place.pattern)  # Python spells named groups differently
-        return re.search(pattern, path, re.I if place.location.match == "~*" else 0) is not None
-    except re.error:
-        return True  # PCRE knows more than Python: then exclude it in any case
+        return search(place.pattern, path, nocase=place.location.match == "~*") is not None
+    except NotExpressible:
+        return True  # nobody here can tell: then exclude it in any case
 
 
 def _any_of(paths: list[str]) -> str:

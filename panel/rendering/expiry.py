@@ -37,6 +37,6 @@ def parse(value: str, field: str) -> Expiry:
     time = words[-1] if len(words) == 1 or modified else ""
     sign = -1 if time.startswith("-") else 1
     if not _TIME.fullmatch(time.lstrip("+-") if time[:1] in ("+", "-") and time.count(time[0]) == 1 else time):
-        raise NotExpressible(field, f"“{value}” is not a time; write 7d, 12h, -1, max, epoch or off")
+        raise NotExpressible(field, f"“{value}” is not a time; use 7d, 12h, -1, max, epoch, or off")
     seconds = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(time))
     return Expiry("time", sign * seconds, modified)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from panel.rendering import names
+from panel.rendering import confinement, names
 from panel.rendering.choice import Choice
 from panel.rendering.locations import Place, locations_of
 from panel.rendering.normalise import BadPath, normalise, split_target
 from panel.rendering.outcome import Outcome, of_block, of_place, with_error_pages
+from panel.rendering.pcre import budget
 from panel.rendering.rewriting import ROUNDS, Moved, rewritten
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
@@ -75,7 +77,12 @@ class _Host:
 
 def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
     """Everything that happens to `request` on a server with these sites. Raises NotExpressible for expressions that
-    only PCRE can read."""
+    cannot be evaluated here, or that take too long."""
+    with budget():
+        return _explained(specs, request)
+
+
+def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
     hosts, listener = _listener(specs, request)
     if not hosts:
         return Explanation((listener,), Outcome("error", text=listener.text))
@@ -88,7 +95,10 @@ def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
     except BadPath as error:
         step = Step("path", f"400: {error}")
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
-    changed = "as it came" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
+    if "\n" in path and confinement.refuses_line_breaks(host.block):
+        step = Step("path", "400: the path holds a line break, at which captures of the rewrites would end")
+        return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
+    changed = "unchanged" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
     steps = [listener, server, Step("path", f"{path}", (changed,))]
     if host.block.redirect_to_https and not host.listen.tls:
         return _to_https(host, request, steps)
@@ -121,18 +131,18 @@ def _is_v6(address: str) -> bool:
 
 def _wrong_scheme(host: _Host, listener: Step) -> Explanation:
     if host.listen.tls:
-        text = "400: plain HTTP was sent to a port that speaks TLS"
+        text = "400: plain HTTP was sent to a TLS port"
         return Explanation((listener, Step("server", text)), Outcome("return", status=400, text=text), host.spec.name)
-    text = "the TLS handshake fails: this port speaks plain HTTP"
+    text = "the TLS handshake fails: this port uses plain HTTP"
     return Explanation((listener, Step("server", text)), Outcome("error", text=text), host.spec.name)
 
 
 _FITS: dict[names.Kind, str] = {
-    "exact": "is exactly the host",
-    "dot": "is the host or a name above it",
-    "leading": "is its longest *. wildcard",
-    "trailing": "is its longest .* wildcard",
-    "regex": "is the first regular expression that matches it",
+    "exact": "matches the host exactly",
+    "dot": "matches the host or its subdomains",
+    "leading": "is the longest matching *. wildcard",
+    "trailing": "is the longest matching .* wildcard",
+    "regex": "is the first matching regular expression",
 }
 
 
@@ -146,9 +156,9 @@ def _server(hosts: list[_Host], request: Request) -> tuple[_Host, Step]:
     why = (
         "it is the default server"
         if chosen.listen.default_server
-        else "it is the first, and none is the default server"
+        else "it is the first server block, and none is the default server"
     )
-    return chosen, Step("server", f"{chosen.label} answers", (f"no name fits {host or 'an empty host'}", why))
+    return chosen, Step("server", f"{chosen.label} answers", (f"no server name matches {host or 'an empty host'}", why))
 
 
 def host_of(value: str) -> str:
@@ -163,7 +173,7 @@ def _to_https(host: _Host, request: Request, steps: list[Step]) -> Explanation:
     secure = [listen for listen in host.block.listens if listen.tls]
     port = secure[0].port if secure else 443
     url = f"https://{host_of(request.host)}{'' if port == 443 else f':{port}'}{request.path}"
-    step = Step("answer", f"301 to {url}", ("the server block sends plain HTTP to HTTPS",))
+    step = Step("answer", f"301 to {url}", ("the server block redirects HTTP to HTTPS",))
     outcome = Outcome("return", status=301, text=url)
     return Explanation((*steps, step), outcome, host.spec.name, host.pointer)
 
@@ -183,6 +193,9 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
         outcome = Outcome("error" if moved.status == 500 else "return", status=moved.status, text=moved.path)
         step = Step("answer", f"{moved.status} {moved.path}".strip())
         return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
+    if moved.steps and re.search(confinement.CLIMBS, moved.path):
+        step = Step("answer", f"403: {moved.path} leaves the site's folders")
+        return Explanation((*steps, step), Outcome("return", status=403), host.spec.name, host.pointer)
     path, query, choice = moved.path, moved.query, moved.choice
     chosen = choice.place
     steps = [*steps, Step("location", _chosen(choice, chosen), choice.reasons)]
@@ -202,7 +215,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
 
 def _moved(moved: Moved) -> str:
     if moved.status == 500:
-        return f"500: the rewrites of locations led to each other more than {ROUNDS} times"
+        return f"500: the locations' rewrites exceeded {ROUNDS} rounds"
     if moved.status:
         return f"a redirect to {moved.path}"
     return f"{moved.path} with the query {moved.query}" if moved.query else moved.path
@@ -210,5 +223,5 @@ def _moved(moved: Moved) -> str:
 
 def _chosen(choice: Choice, place: Place | None) -> str:
     if choice.slash:
-        return "the path lacks only its final /"
-    return f"location {place.label} answers" if place else "no location answers"
+        return "the path only lacks its final /"
+    return f"location {place.label} handles the request" if place else "no location matches"

@@ -17,7 +17,7 @@ def check(source: Location, at: str) -> None:
     if source.match in ("~", "~*"):
         checks.pcre(source.pattern, f"{at}/pattern")
     if source.root and source.alias:
-        raise NotExpressible(f"{at}/alias", "a location has a root or an alias, not both; remove one")
+        raise NotExpressible(f"{at}/alias", "a location has either a root or an alias; remove one")
     if source.handler == "return":
         _check_return(source, at)
     if source.handler == "proxy":
@@ -25,41 +25,39 @@ def check(source: Location, at: str) -> None:
     for number, item in enumerate(source.try_files):
         try_files_item(item, f"{at}/try_files/{number}", last=number == len(source.try_files) - 1)
     if len(source.try_files) == 1:
-        raise NotExpressible(f"{at}/try_files", "needs a file to try and what to do without it, such as $uri =404")
+        raise NotExpressible(f"{at}/try_files", "needs a file and a fallback, for example $uri =404")
 
 
 def _check_return(source: Location, at: str) -> None:
     if source.return_code is None:
-        raise NotExpressible(f"{at}/return_code", "has no status to answer with; give one, such as 301")
+        raise NotExpressible(f"{at}/return_code", "has no response status; add one, for example 301")
     checks.status(source.return_code, f"{at}/return_code")
     redirects = source.return_code in REDIRECTS
     checks.text(source.return_value, f"{at}/return_value", lines=not redirects)
     if redirects and not source.return_value:
-        raise NotExpressible(f"{at}/return_value", f"{source.return_code} needs the URL to go to")
+        raise NotExpressible(f"{at}/return_value", f"{source.return_code} needs a target URL")
     if redirects and " " in source.return_value:
-        raise NotExpressible(f"{at}/return_value", "a URL holds no blank; write %20")
+        raise NotExpressible(f"{at}/return_value", "URLs cannot contain spaces; use %20")
 
 
 def _check_proxy(source: Location, at: str) -> None:
     if not source.proxy_uri:
         return
     if source.match in ("~", "~*"):
-        raise NotExpressible(
-            f"{at}/proxy_uri", "a regular expression has no prefix that could be replaced; leave it empty"
-        )
+        raise NotExpressible(f"{at}/proxy_uri", "a regular expression has no prefix to replace; leave it empty")
     checks.text(source.proxy_uri, f"{at}/proxy_uri")
     if not URL_PATH.match(source.proxy_uri):
-        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a path as in a URL; begin it with /")
+        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a URL path; start it with /")
 
 
 def try_files_item(item: str, field: str, *, last: bool) -> str:
     checks.text(item, field)
     if item.startswith("="):
         if not last or not item[1:].isdigit():
-            raise NotExpressible(field, f"“{item}”: a status such as =404 stands last")
+            raise NotExpressible(field, f"“{item}”: a status such as =404 must be the last entry")
         checks.status(int(item[1:]), field)
     elif not item.startswith(("/", "$")) or ".." in item.split("/"):
-        raise NotExpressible(field, f"“{item}” is not a path that begins with / or a variable such as $uri")
+        raise NotExpressible(field, f"“{item}” is neither a path that starts with / nor a variable such as $uri")
     return item
 
 
@@ -77,7 +75,9 @@ def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstrea
     for number, upstream in enumerate(spec.upstreams):
         if upstream.name == source.upstream:
             return number, upstream
-    raise NotExpressible(f"{at}/upstream", f"site {spec.name} has no upstream “{source.upstream}”; choose one it has")
+    raise NotExpressible(
+        f"{at}/upstream", f"the site {spec.name} has no upstream “{source.upstream}”; choose one of its upstreams"
+    )
 
 
 def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
@@ -85,7 +85,9 @@ def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
     for number, pool in enumerate(spec.php_pools):
         if pool.name == source.php_pool:
             return number, pool
-    raise NotExpressible(f"{at}/php_pool", f"site {spec.name} has no PHP pool “{source.php_pool}”; choose one it has")
+    raise NotExpressible(
+        f"{at}/php_pool", f"site {spec.name} has no PHP pool “{source.php_pool}”; choose an existing one"
+    )
 
 
 def php_values(pool: PhpPool, at: str) -> str:
@@ -99,7 +101,7 @@ def php_values(pool: PhpPool, at: str) -> str:
 
 def realm(value: str, field: str) -> str:
     if not value:
-        raise NotExpressible(field, "is empty; browsers show it when they ask for the password")
+        raise NotExpressible(field, "is empty; browsers show the realm in the password dialog")
     return checks.text(value, field)
 
 
@@ -107,7 +109,7 @@ def htpasswd(auth: BasicAuth, at: str) -> str:
     """The password file's text: `name:$2y$...` lines, which nginx (by crypt) and Apache both verify."""
     lines = []
     for number, (name, digest) in enumerate(auth.users):
-        checks.word(name, checks.USER_NAME, f"{at}/users/{number}", "a user name; it holds no blank and no colon")
+        checks.word(name, checks.USER_NAME, f"{at}/users/{number}", "a user name without spaces and colons")
         checks.word(digest, checks.BCRYPT, f"{at}/users/{number}", "a bcrypt hash")
         lines.append(f"{name}:$2y${digest[4:]}\n")
     return "".join(lines)

@@ -12,7 +12,7 @@ def check(headers: tuple[Header, ...], at: str) -> None:
         checks.word(header.name, checks.HEADER_NAME, f"{at}/{number}/name", "a header's name")
         checks.text(header.value, f"{at}/{number}/value")
         if header.value != header.value.strip(" "):
-            raise NotExpressible(f"{at}/{number}/value", "begins or ends with a blank, which no server sends")
+            raise NotExpressible(f"{at}/{number}/value", "starts or ends with a space; remove it")
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:

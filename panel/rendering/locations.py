@@ -85,9 +85,9 @@ def locations_of(block: ServerBlock, at: str) -> Locations:
 
 def _check(place: Place) -> None:
     if not place.is_regex and not place.pattern.startswith("/"):
-        raise NotExpressible(f"{place.pointer}/pattern", f"“{place.pattern}” must begin with / to match any path")
+        raise NotExpressible(f"{place.pointer}/pattern", f"“{place.pattern}” never matches; start it with /")
     if not place.pattern:
-        raise NotExpressible(f"{place.pointer}/pattern", "is empty; write a regular expression")
+        raise NotExpressible(f"{place.pointer}/pattern", "is empty; enter a regular expression")
 
 
 def _check_unique(places: list[Place]) -> None:
@@ -96,6 +96,6 @@ def _check_unique(places: list[Place]) -> None:
         key = ("prefix" if place.is_prefix else place.location.match, place.pattern)
         if key in seen:
             raise NotExpressible(
-                f"{place.pointer}/pattern", f"location {place.label} stands twice in this server block"
+                f"{place.pointer}/pattern", f"location {place.label} appears twice in this server block"
             )
         seen.add(key)

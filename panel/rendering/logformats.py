@@ -37,5 +37,5 @@ OPENLITESPEED = {
 def check(value: str, field: str) -> str:
     if value not in FORMATS:
         names = ", ".join(name for name in FORMATS if name)
-        raise NotExpressible(field, f"“{value}” is not a log's format; use {names}, or nothing for combined")
+        raise NotExpressible(field, f"“{value}” is not a log format; use {names}, or leave it empty for combined")
     return value

@@ -23,13 +23,13 @@ def split_target(target: str) -> tuple[str, str]:
 def normalise(path: str) -> str:
     """The decoded, normalised path. Bytes that are not UTF-8 stay as surrogates, so nothing is lost."""
     if not path.startswith("/"):
-        raise BadPath(f"“{path}” does not begin with /")
+        raise BadPath(f"“{path}” does not start with /")
     raw = path.encode("utf-8", "surrogateescape")
     if re.search(rb"%(?![0-9A-Fa-f]{2})", raw):
-        raise BadPath(f"“{path}” holds a % that encodes nothing; write %25")
+        raise BadPath(f"“{path}” contains an incomplete % escape; use %25")
     decoded = _ENCODED.sub(lambda found: bytes([int(found[1], 16)]), raw)
     if b"\0" in decoded:
-        raise BadPath("the path holds an encoded NUL")
+        raise BadPath("the path contains an encoded NUL")
     return _resolve(decoded).decode("utf-8", "surrogateescape")
 
 
@@ -39,7 +39,7 @@ def _resolve(path: bytes) -> bytes:
     for part in parts:
         if part == b"..":
             if not segments:
-                raise BadPath("the path climbs above the root")
+                raise BadPath("the path leads above the root")
             segments.pop()
         elif part not in (b"", b"."):
             segments.append(part)

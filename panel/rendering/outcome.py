@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from panel.rendering import caching, handlers, variables
+from panel.rendering import caching, confinement, handlers, variables
 from panel.rendering.choice import choose
 from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import ServerBlock, SiteSpec
@@ -22,7 +22,7 @@ class Lead:
 
 
 def _first(files: tuple[str, ...]) -> str:
-    return f"{files[0]} if it is" if len(files) == 1 else f"the first of {', '.join(files)} that is"
+    return f"{files[0]}, if it exists" if len(files) == 1 else f"the first existing file of {', '.join(files)}"
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Outcome:
         if self.kind == "files" and not self.files:
             return f"no file has this path: {self.otherwise}"
         if self.kind == "files":
-            return f"{_first(self.files)} there; else {self.otherwise}"
+            return f"{_first(self.files)}; otherwise {self.otherwise}"
         if self.kind == "php":
-            return f"PHP at {self.text} runs {self.files[0]} if it is there; else {self.otherwise}"
+            return f"PHP at {self.text} runs {self.files[0]} if it exists; otherwise {self.otherwise}"
         if self.kind == "proxy":
-            return f"the upstream is asked for {self.text}"
+            return f"the upstream receives {self.text}"
         if self.kind == "return":
             return f"{self.status}{f' {self.text}' if self.text else ''}"
-        return "403: the location refuses" if self.kind == "deny" else self.text
+        return "403: the location denies access" if self.kind == "deny" else self.text
 
 
 def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
@@ -64,7 +64,7 @@ def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> 
     """The same with the block's pages that may take its place; an upstream's own errors pass as they are."""
     if outcome.kind == "error":
         return outcome
-    which = "an error of the server itself," if outcome.kind == "proxy" else "an error"
+    which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"
     leads, notes = list(outcome.leads), list(outcome.notes)
     for page in block.error_pages:
         if not page.uri.startswith("/") or (outcome.status is not None and outcome.status not in page.codes):
@@ -72,7 +72,7 @@ def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> 
         lead = _lead(found, page.uri)
         leads.append(lead)
         codes = ", ".join(str(code) for code in page.codes)
-        notes.append(f"{which} {codes}, is answered by {page.uri}: {lead.label}")
+        notes.append(f"{which} {codes}, is handled by {page.uri}: {lead.label}")
     return replace(outcome, notes=tuple(notes), leads=tuple(leads))
 
 
@@ -87,6 +87,9 @@ def of_place(
         return Outcome("return", status=source.return_code, text=expand(source.return_value, values))
     if source.handler == "proxy":
         return Outcome("proxy", text=_upstream(spec, place, path), notes=notes)
+    if confinement.is_loose(source) and path.removeprefix(place.pattern)[:1] not in ("", "/"):
+        note = f"the alias applies only to {place.pattern} and the paths below {place.pattern}/"
+        return Outcome("return", status=404, notes=(*notes, note))
     file = _mapped(block, place, path, values)
     if source.handler == "php":
         _, pool = handlers.pool_of(spec, source, place.pointer)
@@ -109,9 +112,9 @@ def _notes(place: Place) -> tuple[str, ...]:
     source = place.location
     notes = [f"{rule.action} {rule.source}" for rule in source.access_rules]
     if notes:
-        notes = [f"access rules are asked first: {', '.join(notes)}"]
+        notes = [f"access rules are checked first: {', '.join(notes)}"]
     if source.basic_auth is not None:
-        notes.append(f"a password is asked for “{source.basic_auth.realm}”")
+        notes.append(f"a password is required for “{source.basic_auth.realm}”")
     if caching.caches(source):
         notes.append(caching.sentence(source))
     return tuple(notes)
@@ -139,20 +142,23 @@ def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
     """Said only of those that another location answers."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
-    notes = [f"{lead.path} is asked for anew: {lead.label} answers it" for lead in others]
+    notes = [f"{lead.path} is requested internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))
 
 
 def _files(file: str, path: str, index: tuple[str, ...]) -> Outcome:
     if path.endswith("/"):
         return Outcome("files", files=tuple(file + name for name in index or ("index.html",)), otherwise="403")
-    return Outcome("files", files=(file,), otherwise="404; a folder is redirected to with a final /")
+    return Outcome("files", files=(file,), otherwise="404; a folder redirects to its path with a final /")
 
 
 def _tried(
     block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str], notes: tuple[str, ...]
 ) -> Outcome:
     *items, last = place.location.try_files
+    made = [expand(confinement.try_path(place.location, number), values) for number in range(len(items) + 1)]
+    if any(re.search(confinement.CLIMBS, item) for item in made if not item.startswith(("=", "$"))):
+        return Outcome("return", status=403, notes=(*notes, "an item of try_files would leave the site's folders"))
     names = place.location.index or block.index or ("index.html",)
     files: list[str] = []
     for item in items:
@@ -167,7 +173,7 @@ def _tried(
         return _with_leads(tried, leads, place)
     target = expand(last, values)
     lead = _lead(found, target)
-    tried = Outcome("files", files=tuple(files), otherwise=f"{target}, which {lead.label} answers", notes=notes)
+    tried = Outcome("files", files=tuple(files), otherwise=f"{target}, which {lead.label} handles", notes=notes)
     tried = _with_leads(tried, leads, place)
     return replace(tried, leads=(*tried.leads, lead))
 

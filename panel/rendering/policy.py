@@ -1,23 +1,161 @@
-"""What an engine lets a site's raw directives do."""
+"""What a site's raw directives may say: an allow-list per engine, and the check of one directive against it.
+
+A policy is data: a table of allowed directives with their contexts and the kinds of their arguments, and a table of
+refused ones with the reason. A directive in neither table is refused too (docs/decisions/0413).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from panel.rendering.readers import Read
+from panel.rendering.spec import InstallSpec
+
+UNKNOWN = (
+    "is not in the list of directives that a site can contain. Use the site's own settings. Someone with a shell on "
+    "the host can add other directives to the web server's own configuration"
+)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A file or folder of the host ("path") or another server ("target") that raw directives name."""
+
+    what: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Where:
+    """The surroundings of a directive: `place` is "server", "location" or "" for either, `parents` the raw blocks
+    around it, outermost first, `names` the environment variables that the snippet itself sets."""
+
+    install: InstallSpec
+    directive: str = ""
+    noted: list[Named] | None = field(default=None, compare=False)  # where kinds write what they meet
+    place: str = ""
+    parents: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    def note(self, what: str, value: str) -> None:
+        if self.noted is not None:
+            self.noted.append(Named(what, value))
+
+
+# Each returns what is wrong, or "". A kind sees one argument; a judge all of a directive's.
+Kind = Callable[[str, Where], str]
+Judge = Callable[[tuple[str, ...], Where], str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One allowed directive. `contexts` are letters that `Policy.context` gives; `slots` name kinds: `kind?` may be
+    left out, `kind*` and `kind+` repeat; `@judge` alone sees all arguments. `is_block`: it must have a body."""
+
+    contexts: str
+    slots: tuple[str, ...]
+    is_block: bool = False
 
 
 @dataclass(frozen=True)
 class Policy:
-    """`refused`: directive names in lower case (a trailing * means any that begin so) and why. `judge` looks at the
-    arguments of one directive and says what is wrong, or "". `takes_path` tells which directives name files, `paths`
-    which of their arguments do. `passwords`: those whose files are only ever compared with what a visitor types, so
-    that they may also lie in the server's own folder, where most people keep them."""
+    """`refused`: names in lower case (a trailing * means any that begin so) and the reason. `context` gives the letter
+    of the block that a directive stands in, "" when that is not known. `own` blocks have bodies of other grammars:
+    their children are judged by the kinds named here."""
 
     read: Callable[[str], tuple[Read, ...]]
+    allowed: Mapping[str, Rule]
     refused: Mapping[str, str]
-    judge: Callable[[Read], str]
-    takes_path: Callable[[str], bool]
-    paths: Callable[[Read], tuple[str, ...]]
-    passwords: frozenset[str] = frozenset()
+    kinds: Mapping[str, Kind]
+    judges: Mapping[str, Judge]
+    context: Callable[[Where], str]
+    own: Mapping[str, str] = field(default_factory=dict)
+    names: Callable[[tuple[Read, ...]], frozenset[str]] = lambda _items: frozenset()
+    every: Callable[[str], str] = lambda _value: ""  # asked of every argument
+
+    def problem(self, item: Read, where: Where) -> str:
+        """What is wrong with this directive, without what its body holds; "" when nothing is."""
+        name = key(item)
+        rule = self.allowed.get(name)
+        if rule is None:
+            reason = self.reason(name)
+            return f"is not allowed in a site: {reason}" if reason else UNKNOWN
+        if rule.is_block != (item.body is not None):
+            return "needs a block { … } or section" if rule.is_block else "takes no block"
+        context = self.context(where)
+        if context and context not in rule.contexts:
+            return "is not allowed in this part of a site's configuration"
+        return self._arguments(item.args, rule, where)
+
+    def reason(self, name: str) -> str:
+        """Why the directive is refused whatever its arguments; "" when no row of `refused` names it."""
+        if name in self.allowed:
+            return ""
+        if name in self.refused:
+            return self.refused[name]
+        found = (reason for row, reason in self.refused.items() if row.endswith("*") and name.startswith(row[:-1]))
+        return next(found, "")
+
+    def _arguments(self, args: tuple[str, ...], rule: Rule, where: Where) -> str:
+        if message := next(filter(None, map(self.every, args)), ""):
+            return message
+        if rule.slots[:1] and rule.slots[0].startswith("@"):
+            return self.judges[rule.slots[0][1:]](args, where)
+        kinds = list(_fitted(rule.slots, len(args)))
+        if len(kinds) != len(args):
+            return f"has {len(args)} arguments; it takes: {' '.join(rule.slots) or 'none'}"
+        found = [self.kinds[kind](value, where) for kind, value in zip(kinds, args, strict=True)]  # all: kinds note
+        return next(filter(None, found), "")
+
+
+def key(item: Read) -> str:
+    """The name in lower case."""
+    return item.name.lower()
+
+
+def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
+    """The kind of each of `count` arguments; fewer or more than `count` when they cannot fit."""
+    needed = sum(slot[-1] not in "?*" for slot in slots)
+    spare = count - needed
+    for slot in slots:
+        if slot[-1] == "?":
+            if spare > 0:
+                spare -= 1
+                yield slot[:-1]
+        elif slot[-1] in "*+":
+            yield from [slot[:-1]] * (max(spare, 0) + (slot[-1] == "+"))
+            spare = 0
+        else:
+            yield slot
+
+
+def table(text: str) -> dict[str, Rule]:
+    """Rows `names contexts kinds…`: names are separated by commas, `a_{b,c}_d` stands for two of them, a name that
+    ends in `{}` is a block. Lines that begin with # are headings."""
+    found: dict[str, Rule] = {}
+    for line in text.split("\n"):
+        if not line.strip() or line.startswith("#"):
+            continue
+        names, contexts, *slots = line.split()
+        for name in _expanded(names):
+            bare = name.removesuffix("{}").lower()
+            if bare in found:
+                raise ValueError(f"two rows for {bare}")
+            found[bare] = Rule(contexts, tuple(slots), name.endswith("{}"))
+    return found
+
+
+def reasons(rows: Mapping[str, str]) -> dict[str, str]:
+    """Rows reason -> names, turned round."""
+    return {name.lower(): reason for reason, names in rows.items() for name in _expanded(",".join(names.split()))}
+
+
+def _expanded(names: str) -> Iterator[str]:
+    for name in re.split(r",(?![^{]*\})", names):
+        if found := re.search(r"\{([^{}]+)\}", name):
+            for choice in found[1].split(","):
+                yield from _expanded(name[: found.start()] + choice + name[found.end() :])
+        elif name:
+            yield name

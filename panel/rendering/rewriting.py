@@ -25,17 +25,19 @@ def check(item: Rewrite, at: str) -> None:
     """Raises NotExpressible for what nginx, Apache and OpenLiteSpeed would read differently, or not at all."""
     checks.pcre(item.pattern, f"{at}/pattern")
     if not item.pattern or " " in item.pattern:
-        raise NotExpressible(f"{at}/pattern", "write a regular expression without blanks, such as ^/old/(.*)$")
+        raise NotExpressible(f"{at}/pattern", "enter a regular expression without spaces, for example ^/old/(.*)$")
     if item.flag not in FLAGS:
-        raise NotExpressible(f"{at}/flag", f"“{item.flag}” is none of last, break, redirect, permanent")
+        raise NotExpressible(f"{at}/flag", f"“{item.flag}” is not a flag; use last, break, redirect, or permanent")
     checks.text(item.replacement, f"{at}/replacement")
     if not item.replacement.startswith(("/", "http://", "https://", "$")) or " " in item.replacement:
-        raise NotExpressible(f"{at}/replacement", f"“{item.replacement}” is neither a path nor a URL; write /new/$1")
+        raise NotExpressible(
+            f"{at}/replacement", f"“{item.replacement}” is neither a path nor a URL; use a target such as /new/$1"
+        )
     parts = variables.parse(item.replacement, f"{at}/replacement", captures=variables.captures_of(item.pattern))
     count = len(groups(item.pattern))
     for part in parts:
         if isinstance(part, variables.Variable) and part.is_capture and int(part.name) > count:
-            raise NotExpressible(f"{at}/replacement", f"${part.name} stands for a group that the pattern does not have")
+            raise NotExpressible(f"{at}/replacement", f"${part.name} refers to a group that the pattern does not have")
 
 
 def redirects(item: Rewrite) -> int:
@@ -71,7 +73,7 @@ def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, st
             continue
         new, own = _replaced(item, {**known, "uri": path, "args": query, **found}, frozenset(found))
         changed = True
-        steps.append(f"rewrite {item.pattern} makes {new} of {path}")
+        steps.append(f"rewrite {item.pattern} changes {path} to {new}")
         kept = own.removesuffix("?") if own.endswith("?") or not query else f"{own}&{query}" if own else query
         if status := redirects(item):
             return Rewritten(new + (f"?{kept}" if kept else ""), "", status, True, steps=tuple(steps))

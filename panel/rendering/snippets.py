@@ -1,21 +1,22 @@
-"""Raw directives in a server's own words: read by that server's grammar, dangerous ones refused.
+"""Raw directives in a server's own words: read by that server's grammar, held to its allow-list.
 
-Source: the attack classes that panels of this kind met: code loaded into the server, files included from elsewhere,
-commands run by a log or a filter, paths outside the folders that a host gives to its sites.
+Each engine's `policy.py` is the list: directives with the kinds of their arguments, and refused ones with the reason.
+A directive in neither is refused. Paths are constant and below the folders that the host gives to its sites.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
 
 from panel.rendering.apache import policy as apache_policy
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx import policy as nginx_policy
 from panel.rendering.openlitespeed import policy as openlitespeed_policy
-from panel.rendering.policy import Policy
+from panel.rendering.policy import Named, Policy, Where
 from panel.rendering.readers import Read, Unreadable
-from panel.rendering.roots import is_below
 from panel.rendering.spec import InstallSpec
 
 POLICIES: dict[str, Policy] = {
@@ -39,49 +40,55 @@ class Problem:
         return f"line {self.line}{name}: {self.message}"
 
 
-def check(text: str, install: InstallSpec) -> list[Problem]:
-    """Everything that is wrong with the snippet for this install; empty when it may be used."""
+def check(text: str, install: InstallSpec, place: str = "") -> list[Problem]:
+    """Everything that is wrong with the snippet for this install; empty when it may be used.
+
+    `place`: "server" or "location", where it is to stand; "" when either will do.
+    """
     policy = POLICIES[install.engine]
     text = text.rstrip("\n")  # what is rendered: a backslash before the last newline would join what follows
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:
             if (ord(character) < 32 and character != "\t") or ord(character) == 127:
-                return [Problem(number, "", f"holds the control character U+{ord(character):04X}; remove it")]
+                return [Problem(number, "", f"contains the control character U+{ord(character):04X}; remove it")]
     try:
         found = policy.read(text)
     except Unreadable as error:
         return [Problem(error.line, "", error.message)]
-    return [
-        Problem(item.line, item.name, message) for item in _all(found) if (message := _judge(item, policy, install))
-    ]
+    where = Where(install, place=place, names=policy.names(found))
+    return list(_problems(found, policy, where))
 
 
-def require(text: str, install: InstallSpec, at: str) -> str:
+@lru_cache(maxsize=4096)
+def named(text: str, engine: str) -> tuple[Named, ...]:
+    """The paths on the host and the other servers that a snippet names, in order, each once. Empty where it cannot be
+    read, which `check` refuses."""
+    policy, found = POLICIES[engine], list[Named]()
+    everywhere = InstallSpec(cast(Any, engine), "conf_d", "/", "")
+    try:
+        items = policy.read(text.rstrip("\n")) if text else ()
+    except Unreadable:
+        return ()
+    for _problem in _problems(items, policy, Where(everywhere, noted=found, names=policy.names(items))):
+        pass  # the kinds note what they see
+    return tuple(dict.fromkeys(found))
+
+
+def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[Problem]:
+    for item in items:
+        here = replace(where, directive=item.name)
+        if kind := policy.own.get(where.parents[-1]) if where.parents else None:
+            message = policy.kinds[kind](item.name, here) or ("takes no block" if item.body is not None else "")
+        else:
+            message = policy.problem(item, here)
+        if message:
+            yield Problem(item.line, item.name, message)
+        if item.body:
+            yield from _problems(item.body, policy, replace(where, parents=(*where.parents, item.name.lower())))
+
+
+def require(text: str, install: InstallSpec, at: str, place: str) -> str:
     """The snippet itself; NotExpressible at `at` when `check` finds something."""
-    if problems := check(text, install):
+    if problems := check(text, install, place):
         raise NotExpressible(at, "; ".join(str(problem) for problem in problems))
     return text.strip("\n")
-
-
-def _all(items: Iterable[Read]) -> Iterator[Read]:
-    for item in items:
-        yield item
-        yield from _all(item.body or ())
-
-
-def _judge(item: Read, policy: Policy, install: InstallSpec) -> str:
-    name = item.name.lower()
-    for pattern, reason in policy.refused.items():
-        if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])):
-            return f"is not allowed in a site: {reason}"
-    if message := policy.judge(item):
-        return message
-    if policy.takes_path(name):
-        allowed = (*install.site_roots, install.log_dir)
-        if name in policy.passwords:
-            allowed += (install.config_root,)
-        for value in policy.paths(item):
-            if not is_below(value, allowed):
-                roots = ", ".join(filter(None, allowed))
-                return f"“{value}” is outside the folders of this host's sites ({roots}); use a path below one of them"
-    return ""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from panel.rendering.targets import LocalServices
+
 DISTRIBUTION_PORTS = frozenset({80, 443})
 Match = Literal["=", "^~", "~", "~*", ""]
 HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
@@ -227,6 +229,7 @@ class InstallSpec:
     version: str = ""
     modules: frozenset[str] = field(default_factory=frozenset)
     site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
+    services: LocalServices = field(default_factory=LocalServices)  # that raw directives may pass requests on to
     own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: its own files listen on these already
     own_listeners: tuple[OwnListener, ...] = ()  # OpenLiteSpeed
     cache_dir: str = "/var/cache"  # a folder that is there, where sites' answers are kept; Apache's own may write to it
@@ -278,7 +281,7 @@ def from_json(kind: type[T], data: dict[str, Any]) -> T:
     decoders = _decoders(typing.cast(Any, kind))
     unknown = data.keys() - decoders.keys()
     if unknown:
-        raise TypeError(f"{kind.__name__} has no member {', '.join(sorted(unknown))}")
+        raise TypeError(f"{kind.__name__} has unknown fields {', '.join(sorted(unknown))}")
     return kind(**{name: decode(value) if (decode := decoders[name]) else value for name, value in data.items()})
 
 

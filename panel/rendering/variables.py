@@ -62,7 +62,7 @@ def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> 
             continue
         token = _TOKEN.match(value, found.start())
         if token is None:
-            raise NotExpressible(field, "a $ begins a variable; write $$ for a dollar sign")
+            raise NotExpressible(field, "$ starts a variable; use $$ for a dollar sign")
         _add(parts, value[end : found.start()])
         _add(parts, "$" if token[1] else _variable(token[2] or token[3] or token[4], field, captures))
         end = token.end()
@@ -72,7 +72,7 @@ def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> 
 
 def _variable(name: str, field: str, captures: frozenset[str]) -> Variable:
     if not is_known(name, captures):
-        raise NotExpressible(field, f"${name} is not a variable that a site may use; write $$ for a dollar sign")
+        raise NotExpressible(field, f"${name} is not available in sites; use $$ for a dollar sign")
     return Variable(name)
 
 

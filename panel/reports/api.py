@@ -73,7 +73,7 @@ class Schedules(Resource):
     def _scenario(self, pk: int | None) -> Any:
         found = None if pk is None else scenarios_visible(self.actor).filter(pk=pk).first()
         if pk is not None and found is None:
-            detail = f"There is no scenario {pk} that you may see."
+            detail = f"The scenario {pk} does not exist, or you do not have access to it."
             raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
         return found
 
@@ -83,7 +83,7 @@ class Schedules(Resource):
         return self.answer(schedule, status=201, location=f"/api/v1/schedules/{schedule.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Without `webhook_secret` the one that is stored stays; "" removes it."""
+        """Without `webhook_secret` the stored one stays, unless `webhook_url` changes; "" removes it."""
         schedule = self.get_object()
         expected = self.expected_version(schedule)
         values = self._values(partial=True)
@@ -134,7 +134,7 @@ class Schedules(Resource):
         """The next five dates of an expression."""
         zone = request.query_params.get("timezone", "UTC")
         if zone not in time_zones():
-            raise parameter_error("timezone", "Write a time zone such as Europe/Vienna or UTC.")
+            raise parameter_error("timezone", "Send a time zone such as Europe/Vienna or UTC.")
         expression = request.query_params.get("cron", "")[:120]
         try:
             words = cron.explained(expression)
@@ -170,7 +170,7 @@ class Reports(Resource):
         """Of an ended run or suite that no schedule asked for."""
         values = self.body(ReportInput)
         if len(values) != 1:
-            words = "Write the uuid of a run or of a suite's run: one of the two."
+            words = "Send the UUID of either a run or a suite run."
             raise ApiError("invalid", words, [{"pointer": f"/{name}", "detail": words} for name in ("run", "suite")])
         run = suite_run = None
         if "run" in values:

@@ -37,9 +37,9 @@ def begin(
 def _overlapping(schedule: Schedule, under_way: Occurrence) -> tuple[OccurrenceStatus, str]:
     waits = schedule.occurrences.filter(status=OccurrenceStatus.WAITING).exists()
     if schedule.overlap == Overlap.WAIT and not waits:
-        return OccurrenceStatus.WAITING, f"The run of {when(under_way.due_at)} was under way."
-    more = " and another one waited for it" if waits else ""
-    return OccurrenceStatus.SKIPPED, f"The run of {when(under_way.due_at)} was under way still{more}."
+        return OccurrenceStatus.WAITING, f"The run of {when(under_way.due_at)} was still in progress."
+    more = " and another run was waiting for it" if waits else ""
+    return OccurrenceStatus.SKIPPED, f"The run of {when(under_way.due_at)} was still in progress{more}."
 
 
 def start(row: Occurrence, actor: User | None) -> None:
@@ -57,12 +57,12 @@ def start(row: Occurrence, actor: User | None) -> None:
 def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRun | None]:
     if actor is None or not actor.is_active:
         raise ApplicationError(
-            "The account that saved this schedule last is gone or switched off, and it runs with that account's "
-            "rights. Save the schedule again."
+            "The schedule runs as the user who saved it last, but that account was deleted or disabled. "
+            "Save the schedule again."
         )
     if schedule.kind == Kind.SUITE:
         if schedule.host is None:
-            raise ApplicationError("The host of this schedule was deleted. Choose another.")
+            raise ApplicationError("The host of this schedule was deleted. Choose another one.")
         row = suite_start(
             actor=actor,
             suite=schedule.suite,
@@ -73,7 +73,7 @@ def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRu
         )
         return None, row
     if schedule.scenario is None:
-        raise ApplicationError("The scenario of this schedule was deleted. Choose another.")
+        raise ApplicationError("The scenario of this schedule was deleted. Choose another one.")
     rows = list(schedule.sites.select_related("site__team"))
     for row_ in rows:
         if row_.site is None:
@@ -89,7 +89,7 @@ def refused(row: Occurrence, words: str) -> None:
         title=row.schedule.name,
         made_at=when(row.finished_at),
         outcome=Outcome.FAILED,
-        headline=f"The run of {when(row.due_at)} could not begin: {words}",
+        headline=f"The run of {when(row.due_at)} could not start: {words}",
     )
     report = storing.store(document=document, occurrence=row)
     storing.deliver(report, row.schedule)

@@ -11,27 +11,27 @@ class Kind(models.TextChoices):
     SUITE = "suite", _("A suite on a host")
 
 
-PRESET_LABELS = {"short": _("First look"), "full": _("In full")}
+PRESET_LABELS = {"short": _("Preview"), "full": _("Full suite")}
 
 
 class Overlap(models.TextChoices):
     """What a date does when the run of the one before is not done."""
 
-    SKIP = "skip", _("Leave it out and say so")
-    WAIT = "wait", _("Start it afterwards")
+    SKIP = "skip", _("Skip the run and record it")
+    WAIT = "wait", _("Start the run afterwards")
 
 
 class Notify(models.TextChoices):
     ALWAYS = "always", _("Every report")
-    CHANGES = "changes", _("Only what changed, failed or was missed")
+    CHANGES = "changes", _("Only changes, failures, and missed runs")
 
 
 class OccurrenceStatus(models.TextChoices):
-    WAITING = "waiting", _("Waiting for the one before")
+    WAITING = "waiting", _("Waiting for the previous run")
     RUNNING = "running", _("Running")
     DONE = "finished", _("Reported")
     MISSED = "missed", _("Missed")
-    SKIPPED = "skipped", _("Left out")
+    SKIPPED = "skipped", _("Skipped")
     FAILED = "failed", _("Could not start")
 
 
@@ -44,9 +44,9 @@ class Outcome(models.TextChoices):
     FIRST = "first", _("First report")
     WORSE = "worse", _("Worse")
     BETTER = "better", _("Better")
-    UNSURE = "unsure", _("Not sure yet")
-    SAME = "no_difference", _("No difference shown")
-    INVALID = "invalid", _("Not to be believed")
+    UNSURE = "unsure", _("Not significant yet")
+    SAME = "no_difference", _("No significant difference")
+    INVALID = "invalid", _("Not reliable")
     FAILED = "failed", _("Failed")
 
 

@@ -26,7 +26,7 @@ MOST_COUNTED = 1000  # dates that passed while nobody looked
 _FIELDS = {
     "minute": ("minute", "0 to 59"),
     "hour": ("hour", "0 to 23"),
-    "day-of-month": ("day of the month", "1 to 31, as many as the months have, or L for the last"),
+    "day-of-month": ("day of the month", "1 to 31, as far as the month has them, or L for the last day"),
     "month": ("month", "1 to 12, or JAN to DEC"),
     "day-of-week": ("day of the week", "0 to 7, SUN to SAT, or 5#2 for the second Friday"),
 }
@@ -39,15 +39,17 @@ def normal(expression: str) -> str:
     count = len(text.split(" ")) if text else 0
     if count != 5:
         names = ", ".join(name for name, _values in _FIELDS.values())
-        raise ApplicationError(f"Write five fields ({names}) such as 30 2 * * 1; this has {count}.", field="cron")
+        raise ApplicationError(
+            f"Enter five fields ({names}), for example 30 2 * * 1; you entered {count}.", field="cron"
+        )
     try:
         next(CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC)))
     except CronSimError as error:
         name, values = _FIELDS[str(error).removeprefix("Bad ")]
-        words = f"The {name} is wrong. Write *, or {values}; also 1,15 or 1-5 or */10."
+        words = f"The field “{name}” is not valid. Enter * or {values}; 1,15 or 1-5 or */10 also work."
         raise ApplicationError(words, field="cron") from error
     except StopIteration as error:
-        raise ApplicationError("There is no such date: the day does not occur in that month.", field="cron") from error
+        raise ApplicationError("This date never occurs: the month does not have that day.", field="cron") from error
     return text
 
 
@@ -66,7 +68,7 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
     """ApplicationError when there is none within the next fifty years."""
     dates = following(expression, zone, after, 1)
     if not dates:
-        raise ApplicationError("There is no such date any more.", field="cron")
+        raise ApplicationError("This date does not occur again.", field="cron")
     return dates[0]
 
 

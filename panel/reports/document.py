@@ -94,7 +94,7 @@ def to_json(document: Document) -> dict[str, Any]:
 def from_json(data: dict[str, Any]) -> Document:
     """What `to_json` made. ValueError for another format."""
     if data.get("format") != FORMAT:
-        raise ValueError(f"a report of format {data.get('format')}; this panel reads format {FORMAT}")
+        raise ValueError(f"report format {data.get('format')} is not supported; this panel reads format {FORMAT}")
     values = {key: value for key, value in data.items() if key != "format"}
     return Document(**{**values, "sections": [_section(part) for part in values["sections"]]})
 

@@ -31,60 +31,74 @@ class ScheduleForm(SitesForm):
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
-        Team.objects.none(), label=_("Team"), required=False, empty_label=_("Everyone"), help_text=_("Who sees it.")
+        Team.objects.none(),
+        label=_("Team"),
+        required=False,
+        empty_label=_("All teams"),
+        help_text=_("Members of this team can see it."),
     )
     cron = forms.CharField(
-        label=_("Dates (cron)"),
+        label=_("Schedule (cron)"),
         max_length=120,
         initial="30 2 * * *",
         widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocomplete": "off"}),
         help_text=_(
-            "Minute, hour, day of the month, month, day of the week: 30 2 * * 1 is Mondays at 2:30. Or @daily."
+            "Minute, hour, day of the month, month, day of the week, for example `30 2 * * 1` for "
+            "Mondays at 2:30, or `@daily`."
         ),
     )
-    timezone = forms.ChoiceField(label=_("Time zone"), widget=forms.Select(attrs={"data-narrow": _("Narrow by words")}))
+    timezone = forms.ChoiceField(
+        label=_("Time zone"), widget=forms.Select(attrs={"data-narrow": _("Filter this list")})
+    )
     scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
     suite = forms.ChoiceField(label=_("Suite"), choices=[(slug, suite.title) for slug, suite in SUITES.items()])
     preset = forms.ChoiceField(label=_("Preset"), choices=[(name, PRESET_LABELS[name]) for name in PRESETS])
     host = forms.ModelChoiceField(Host.objects.none(), label=_("Host"), to_field_name="name", empty_label=None)
     overlap = forms.ChoiceField(
-        label=_("When the run before is under way still"), choices=Overlap.choices, initial=Overlap.SKIP
+        label=_("If the previous run is still in progress"), choices=Overlap.choices, initial=Overlap.SKIP
     )
     grace_minutes = forms.IntegerField(
         label=_("Latest start (minutes late)"),
         initial=60,
-        help_text=_("After the panel was down or the host was busy. Later than that, the date is missed."),
+        help_text=_("Applies after downtime of the panel or while the host is busy. Later runs are skipped."),
     )
-    notify = forms.ChoiceField(label=_("Tell"), choices=Notify.choices, initial=Notify.ALWAYS)
+    notify = forms.ChoiceField(label=_("Notify about"), choices=Notify.choices, initial=Notify.ALWAYS)
     recipients = LinesField(
-        label=_("Mail to"),
+        label=_("Email recipients"),
         to_text="\n".join,
         from_text=lambda text: text.replace(",", "\n").split(),
         rows=2,
-        help_text=_("Addresses, one on each line."),
+        help_text=_("Addresses, one per line, for example `ops@example.com`."),
     )
     attachments = forms.MultipleChoiceField(
-        label=_("Attach to the mail"),
+        label=_("Email attachment"),
         choices=Form.choices,
         required=False,
         initial=[Form.PDF],
         widget=forms.CheckboxSelectMultiple,
     )
     webhook_url = forms.CharField(
-        label=_("Webhook"), max_length=500, required=False, help_text=_("Gets a signed POST with JSON for each report.")
+        label=_("Webhook"),
+        max_length=500,
+        required=False,
+        help_text=_(
+            "Receives a signed POST with JSON for each report, for example `https://hooks.example.com/paddock`."
+        ),
     )
     webhook_secret = forms.CharField(
-        label=_("Secret of the webhook"),
+        label=_("Webhook secret"),
         required=False,
         max_length=500,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=_("At least 16 characters; never shown again. Left empty, the one that is stored stays."),
+        help_text=_(
+            "At least 16 characters; not shown again. Leave empty to keep the current secret. A new URL clears it."
+        ),
     )
     keep_reports = forms.IntegerField(
-        label=_("Keep at most (reports)"), required=False, initial=100, help_text=_("Empty: all of them.")
+        label=_("Reports to keep"), required=False, initial=100, help_text=_("Leave empty to keep all reports.")
     )
     keep_days = forms.IntegerField(
-        label=_("Keep at most (days)"), required=False, help_text=_("Empty: however old they are. Runs always stay.")
+        label=_("Days to keep reports"), required=False, help_text=_("Leave empty for no limit. Runs are always kept.")
     )
 
     def __init__(self, *args: Any, user: User, kind: Kind, schedule: Schedule | None = None, **kwargs: Any) -> None:

@@ -20,9 +20,11 @@ class Top:
 def of_changes(found: Sequence[Change], since: str) -> Top:
     """`since` names the run before, "" when there is none to compare with."""
     if not since:
-        return Top(Outcome.FIRST, "The first report of this: there is nothing to compare it with yet.", [])
+        return Top(Outcome.FIRST, "This is the first report, so there is no earlier result to compare with.", [])
     if not found:
-        return Top(Outcome.FIRST, f"Nothing was measured both now and in {since}, so nothing can be compared.", [])
+        return Top(
+            Outcome.FIRST, f"This run and {since} have no measurement in common, so they cannot be compared.", []
+        )
     real = [change for change in found if change.reality == Reality.REAL]
     likely = [change for change in found if change.reality == Reality.LIKELY]
     sentences = [since_words.sentence(change) for change in sorted(real, key=_worst_first)]
@@ -32,13 +34,13 @@ def of_changes(found: Sequence[Change], since: str) -> Top:
         outcome = Outcome.WORSE if worse else Outcome.BETTER
         return Top(outcome, f"{_count(real)} since {since}. {sentences[0]}", sentences)
     if likely:
-        words = f"Perhaps a change since {since}, but not sure yet. {sentences[0]}"
+        words = f"Possible change since {since}, but not significant yet. {sentences[0]}"
         return Top(Outcome.UNSURE, words, sentences)
     if all(change.reality == Reality.TOO_FEW for change in found):
-        return Top(Outcome.SAME, f"Too few rounds to compare with {since}: ask for three or more.", [])
+        return Top(Outcome.SAME, f"Too few rounds to compare with {since}. Use three or more rounds.", [])
     usual = sum(change.reality == Reality.USUAL for change in found)
-    more = f" {usual} differ, but no more than runs of this do by themselves." if usual else ""
-    return Top(Outcome.SAME, f"No difference shown since {since}, in {len(found)} figures compared.{more}", [])
+    more = f" {usual} differ, but within the normal variation between runs." if usual else ""
+    return Top(Outcome.SAME, f"No significant difference since {since} in {len(found)} compared figures.{more}", [])
 
 
 def _worst_first(change: Change) -> tuple[bool, float]:
@@ -46,12 +48,12 @@ def _worst_first(change: Change) -> tuple[bool, float]:
 
 
 def _count(real: Sequence[Change]) -> str:
-    return "A real change" if len(real) == 1 else f"{len(real)} real changes"
+    return "A significant change" if len(real) == 1 else f"{len(real)} significant changes"
 
 
 def of_failure(words: str) -> Top:
-    return Top(Outcome.FAILED, f"There are no figures: {words}", [])
+    return Top(Outcome.FAILED, f"No figures: {words}", [])
 
 
 def of_invalid(reasons: Sequence[str]) -> Top:
-    return Top(Outcome.INVALID, f"Do not believe these figures: {' '.join(reasons)}", [])
+    return Top(Outcome.INVALID, f"These figures are not reliable: {' '.join(reasons)}", [])

@@ -34,7 +34,7 @@ def send(row: Delivery) -> str:
 def deliver(message: EmailMultiAlternatives) -> str:
     """What became of a message to one receiver, in words. Raises Refused or Unreachable."""
     if not settings.EMAIL_HOST:
-        raise Refused("No mail server is set: give PADDOCK_SMTP_HOST to the panel's worker.")
+        raise Refused("No mail server is configured. Set PADDOCK_SMTP_HOST for the panel's worker.")
     try:
         message.send()
     except smtplib.SMTPRecipientsRefused as error:
@@ -43,16 +43,16 @@ def deliver(message: EmailMultiAlternatives) -> str:
     except smtplib.SMTPResponseException as error:
         raise _by_code(error.smtp_code, error.smtp_error) from error
     except smtplib.SMTPNotSupportedError as error:
-        raise Refused(f"{settings.EMAIL_HOST} cannot do what is asked of it: {error}") from error
+        raise Refused(f"{settings.EMAIL_HOST} does not support the configured options: {error}") from error
     except (smtplib.SMTPException, OSError) as error:
-        raise Unreachable(f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT} cannot be used: {error}") from error
-    return f"Taken by {settings.EMAIL_HOST}."
+        raise Unreachable(f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT} is not usable: {error}") from error
+    return f"Accepted by {settings.EMAIL_HOST}."
 
 
 def _by_code(code: int, words: str | bytes) -> Exception:
     """5xx is for good (RFC 5321 section 4.2.1)."""
     text = words.decode(errors="replace") if isinstance(words, bytes) else words
-    said = f"{settings.EMAIL_HOST} answers {code} {text}"[:300]
+    said = f"{settings.EMAIL_HOST} responded with {code} {text}"[:300]
     return Refused(said) if code >= 500 else Unreachable(said)
 
 

@@ -37,7 +37,7 @@ def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str
     """Of whichever is given; `notes` are what else its schedule has to say."""
     if run is not None:
         return run_document(run, notes)
-    assert suite_run is not None, "a report is of a run or of a suite"
+    assert suite_run is not None, "a report belongs to a run or to a suite"
     return suite_document(suite_run, notes)
 
 
@@ -120,8 +120,8 @@ def _figures(run: Run) -> Section:
         if any(found):
             name = f"{figure.label} ({figure.unit})" if figure.unit else figure.label
             rows.append([Cell(name), *(_figure_cell(figure.name, value) for value in found)])
-    head = ["Figure", *(target["label"] for target in targets)]
-    note = "Median of the rounds, and the interval that holds the true one as surely as the rounds can tell."
+    head = ["Metric", *(target["label"] for target in targets)]
+    note = "Median of all rounds with its confidence interval."
     remarks = [_verdict(words) for words in results.verdicts(run.summary)]
     remarks += results.remarks(selectors.measured_rounds(run))
     return Section("Figures", [Table("Figures", head, rows, note)], remarks=remarks)
@@ -131,17 +131,19 @@ def _figure_cell(name: str, found: dict[str, Any] | None) -> Cell:
     if found is None:
         return Cell("–")
     figure = BY_NAME[name]
-    interval = "" if found["low"] is None else f"{pictures.interval_words(figure, found)}, {pictures.sure(found)} sure"
+    interval = (
+        "" if found["low"] is None else f"{pictures.interval_words(figure, found)}, {pictures.sure(found)} confidence"
+    )
     return Cell(pictures.shown(figure, found["value"]), found["value"], interval)
 
 
 def _verdict(found: dict[str, str]) -> str:
     if found["kind"] == "too_few":
         return f"{found['label']}: too few rounds to compare with {found['baseline']}."
-    spread = f"({found['low']} to {found['high']}, {found['sure']} sure)"
+    spread = f"({found['sure']} confidence interval {found['low']} to {found['high']})"
     if found["kind"] == "no_difference":
-        return f"{found['label']}: no difference shown in throughput against {found['baseline']} {spread}."
-    return f"{found['label']}: {found['times']} times the throughput of {found['baseline']} {spread}."
+        return f"{found['label']}: no significant difference in throughput from {found['baseline']} {spread}."
+    return f"{found['label']}: {found['times']} × the throughput of {found['baseline']} {spread}."
 
 
 def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
@@ -158,8 +160,8 @@ def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
         ]
         for row, item in zip(table.rows, compared, strict=True)
     ]
-    note = "A change is called real when its interval leaves 1 out and it goes beyond what runs of this differ by."
-    return [Section("Since last time", [Table("Since last time", table.head, rows, note, 3)])]
+    note = "A change is significant when its interval excludes 1 and it exceeds the normal variation between runs."
+    return [Section("Since the previous run", [Table("Since the previous run", table.head, rows, note, 3)])]
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
@@ -185,7 +187,7 @@ def _facts(run: Run) -> list[list[str]]:
         ["Tool", results.tool_words(run)],
         ["Arguments", ", ".join(results.argument_words(run))],
         ["Paths", " ".join(parameters["paths"])],
-        ["Rounds", f"{parameters['rounds']}, interleaved; warm-up {parameters['warmup_s']} s"],
+        ["Rounds", f"{parameters['rounds']}, interleaved; {parameters['warmup_s']} s warm-up"],
     ]
     for target in run.fingerprint.get("targets", []):
         number = f", revision #{target['revision']}" if target.get("revision") else ""
@@ -228,7 +230,7 @@ def suite_document(row: SuiteRun, notes: Sequence[str]) -> Document:
     for part in shown["parts"]:
         sections.append(Section(part.table.title, [_suite_table(part.table)], _pictures(part.charts), part.remarks))
     if row.preset != "full":
-        warnings.append("Shortened for a first look: fewer requests and shorter rounds than were published.")
+        warnings.append("This is a quick preview with fewer requests and shorter rounds than published.")
     top, compared = _suite_top(row, earlier, since_when)
     return Document(
         title=row.title,
@@ -261,7 +263,7 @@ def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
         if same is not None and run.fingerprint and same.fingerprint:
             found += since.around(run.fingerprint, same.fingerprint)
     cases = suite_comparing.asked_otherwise(suite_comparing.side_of(row), suite_comparing.side_of(before))
-    return [*dict.fromkeys(found), *(f"{words} asks for something else, so it is not compared" for words in cases)]
+    return [*dict.fromkeys(found), *(f"{words} has different settings, so it is not compared" for words in cases)]
 
 
 def _pictures(charts: Sequence[Chart]) -> list[Picture]:
@@ -276,9 +278,7 @@ def _suite_table(table: SuiteTable) -> Table:
 def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> tuple[Top, list[since.Change]]:
     now = suite_comparing.side_of(row).outcomes
     if not any(outcome.status == RunStatus.FINISHED for outcome in now.values()):
-        words = (
-            "the suite was cancelled." if row.status == SuiteStatus.CANCELLED else "no case of the suite ended well."
-        )
+        words = "the suite was cancelled." if row.status == SuiteStatus.CANCELLED else "no case of the suite succeeded."
         return headline.of_failure(words), []
     if not earlier:
         return headline.of_changes([], ""), []

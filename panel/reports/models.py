@@ -19,8 +19,9 @@ from panel.benchmarks.suites.choosing import Choice, check_setups, stored_choice
 from panel.benchmarks.suites.definitions import PRESETS
 from panel.core.errors import ApplicationError
 from panel.core.fields import EncryptedTextField
+from panel.core.jobs import Job
 from panel.core.models import BaseModel
-from panel.hosts.models import Host, JobStatus
+from panel.hosts.models import Host
 from panel.reports import cron
 from panel.reports.choices import Channel, Form, Kind, Notify, OccurrenceStatus, Outcome, Overlap
 from panel.reports.targets import check_url
@@ -32,17 +33,17 @@ LEAST_SECRET = 16
 
 def validate_recipients(value: Any) -> None:
     if not isinstance(value, list) or len(value) > MOST_RECIPIENTS:
-        raise ValidationError(_("Write a list of at most %d mail addresses.") % MOST_RECIPIENTS)
+        raise ValidationError(_("Enter a list of at most %d email addresses.") % MOST_RECIPIENTS)
     for item in value:
         try:
             validate_email(item)
         except ValidationError as error:
-            raise ValidationError(_("“%s” is not a mail address.") % str(item)[:100]) from error
+            raise ValidationError(_("“%s” is not an email address.") % str(item)[:100]) from error
 
 
 def validate_forms(value: Any) -> None:
     if not isinstance(value, list) or any(item not in Form.values for item in value) or len(set(value)) != len(value):
-        raise ValidationError(_("Choose from %s, each once.") % ", ".join(Form.values))
+        raise ValidationError(_("Choose from %s, each at most once.") % ", ".join(Form.values))
 
 
 def validate_url(value: str) -> None:
@@ -107,7 +108,7 @@ class Schedule(BaseModel):
         else:
             self._clean_suite(found)
         if self.webhook_url and len(self.webhook_secret) < LEAST_SECRET:
-            words = _("A webhook is signed: give a secret of at least %d characters.")
+            words = _("Webhooks are signed. Enter a secret of at least %d characters.")
             found["webhook_secret"] = [words % LEAST_SECRET]
         if found:
             raise ValidationError({name: list(words) for name, words in found.items()})
@@ -200,20 +201,15 @@ class Report(BaseModel):
         return self.title
 
 
-class Delivery(BaseModel):
+class Delivery(Job):
     """A report on its way to one receiver; `attempts` and their `log` are shown."""
 
-    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="deliveries")
     channel = models.CharField(max_length=8, choices=Channel.choices)
     target = models.CharField(max_length=500)  # a mail address, or the webhook's address
-    status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     attempts = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField()
     log = models.JSONField(default=list)  # [{"at": ISO time, "words", "seconds"}]
-    claimed_by = models.CharField(max_length=120, blank=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["pk"]

@@ -7,14 +7,13 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from panel.accounts.models import Team
-from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.api.serializers import StrictModelSerializer, StrictSerializer, TeamField
 from panel.benchmarks.serializers import SuiteChoiceSerializer
 from panel.hosts.models import Host
 from panel.reports.choices import Form
 from panel.reports.models import Delivery, Occurrence, Report, Schedule
 
-_SUITE_ONLY = "Of a suite's schedule."
+_SUITE_ONLY = "Only for the schedule of a suite."
 
 
 class SiteNames(serializers.ListField):
@@ -29,7 +28,7 @@ class ScheduleSerializer(StrictModelSerializer):
     and `host`, and takes `chosen`: what of the suite, without which it is the whole. The secret goes in and never
     comes out."""
 
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False, allow_null=True)
+    team = TeamField(required=False, allow_null=True)
     scenario = serializers.IntegerField(source="scenario_id", min_value=1, required=False, allow_null=True)
     host = serializers.SlugRelatedField(
         slug_field="name", queryset=Host.objects.all(), required=False, allow_null=True, help_text=_SUITE_ONLY

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
@@ -19,8 +20,8 @@ from panel.benchmarks.models import Run, SuiteRun
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.services import MAX_SITES
 from panel.core.errors import ApplicationError, Conflict
+from panel.core.jobs import JobStatus
 from panel.core.models import version_bump
-from panel.hosts.models import JobStatus
 from panel.reports import beginning, cron, storing
 from panel.reports.choices import OPEN, Kind
 from panel.reports.models import Delivery, Occurrence, Report, Schedule, ScheduleSite
@@ -52,7 +53,9 @@ def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in SCHEDULE_FIELDS:
             known = ", ".join(SCHEDULE_FIELDS)
-            raise ApplicationError(f"A schedule has no member “{name}”. It has: {known}.", field=name, code="unknown")
+            raise ApplicationError(
+                f"Unknown field “{name}” of a schedule. Known fields: {known}.", field=name, code="unknown"
+            )
         setattr(schedule, name, value)
 
 
@@ -63,11 +66,11 @@ def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
     if schedule.kind != Kind.SCENARIO:
         return
     if schedule.scenario not in scenarios_visible(actor):
-        raise ApplicationError("There is no such scenario that you may see.", field="scenario")
+        raise ApplicationError("The scenario does not exist, or you do not have access to it.", field="scenario")
     if not 1 <= len(sites) <= MAX_SITES:
-        raise ApplicationError(f"Choose from one to {MAX_SITES} sites to measure.", field="sites")
+        raise ApplicationError(f"Choose 1 to {MAX_SITES} sites to benchmark.", field="sites")
     if len({site.pk for site in sites}) != len(sites):
-        raise ApplicationError("A site may stand in a schedule once.", field="sites")
+        raise ApplicationError("Each site can appear only once in a schedule.", field="sites")
     require_each(actor, Action.BENCHMARK, (site.team for site in sites))
 
 
@@ -114,7 +117,10 @@ def schedule_update(
     chosen = old if sites is None else list(sites)
     before = _told(stored, old)
     dates = (stored.cron, stored.timezone)
+    url = stored.webhook_url
     _assign(stored, values)
+    if stored.webhook_url != url and "webhook_secret" not in values:
+        _forget_webhook_secret(stored)
     stored.run_as = actor
     _check(actor, stored, chosen)
     if (stored.cron, stored.timezone) != dates and not stored.is_paused:
@@ -123,6 +129,14 @@ def schedule_update(
     _store_sites(stored, chosen)
     audit_record(actor=actor, action="schedule.update", target=stored, before=before, after=_told(stored, chosen))
     return stored
+
+
+def _forget_webhook_secret(schedule: Schedule) -> None:
+    """A secret signs what goes to one URL only. ValidationError where the new URL needs one."""
+    had_one, schedule.webhook_secret = bool(schedule.webhook_secret), ""
+    if had_one and schedule.webhook_url:
+        words = "Enter the secret again: the stored one belongs to the old URL and signs nothing for another."
+        raise ValidationError({"webhook_secret": words})
 
 
 @transaction.atomic
@@ -138,7 +152,7 @@ def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
     """A run under way goes on; no other begins."""
     require_schedule(actor, schedule)
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True, next_due_at=None):
-        raise Conflict(f"{schedule} is paused already.")
+        raise Conflict(f"{schedule} is already paused.")
     return _steered(actor, schedule, "schedule.pause")
 
 
@@ -165,7 +179,7 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
     require_schedule(actor, schedule)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if stored.occurrences.filter(status__in=OPEN).exists():
-        raise Conflict(f"A run of {stored} is under way. Wait until it has ended, or cancel it.")
+        raise Conflict(f"A run of {stored} is in progress. Wait until it ends, or cancel it.")
     occurrence = beginning.begin(stored, timezone.now().replace(microsecond=0), by_hand=True, actor=actor)
     audit_record(actor=actor, action="schedule.run", target=stored)
     return occurrence
@@ -185,9 +199,9 @@ def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | 
     require(actor, Action.BENCHMARK)
     row = run or suite_run
     if row is None:
-        raise ApplicationError("Name a run or a suite to make a report of.", field="run")
+        raise ApplicationError("Send a run or a suite run for the report.", field="run")
     if not row.is_ended:
-        raise Conflict(f"{row} is under way. Make its report when it has ended.")
+        raise Conflict(f"{row} is in progress. Create its report when it has ended.")
     report = storing.store(run=run, suite_run=suite_run)
     require_report(actor, report)
     audit_record(actor=actor, action="report.create", target=report, after={"title": report.title})
@@ -207,11 +221,11 @@ def report_send(*, actor: User, report: Report) -> list[Delivery]:
     """To everyone whom its schedule tells, once more. ApplicationError when that is nobody."""
     require_report(actor, report)
     if report.schedule is None:
-        raise ApplicationError("No schedule says whom to send this report to.")
+        raise ApplicationError("This report has no recipients because it belongs to no schedule.")
     if report.deliveries.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING)).exists():
-        raise Conflict("This report is on its way; its deliveries are listed below it.")
+        raise Conflict("This report is being sent; its deliveries are listed below.")
     made = storing.deliver(report, report.schedule)
     if not made:
-        raise ApplicationError(f"{report.schedule} names no receiver. Add mail addresses or a webhook to it.")
+        raise ApplicationError(f"{report.schedule} has no recipients. Add email addresses or a webhook.")
     audit_record(actor=actor, action="report.send", target=report, after={"to": [row.target for row in made]})
     return made

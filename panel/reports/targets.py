@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from agents.host import addresses
 from panel.core.errors import ApplicationError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -36,18 +38,18 @@ class WebhookUrl:
 def check_url(text: str) -> WebhookUrl:
     """The parts of `text`. ApplicationError, field `webhook_url`, when it cannot be a webhook's."""
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
-        raise _refused("contains a space, a control character or a letter that must be written as %XX")
+        raise _refused("contains a space, a control character, or a letter that needs percent-encoding (%XX)")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise _refused("is not an address") from error
+        raise _refused("is not a valid URL") from error
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise _refused("does not begin with https:// or http:// and a name")
+        raise _refused("does not start with https:// or http:// and a host name")
     if parts.username is not None or parts.password is not None:
-        raise _refused("holds a user name; the signature tells the receiver who sent it")
+        raise _refused("contains a user name; use the signature to authenticate Paddock instead")
     if parts.fragment:
-        raise _refused("has a part after #, which no server sees")
+        raise _refused("contains a # fragment, which servers never receive")
     if _literal(parts.hostname) is not None:
         _judge(parts.hostname, [parts.hostname])
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -59,44 +61,43 @@ def resolve(url: WebhookUrl) -> str:
     try:
         found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ApplicationError(f"{url.host} is not found: {error}", field="webhook_url", retry=True) from error
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    _judge(url.host, addresses)
-    return addresses[0]
+        raise ApplicationError(f"{url.host} cannot be resolved: {error}", field="webhook_url", retry=True) from error
+    places = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    _judge(url.host, places)
+    return places[0]
 
 
-def _judge(host: str, addresses: list[str]) -> None:
-    for text in addresses:
+def _judge(host: str, places: list[str]) -> None:
+    for text in places:
         address = _literal(text)
         if address is None or not is_allowed(address):
             raise _refused(
-                f"leads to {host} ({text}), which is not a public address. An administrator of the panel's machine can "
-                f"allow its network with PADDOCK_WEBHOOK_NETWORKS"
+                f"resolves to {host} ({text}), which is not a public address. The panel's operator can "
+                "allow its network in PADDOCK_WEBHOOK_NETWORKS"
             )
 
 
 def _literal(text: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
+    """The address in any spelling that getaddrinfo takes for one; None for a name."""
+    found = addresses.packed(text)
+    return None if found is None else ipaddress.ip_address(found)
 
 
 def is_allowed(address: Address) -> bool:
-    """Public, or in one of the networks that were opened. IPv4 inside IPv6 is judged as what it stands for."""
-    inner = _embedded(address)
-    if any(one in network for network in _opened() for one in (address, inner) if one.version == network.version):
+    """Public, or in one of the networks that were opened; never a cloud's metadata service. IPv4 inside IPv6 is judged
+    as what it stands for."""
+    if addresses.why_refused(str(address)):
+        return False
+    carried = [ipaddress.ip_address(form) for form in addresses.carried(address.packed)]
+    # A mapped or translated address is the IPv4 one and nothing else.
+    is_other_spelling = bool(carried) and (address in _TRANSLATED or address.packed[:10] == bytes(10))
+    return all(_is_open(one) for one in (carried if is_other_spelling else [address, *carried]))
+
+
+def _is_open(address: Address) -> bool:
+    if any(address in network for network in _opened() if address.version == network.version):
         return True
-    return all(one.is_global and not one.is_multicast and not one.is_reserved for one in {address, inner})
-
-
-def _embedded(address: Address) -> Address:
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    nat64 = ipaddress.ip_network("64:ff9b::/96")
-    if address in nat64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def _opened() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

@@ -126,7 +126,7 @@ def send(request: Request, uuid: UUID) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("On its way to %d receivers; what comes of it stands below.") % len(made))
+        messages.success(request, _("Sending to %d recipients. The results appear below.") % len(made))
     return redirect("reports:detail", uuid)
 
 
@@ -136,13 +136,13 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
     here = reverse("reports:detail", args=[uuid])
     if request.method == "POST":
         services.report_delete(actor=request.user, report=report)
-        messages.success(request, _("The report is deleted; its run is kept."))
+        messages.success(request, _("The report was deleted; its run is kept."))
         return redirect("reports:list")
     context = {
         "title": _("Delete this report?"),
         "heading": _("Delete the report"),
         "text": report.title,
-        "losses": [_("What it says, in all its forms"), _("The record of whom it was sent to")],
+        "losses": [_("The report in all its formats"), _("The record of its deliveries")],
         "verb": _("Delete the report"),
         "cancel_url": here,
         "crumbs": crumbs(Crumb(report.title, here)),

@@ -93,7 +93,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         made = attempt(form, lambda: services.schedule_create(actor=request.user, **form.values))
         if made is not None:
-            messages.success(request, _("“%s” is scheduled.") % made.name)
+            messages.success(request, _("The schedule “%s” was saved.") % made.name)
             return redirect("reports:schedule", made.pk)
     chosen = [
         Tab(choice.label, reverse("reports:schedule-create", args=[choice.value]), choice.value == kind)
@@ -214,17 +214,17 @@ def _steer(request: Request, pk: int, work: Any, done: str) -> HttpResponse:
 
 @require_POST
 def pause(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_pause, _("Paused: no date is begun until you resume it."))
+    return _steer(request, pk, services.schedule_pause, _("Paused: no runs start until you resume the schedule."))
 
 
 @require_POST
 def resume(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_resume, _("Resumed from the next date on."))
+    return _steer(request, pk, services.schedule_resume, _("Resumed. The next date starts the next run."))
 
 
 @require_POST
 def run_now(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_run_now, _("Begun; its report appears here when it has ended."))
+    return _steer(request, pk, services.schedule_run_now, _("Started. The report appears here when the run ends."))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -233,13 +233,13 @@ def delete(request: Request, pk: int) -> HttpResponse:
     here = reverse("reports:schedule", args=[pk])
     if request.method == "POST":
         services.schedule_delete(actor=request.user, schedule=schedule)
-        messages.success(request, _("The schedule “%s” is deleted; its reports are kept.") % schedule.name)
+        messages.success(request, _("The schedule “%s” was deleted; its reports are kept.") % schedule.name)
         return redirect("reports:schedules")
     context = {
         "title": _("Delete this schedule?"),
         "heading": _("Delete the schedule"),
         "text": schedule.name,
-        "losses": [_("The schedule, and the record of its dates. Its reports and runs are kept.")],
+        "losses": [_("The schedule and the record of its dates. Its reports and runs are kept.")],
         "verb": _("Delete the schedule"),
         "cancel_url": here,
         "crumbs": crumbs(Crumb(schedule.name, here)),

@@ -89,12 +89,12 @@ def _missed(schedule: Schedule, dates: list[dt.datetime], gap: Gap | None) -> No
 def _why(gap: Gap | None, date: dt.datetime) -> str:
     if gap is not None and gap[0] <= date + SILENT_AFTER:
         begun, ended = (making.when(moment) for moment in gap)
-        return f"The panel, its scheduler or its worker did not run from {begun} to {ended}."
-    return "The panel's worker was too busy to look at its schedules in time."
+        return f"The panel, its scheduler, or its worker was not running from {begun} to {ended}."
+    return "The panel's worker was too busy to check its schedules on time."
 
 
 def _why_late(date: dt.datetime, now: dt.datetime, gap: Gap | None) -> str:
-    return f"Begun {_minutes(now - date)} late. {_why(gap, date)}" if now - date > LATE else ""
+    return f"Started {_minutes(now - date)} late. {_why(gap, date)}" if now - date > LATE else ""
 
 
 def _minutes(span: dt.timedelta) -> str:
@@ -117,7 +117,7 @@ def _follow(row: Occurrence, now: dt.datetime) -> None:
             _give_up(row)
     except Exception as error:  # one schedule's trouble is not the others'
         logger.exception("the report of %s could not be made", row)
-        words = f"The panel could not make this report ({type(error).__name__}). Its log tells more."
+        words = f"The panel could not create this report ({type(error).__name__}). See the panel's log."
         _end(row, OccurrenceStatus.FAILED, words)
 
 
@@ -132,7 +132,7 @@ def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
 
 
 def _gone(row: Occurrence) -> None:
-    _end(row, OccurrenceStatus.FAILED, "Its run was deleted before it was reported.")
+    _end(row, OccurrenceStatus.FAILED, "The run was deleted before its report was created.")
 
 
 @transaction.atomic
@@ -140,7 +140,7 @@ def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
     Schedule.objects.select_for_update(no_key=True).get(pk=row.schedule_id)
     if row.schedule.occurrences.filter(status=OccurrenceStatus.RUNNING).exists():
         return
-    words = f"Begun {_minutes(now - row.due_at)} late: the run before it was under way until then."
+    words = f"Started {_minutes(now - row.due_at)} late because the previous run was still in progress."
     waiting = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.WAITING)
     if waiting.update(status=OccurrenceStatus.RUNNING, reason=words):
         row.status, row.reason = OccurrenceStatus.RUNNING, words
@@ -153,8 +153,8 @@ def _give_up(row: Occurrence) -> None:
     run = row.run or (row.suite_run.runs.filter(case=0).first() if row.suite_run else None)
     if run is None or run.status != RunStatus.QUEUED:
         return
-    busy = run.progress if "busy" in run.progress else "No worker took it up."
-    words = f"It could not begin within {row.schedule.grace_minutes} minutes. {busy}"
+    busy = run.progress if "busy" in run.progress else "No worker was available."
+    words = f"The run could not start within {row.schedule.grace_minutes} minutes. {busy}"
     expired = run_expire(row.run, words) if row.run else bool(row.suite_run and suite_expire(row.suite_run, words))
     if expired:
         _end(row, OccurrenceStatus.MISSED, words)
@@ -173,7 +173,7 @@ def _report(row: Occurrence) -> None:
             return
         removed = storing.prune(row.schedule, making_room=1)
         if removed:
-            document.notes.append(f"Removed, because only so much is kept: the reports of {'; '.join(removed)}.")
+            document.notes.append(f"Reports removed by the retention limit: {'; '.join(removed)}.")
         report = storing.store(run=run, suite_run=suite_run, document=document, occurrence=row)
         if storing.is_told(report, row.schedule, notes):
             storing.deliver(report, row.schedule)
@@ -197,7 +197,7 @@ def notes_of(row: Occurrence, run: Run | None, suite_run: SuiteRun | None) -> li
     first = run or (suite_run.runs.filter(case=0).first() if suite_run else None)
     if first is not None and first.started_at and row.started_at and first.started_at - row.started_at > LATE:
         waited = _minutes(first.started_at - row.started_at)
-        notes.append(f"It waited {waited} in the queue: its host, or every worker, was busy until then.")
+        notes.append(f"The run waited {waited} in the queue because its host or every worker was busy.")
     return notes
 
 

@@ -36,7 +36,9 @@ def send(row: Delivery) -> str:
     """What was answered, in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
-        raise Refused("Its schedule is gone, and with it the secret to sign with.")
+        raise Refused("The schedule was deleted, and with it the secret for the signature.")
+    if row.target != schedule.webhook_url:
+        raise Refused("The schedule has another URL now; its secret signs for that URL only. Send the report again.")
     body = body_of(row)
     stamp = str(int(time.time()))
     headers = {
@@ -53,7 +55,7 @@ def send(row: Delivery) -> str:
     except ApplicationError as error:
         raise (Unreachable if error.retry else Refused)(error.message) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Unreachable(f"It cannot be reached: {error or type(error).__name__}") from error
+        raise Unreachable(f"The webhook is not reachable: {error or type(error).__name__}") from error
     return _judged(status)
 
 
@@ -96,10 +98,13 @@ def _message(row: Delivery, lists: dict[str, list[str]]) -> dict[str, Any]:
 
 def _judged(status: int) -> str:
     if 200 <= status < 300:
-        return f"Answered with {status}."
+        return f"The webhook responded with status {status}."
     if 300 <= status < 400:
-        raise Refused(f"Answered with {status}. Redirects are not followed: write the address that it leads to.")
-    words = f"Answered with {status}."
+        raise Refused(
+            f"The webhook responded with status {status}. Paddock does not follow redirects; enter the "
+            "target of the redirect."
+        )
+    words = f"The webhook responded with status {status}."
     raise Unreachable(words) if status >= 500 or status in _AGAIN else Refused(words)
 
 

@@ -59,7 +59,7 @@ class Trials(Resource):
         values = self.body(TrialInput)
         site = sites_visible(self.actor).filter(name=values["site"]).first()
         if site is None:
-            detail = f"There is no site {values['site']} that you may see."
+            detail = f"The site {values['site']} does not exist, or you do not have access to it."
             raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
         others = selectors.candidates(site)
         installs = all_or_none(others, "pk", values["installs"], "/installs") if "installs" in values else list(others)
@@ -112,7 +112,7 @@ class Trials(Resource):
         trial = self.get_object()
         found: Contender | None = trial.contenders.select_related("install__host").filter(position=position).first()
         if found is None:
-            detail = f"This trial has no server {position}; its member servers lists them."
+            detail = f"This server comparison has no web server {position}. Its field servers lists them."
             raise ApiError("invalid", detail, [{"pointer": "/position", "detail": detail}])
         found.trial = trial
         return found
@@ -144,5 +144,5 @@ class Trials(Resource):
 def _truth(request: Request, name: str) -> bool:
     raw = request.query_params.get(name, "false")
     if raw not in _TRUTH:
-        raise parameter_error(name, "Write true or false.")
+        raise parameter_error(name, "Send true or false.")
     return _TRUTH[raw]

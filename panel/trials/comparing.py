@@ -46,7 +46,7 @@ def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_
         raise NotComparable(next(iter(left_out.values())))
     kept = {path: answer for path, answer in zip(paths, first, strict=True) if path not in left_out}
     if not kept:
-        raise NotComparable(_("The site answers nothing of what visitors asked for with success now."))
+        raise NotComparable(_("The live site currently returns no successful response to any of the logged requests."))
     names = list(kept)
     again = [answer for path, answer in zip(paths, again, strict=True) if path in kept]
     dynamic = _changing(kept, again) if not load["arguments"].get("dynamic") else set(kept)
@@ -60,7 +60,7 @@ def _failing(paths: list[str], answers: list[Answer]) -> dict[str, str]:
     found = {}
     for path, answer in zip(paths, answers, strict=True):
         try:
-            comparability.check_answers([_("The site's own server")], [path], [[answer]], dynamic=True)
+            comparability.check_answers([_("The site's current web server")], [path], [[answer]], dynamic=True)
         except NotComparable as error:
             found[path] = error.message
     return found
@@ -74,14 +74,14 @@ def _changing(first: dict[str, Answer], again: list[Answer]) -> set[str]:
 
 def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[str]) -> str:
     found = []
-    labels = [_("The site's own server"), _("this server")]
+    labels = [_("The site's current web server"), _("this web server")]
     for path, answer in own.items():
         try:
             comparability.check_answers(labels, [path], [[base[path]], [answer]], dynamic=path in dynamic)
         except NotComparable as error:
             found.append(error.message)
     if len(found) > SHOWN:
-        found[SHOWN:] = [_("%d more paths are answered differently.") % (len(found) - SHOWN)]
+        found[SHOWN:] = [_("%d more paths have different responses.") % (len(found) - SHOWN)]
     return "\n".join(found)
 
 

@@ -26,11 +26,11 @@ from panel.benchmarks import targets
 from panel.benchmarks.execution import run_execute
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
 from panel.core.errors import ApplicationError, words_of
+from panel.core.jobs import JobStatus
 from panel.deployments import services as deployments
 from panel.deployments.models import DeploymentStatus
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
-from panel.hosts.models import JobStatus
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.trials import copies, servers
@@ -42,7 +42,9 @@ from panel.websites.services.definition import site_export
 
 logger = logging.getLogger(__name__)
 
-WORKER_GONE = "The panel's worker ended in the middle of this trial. Its copies are taken away; start it again."
+WORKER_GONE = (
+    "The panel's worker stopped during this server comparison. Paddock removes its copies. Start the comparison again."
+)
 RETRY_FIRST = timedelta(seconds=15)
 RETRY_MOST = timedelta(minutes=10)
 
@@ -93,7 +95,7 @@ class _Course:
     @property
     def actor(self) -> User:
         if self.trial.requested_by is None:
-            raise ApplicationError("Whoever asked for this trial has no account any more.")
+            raise ApplicationError("The user who started this server comparison no longer has an account.")
         return self.trial.requested_by
 
     def whole(self) -> None:
@@ -125,7 +127,7 @@ class _Course:
             return JobStatus.FAILED, words_of(error)
         except Exception as error:
             logger.exception("trial %s", self.trial.uuid)
-            return JobStatus.FAILED, f"The panel failed: {type(error).__name__}. Its log tells more."
+            return JobStatus.FAILED, f"The panel failed: {type(error).__name__}. See the panel's log."
         return JobStatus.SUCCEEDED, ""
 
     def _steps(self) -> Iterator[tuple[TrialPhase, Callable[[], None]]]:
@@ -210,7 +212,7 @@ class _Course:
         standing = self._contenders(ContenderStatus.STANDING)
         if not standing or standing[0].position != 0:
             first = self.trial.contenders.get(position=0)
-            raise ApplicationError(f"The copy on the site's own server could not be put up: {first.detail}")
+            raise ApplicationError(f"The copy on the site's current web server could not be deployed: {first.detail}")
         sites = [contender.copy for contender in standing if contender.copy]
         found = compare(sites, self.trial.load, base_url=self._base_url(), may_leave_out=self.trial.is_replay)
         arguments = {**self.trial.load["arguments"], "dynamic": found.dynamic}
@@ -227,7 +229,9 @@ class _Course:
     def _measure(self) -> None:
         same = [contender for contender in self._contenders(ContenderStatus.SAME) if contender.copy]
         if len(same) < 2:
-            raise ApplicationError("No other server answers like the site does now, so there is nothing to compare.")
+            raise ApplicationError(
+                "No other web server returns the same responses as the live site, so there is nothing to compare."
+            )
         run = self._run_of(same)
         while not run.is_ended:
             self._check()
@@ -238,14 +242,14 @@ class _Course:
         if run.status == RunStatus.CANCELLED:
             raise Stopped
         if run.status == RunStatus.FAILED:
-            raise ApplicationError(f"The measurement failed: {run.error}")
+            raise ApplicationError(f"The benchmark failed: {run.error}")
 
     def _run_of(self, same: list[Contender]) -> Run:
         """Its targets are named by their servers, and asked for as the original is: the copies' own names and ports
         say nothing."""
         scenario = Scenario(team=self.trial.original.team, **self.trial.load)
         scenario.keeps_methods = self.trial.is_replay
-        title = f"{self.trial.original.name}: which server?"
+        title = f"{self.trial.original.name}: server comparison"
         with transaction.atomic():
             run = benchmarks.run_create_once(
                 actor=self.actor, scenario=scenario, sites=[row.copy for row in same if row.copy], title=title
@@ -280,7 +284,7 @@ class _Course:
         if contender.install is None or not contender.was_stopped:
             return
         assert self.trial.started_at is not None
-        servers.stop_again(contender.install, f"trial {self.trial.uuid}", self.trial.started_at)
+        servers.stop_again(contender.install, f"server comparison {self.trial.uuid}", self.trial.started_at)
         Contender.objects.filter(pk=contender.pk).update(was_stopped=False)  # its row alone: the copy has gone
 
     def _run_leave(self) -> None:

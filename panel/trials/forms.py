@@ -20,33 +20,34 @@ OF_REPLAY = ("queries", "other_methods", "concurrency", "duration_s", "rounds")
 class TrialForm(Form):
     installs = forms.ModelMultipleChoiceField(
         EngineInstall.objects.none(),
-        label=_("Servers to try"),
+        label=_("Web servers to compare"),
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _("Choose at least one other server to try.")},
+        error_messages={"required": _("Choose at least one other web server.")},
     )
-    load = forms.ChoiceField(label=_("Load"), help_text=_("The same for every server, in turns, round by round."))
+    load = forms.ChoiceField(
+        label=_("Load"), help_text=_("Every web server gets the same load, alternating round by round.")
+    )
     queries = forms.BooleanField(
-        label=_("Replay with query strings"),
+        label=_("Replay query strings"),
         required=False,
-        help_text=_("They may hold secrets of visitors; without them each path is asked for as such."),
+        help_text=_("Query strings can contain visitors' secrets. If off, Paddock requests only the paths."),
     )
     other_methods = forms.BooleanField(
-        label=_("Replay POST, DELETE and OPTIONS too"),
+        label=_("Replay POST, DELETE, and OPTIONS requests"),
         required=False,
         help_text=_(
-            "This may change or delete data of the application: each is sent with an empty body, again and again, on "
-            "every server. PUT and PATCH mean nothing without their bodies: these are left out, and the result says "
-            "how many."
+            "Warning: this can change or delete data of the application. Each request is sent "
+            "repeatedly with an empty body to every web server. PUT and PATCH requests are skipped."
         ),
     )
-    concurrency = forms.IntegerField(label=_("Connections at once"), initial=16, min_value=1, max_value=1000)
-    duration_s = forms.IntegerField(label=_("Seconds of each round"), initial=10, min_value=1, max_value=600)
+    concurrency = forms.IntegerField(label=_("Concurrent connections"), initial=16, min_value=1, max_value=1000)
+    duration_s = forms.IntegerField(label=_("Seconds per round"), initial=10, min_value=1, max_value=600)
     rounds = forms.IntegerField(
         label=_("Rounds"),
         initial=6,
         min_value=3,
         max_value=30,
-        help_text=_("From 6 on intervals are 95 % sure."),
+        help_text=_("Intervals reach 95 % confidence with 6 or more rounds."),
     )
 
     def __init__(self, *args: Any, user: User, site: Site, has_log: bool, **kwargs: Any) -> None:
@@ -72,8 +73,8 @@ class TrialForm(Form):
 
 
 def _load_choices(user: User, has_log: bool) -> list[tuple[Any, Any]]:
-    own = [(services.REPLAY, _("What visitors asked for lately: the site's own access log"))] if has_log else []
+    own = [(services.REPLAY, _("Recent visitor requests from the site's access log"))] if has_log else []
     scenarios = [(f"scenario:{row.pk}", f"{row.name} ({row.tool})") for row in selectors.loads(user)]
     ready = [(f"quick:{quick.slug}", quick.name) for quick in QUICK]
     groups: list[tuple[Any, Any]] = [(_("Scenarios"), scenarios)] if scenarios else []
-    return [*own, *groups, (_("Ready-made"), ready)]
+    return [*own, *groups, (_("Built-in"), ready)]

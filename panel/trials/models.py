@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
-from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from panel.benchmarks.models import Run
 from panel.core.errors import ApplicationError
-from panel.core.models import BaseModel
+from panel.core.jobs import Job, JobStatus
 from panel.deployments.models import Deployment
-from panel.hosts.models import EngineInstall, JobStatus
+from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 
 UNDER_WAY = (JobStatus.QUEUED, JobStatus.RUNNING)
@@ -20,25 +17,22 @@ UNDER_WAY = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 class TrialPhase(models.TextChoices):
     COPY = "copy", _("Copying the site to private ports")
-    DEPLOY = "deploy", _("Putting the copies on their servers")
-    COMPARE = "compare", _("Comparing their answers")
+    DEPLOY = "deploy", _("Deploying the copies")
+    COMPARE = "compare", _("Comparing responses")
     MEASURE = "measure", _("Measuring")
-    CLEAN = "clean", _("Taking the copies away")
+    CLEAN = "clean", _("Removing the copies")
 
 
-class Trial(BaseModel):
+class Trial(Job):
     """`load` is what is put on the copies, as `benchmarks.services.scenario_create` takes it, frozen."""
 
-    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     # Null: it was deleted meanwhile. The copies are there still, so the row must stay until they are gone.
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="trials")
     load = models.JSONField()
     is_replay = models.BooleanField(default=False)  # the load came from the site's own access log
     # Of a replay, in words: which lines of the log are not sent, and which paths the site does not answer now.
     left_out = models.JSONField(default=list)
-    status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     phase = models.CharField(max_length=12, choices=TrialPhase.choices, default=TrialPhase.COPY)
-    error = models.TextField(blank=True)
     # How it ended, written before the copies are taken away: a worker that only has to clean up keeps it.
     outcome = models.CharField(max_length=12, choices=JobStatus.choices, blank=True)
     stopped_in = models.CharField(max_length=12, choices=TrialPhase.choices, blank=True)  # unless it succeeded
@@ -47,24 +41,18 @@ class Trial(BaseModel):
     retry_at = models.DateTimeField(null=True)
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="trials")
     switch = models.ForeignKey(Deployment, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    cancel_requested = models.BooleanField(default=False)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    claimed_by = models.CharField(max_length=120, blank=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        return f"{self.site.name if self.site else _('A deleted site')}: which server?"
+        return f"{self.site.name if self.site else _('A deleted site')}: server comparison"
 
     @property
     def original(self) -> Site:
         """ApplicationError when it was deleted."""
         if self.site is None:
-            raise ApplicationError("The site was deleted meanwhile.")
+            raise ApplicationError("The site was deleted.")
         return self.site
 
     @property
@@ -79,10 +67,10 @@ class Trial(BaseModel):
 
 class ContenderStatus(models.TextChoices):
     WAITING = "waiting", _("Waiting")
-    STANDING = "standing", _("In place")
-    REFUSED = "refused", _("Could not be put up")
-    DIFFERENT = "different", _("Answers differently")
-    SAME = "same", _("Answers alike")
+    STANDING = "standing", _("Deployed")
+    REFUSED = "refused", _("Deployment failed")
+    DIFFERENT = "different", _("Different responses")
+    SAME = "same", _("Same responses")
 
 
 class Contender(models.Model):

@@ -66,15 +66,15 @@ def _request(line: str, queries: bool) -> tuple[str, str]:
 
 
 def _named(method: str) -> str:
-    return _("Sent by %s") % method if method else _("Other lines")
+    return _("Sent with %s") % method if method else _("Other lines")
 
 
 def _why(method: str) -> str:
     if method in _BODIES:
-        return _("It means nothing without its body, which is not in a log.")
+        return _("The request needs its body, which logs do not contain.")
     if method:
-        return _("Repeating it was not asked for: it may change the application's data.")
-    return _("Not answered with success, or not a request that can be repeated.")
+        return _("Not selected for replay: the request may change the application's data.")
+    return _("The request failed or cannot be replayed.")
 
 
 def _shares(counts: Counter[str]) -> list[str]:

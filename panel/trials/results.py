@@ -14,8 +14,8 @@ from panel.benchmarks.arguments import method_and_path
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.statistics import Verdict
 from panel.benchmarks.summary import BY_NAME, Figure
+from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
-from panel.hosts.models import JobStatus
 from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase
 
 SHOWN = ("throughput_rps", "latency_p50", "latency_p99", "cpu_per_1000", "server_rss", "application_rss")
@@ -91,8 +91,8 @@ def _ratio_words(ratio: dict[str, Any]) -> str:
     words = {"times": pictures.number(ratio["value"], 2)}
     words |= {"low": pictures.number(ratio["low"], 2), "high": pictures.number(ratio["high"], 2)}
     if ratio["verdict"] == Verdict.NO_DIFFERENCE:
-        return _("no difference shown (%(low)s to %(high)s times)") % words
-    return _("%(times)s times (%(low)s to %(high)s)") % words
+        return _("no significant difference (%(low)s× to %(high)s×)") % words
+    return _("%(times)s× (%(low)s× to %(high)s×)") % words
 
 
 # --- sentences ---
@@ -107,10 +107,12 @@ def advice(trial: Trial) -> str:
     found = [(ratios[row.pk]["throughput_rps"], row) for row in others if "throughput_rps" in ratios.get(row.pk, {})]
     faster = [(ratio, row) for ratio, row in found if ratio["verdict"] == Verdict.HIGHER]
     if not faster:
-        words = _("No server was shown to answer more requests than %(own)s: this load gives no reason to move.")
+        words = _("No web server was significantly faster than %(own)s under this load.")
         return words % {"own": first.label}
     ratio, best = max(faster, key=lambda item: item[0]["value"])
-    return _("%(best)s answered %(times)s times as many requests as %(own)s (%(low)s to %(high)s, %(sure)s sure).") % {
+    return _(
+        "%(best)s handled %(times)s× as many requests as %(own)s (%(sure)s confidence interval %(low)s to %(high)s)."
+    ) % {
         "best": best.label,
         "own": first.label,
         "times": pictures.number(ratio["value"], 2),

@@ -19,11 +19,15 @@ class TrialServerSerializer(serializers.Serializer[Any]):
     install = serializers.IntegerField(allow_null=True)
     label = serializers.CharField()  # type: ignore[assignment]
     status = serializers.ChoiceField(choices=ContenderStatus.choices)
-    detail = serializers.CharField(allow_blank=True, help_text="Why it was refused, or what it answers differently.")
+    detail = serializers.CharField(allow_blank=True, help_text="Why the deployment failed, or which responses differ.")
     serves_site = serializers.BooleanField()
     may_switch = serializers.BooleanField()
-    figures = serializers.DictField(help_text="By name: value, low, high, confidence, rounds. Empty: not measured.")
-    ratios = serializers.DictField(help_text="The same with a verdict: higher, lower, no_difference or too_few.")
+    figures = serializers.DictField(
+        help_text="Metrics by name: value, low, high, confidence, rounds. Empty if not measured."
+    )
+    ratios = serializers.DictField(
+        help_text="Like `figures`, with a verdict: higher, lower, no_difference, or too_few."
+    )
 
 
 class TrialSerializer(serializers.ModelSerializer[Trial]):
@@ -92,14 +96,16 @@ class TrialInput(StrictSerializer):
         required=False,
         allow_empty=False,
         max_length=8,
-        help_text="Other servers of the site's host. Left out: all of them.",
+        help_text="Other web servers on the site's host. Omit the field for all of them.",
     )
     load = serializers.CharField(max_length=120)
-    queries = Truth(default=False, help_text="Replay query strings too: they may hold secrets.")
+    queries = Truth(default=False, help_text="Replay query strings, which can contain secrets.")
     other_methods = Truth(
         default=False,
-        help_text="Replay POST, DELETE and OPTIONS too, with empty bodies, again and again on every server: this may "
-        "change or delete data of the application. Needs wrk on the host.",
+        help_text=(
+            "Replay POST, DELETE, and OPTIONS with empty bodies, repeatedly on every web server. This can "
+            "change or delete data of the application. Requires wrk on the host."
+        ),
     )
     concurrency = serializers.IntegerField(default=16, min_value=1, max_value=1000)
     duration_s = serializers.IntegerField(default=10, min_value=1, max_value=600)
@@ -121,7 +127,9 @@ class ReplayShare(serializers.Serializer[Any]):
 
 
 class ReplaySerializer(serializers.Serializer[Any]):
-    requests = serializers.IntegerField(help_text="Lines that can be repeated.")
-    left_out = serializers.IntegerField(help_text="Lines that are not repeated.")
-    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why not, and how many for each reason.")
+    requests = serializers.IntegerField(help_text="Log lines that can be replayed.")
+    left_out = serializers.IntegerField(help_text="Log lines that are skipped.")
+    reasons = serializers.ListField(
+        child=serializers.CharField(), help_text="Reasons for skipped lines, with their counts."
+    )
     paths = ReplayShare(many=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from panel.core.errors import ApplicationError
+from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentItem, SiteState
 from panel.deployments.planning import LIVE
 from panel.deployments.services import ACTIVE
 from panel.hosts.errands import server_told
 from panel.hosts.locks import host_lock
-from panel.hosts.models import EngineInstall, HostOperation, JobStatus, OperationKind
+from panel.hosts.models import EngineInstall, HostOperation, OperationKind
 
 LOCK_WAIT_S = 30.0
 
@@ -28,7 +29,9 @@ def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
             return
         running = server_told(install, "stop")["running"]
     if running:
-        raise ApplicationError(f"{install} was started for the trial and could not be stopped. Stop it on its host.")
+        raise ApplicationError(
+            f"{install} was started for the server comparison and could not be stopped. Stop it on its host."
+        )
 
 
 def _is_needed(install: EngineInstall, since: datetime) -> bool:

@@ -22,11 +22,12 @@ from panel.benchmarks.quick import BY_SLUG
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.services import run_cancel, run_delete
 from panel.core.errors import ApplicationError, Conflict
+from panel.core.jobs import JobStatus
 from panel.deployments import services as deployments
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import live_revision
 from panel.deployments.rendered import spec_of
-from panel.hosts.models import EngineInstall, Host, JobStatus
+from panel.hosts.models import EngineInstall, Host
 from panel.hosts.services import refuse_paused
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -72,13 +73,13 @@ def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods
     log = next((log for log in site_logs(actor, site) if log.key.startswith("access_log")), None)
     if log is None:
         raise ApplicationError(
-            _("%s writes no access log of its own. Name one in its server block, or choose a scenario.") % site,
+            _("%s has no access log. Set one in its server block, or choose a scenario.") % site,
             field="load",
         )
     lines = site_log_tail(actor, site, log, lines=REPLAY_LINES)
     found = replay_of(lines, queries=queries, other_methods=other_methods)
     if not found.paths:
-        words = _("Nothing in %(log)s can be replayed. %(why)s")
+        words = _("%(log)s contains no requests to replay. %(why)s")
         raise ApplicationError(words % {"log": log.path, "why": " ".join(found.reasons)}, field="load")
     return found
 
@@ -113,7 +114,7 @@ def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chose
     if choice == REPLAY:
         return load_from_log(actor=actor, site=site, **replay)
     if replay.get("other_methods"):
-        words = _("Only a replay has other methods. Leave this out, or choose the replay.")
+        words = _("Other methods are only for replays. Omit the field, or choose the replay.")
         raise ApplicationError(words, field="other_methods")
     scenario = None
     if kind == "quick" and key in BY_SLUG:
@@ -121,7 +122,9 @@ def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chose
     elif kind == "scenario" and key.isascii() and key.isdecimal() and len(key) < 18:
         scenario = scenarios_visible(actor).filter(pk=int(key)).first()
     if scenario is None:
-        words = _("There is no load “%s” that you may see: write replay, scenario:ID or quick:SLUG.")
+        words = _(
+            "The load “%s” does not exist, or you do not have access to it. Use replay, scenario:ID, or quick:SLUG."
+        )
         raise ApplicationError(words % choice[:80], field="load")
     try:
         return Chosen(load_of(scenario), False, [])
@@ -142,7 +145,7 @@ def _replay_tool(host: Host, methods: set[str]) -> Tool:
             return tool
     if methods != {"GET"}:
         return Tool.H2LOAD
-    words = _("No load tool that can replay a log is installed on %(host)s. Install one of %(tools)s.")
+    words = _("%(host)s has no load tool that can replay a log. Install one of %(tools)s.")
     raise ApplicationError(words % {"host": host, "tools": ", ".join(REPLAY_TOOLS)}, field="load")
 
 
@@ -176,7 +179,7 @@ def trial_create(
     others = _others(own, installs)
     targets.endpoint(_live(site), load["arguments"])
     if Trial.objects.filter(site=site, status__in=UNDER_WAY).exists():
-        raise Conflict(_("A trial of %s is under way already.") % site)
+        raise Conflict(_("A server comparison of %s is already running.") % site)
     trial = Trial.objects.create(site=site, load=load, is_replay=is_replay, left_out=list(left_out), requested_by=actor)
     for position, install in enumerate([own, *others]):
         Contender.objects.create(trial=trial, position=position, install=install, label=_label(install))
@@ -209,19 +212,19 @@ def _told(load: dict[str, Any]) -> dict[str, Any]:
 def _live(site: Site) -> Revision:
     revision = live_revision(site)
     if revision is None:
-        raise ApplicationError(_("%s is not deployed. Deploy it first, then try other servers.") % site, field="site")
+        raise ApplicationError(_("%s is not deployed. Deploy it before you compare web servers.") % site, field="site")
     return revision
 
 
 def _others(own: EngineInstall, installs: Sequence[EngineInstall]) -> list[EngineInstall]:
     others = [install for install in dict.fromkeys(installs) if install != own]
     if not others:
-        raise ApplicationError(_("Choose at least one other server to try."), field="installs")
+        raise ApplicationError(_("Choose at least one other web server."), field="installs")
     if len(others) >= MOST_SERVERS:
-        raise ApplicationError(_("At most %d servers in one trial.") % MOST_SERVERS, field="installs")
+        raise ApplicationError(_("Choose at most %d web servers.") % MOST_SERVERS, field="installs")
     for install in others:
         if install.host_id != own.host_id:
-            words = _("%(install)s is on another host: choose servers of %(host)s.")
+            words = _("%(install)s is on another host. Choose web servers on %(host)s.")
             raise ApplicationError(words % {"install": install, "host": own.host}, field="installs")
     return others
 
@@ -248,7 +251,7 @@ def trial_cancel(*, actor: User, trial: Trial) -> Trial:
     if not ended and not rows.filter(status__in=UNDER_WAY, outcome="").update(
         cancel_requested=True, row_version=F("row_version") + 1
     ):
-        raise Conflict(_("This trial has ended already; there is nothing to cancel."))
+        raise Conflict(_("This server comparison has already ended and cannot be cancelled."))
     trial.refresh_from_db()
     if trial.run is not None and not trial.run.is_ended:
         run_cancel(actor=actor, run=trial.run)
@@ -261,7 +264,7 @@ def trial_delete(*, actor: User, trial: Trial) -> None:
     """With its run, rounds and their output. Conflict as long as it is under way: its copies stand somewhere."""
     require(actor, Action.BENCHMARK, trial.original.team)
     if not trial.is_finished:
-        raise Conflict(_("This trial is under way. Cancel it first, then delete it."))
+        raise Conflict(_("This server comparison is running. Cancel it first, then delete it."))
     audit_record(actor=actor, action="trial.delete", target=trial, before={"load": _told(trial.load)})
     run = trial.run
     trial.delete()
@@ -281,12 +284,12 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     site = contender.trial.original
     require(actor, Action.DEPLOY, site.team)
     if not contender.trial.is_finished:
-        raise Conflict(_("The trial is still under way. Wait for its result, or cancel it."))
+        raise Conflict(_("The server comparison is still running. Wait for its result, or cancel it."))
     if contender.install is None:
-        raise ApplicationError(_("%s is not there any more.") % contender.label, field="position")
+        raise ApplicationError(_("%s no longer exists.") % contender.label, field="position")
     if contender.status != ContenderStatus.SAME:
-        words = _("%(label)s did not answer like the site does now: %(why)s")
-        why = contender.detail or _("it was not tried")
+        words = _("%(label)s returned different responses than the live site: %(why)s")
+        why = contender.detail or _("it was not measured")
         raise ApplicationError(words % {"label": contender.label, "why": why}, field="position")
     try:
         return deployments.site_move(actor=actor, site=site, install=contender.install)[0]

@@ -49,7 +49,7 @@ def crumbs(trial: Trial) -> list[Crumb]:
     return [
         Crumb(_("Sites"), reverse("websites:list")),
         Crumb(name, reverse("websites:detail", args=[name])),
-        Crumb(_("Which server?"), reverse("websites:trials", args=[name])),
+        Crumb(_("Server comparison"), reverse("websites:trials", args=[name])),
     ]
 
 
@@ -96,7 +96,10 @@ def _remarks(site: Site, install: Any) -> list[str]:
     """What this server does otherwise, before anything is tried."""
     found = [words(item, install) for item in site_differences(site, install)]
     if not install.is_running:
-        text = _("It is stopped. A trial starts it, with whatever its own files serve, and stops it again afterwards.")
+        text = _(
+            "This web server is stopped. The comparison starts it with its current configuration and stops "
+            "it afterwards."
+        )
         return [text, *found]
     return found
 
@@ -187,14 +190,14 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
         except ApplicationError as error:
             messages.error(request, error.message)
             return redirect("trials:detail", uuid)
-        messages.success(request, _("The trial is deleted."))
+        messages.success(request, _("The server comparison was deleted."))
         return redirect("websites:trials", site.name)
     context = {
-        "title": _("Delete this trial?"),
-        "heading": _("Delete the trial"),
-        "text": _("The site stays on the server that it is on."),
-        "losses": [_("The servers' figures and charts"), _("The load tool's output of every round")],
-        "verb": _("Delete the trial"),
+        "title": _("Delete this server comparison?"),
+        "heading": _("Delete comparison"),
+        "text": _("The site stays on its current web server."),
+        "losses": [_("The metrics and charts of all web servers"), _("The load generator's output of every round")],
+        "verb": _("Delete comparison"),
         "cancel_url": reverse("trials:detail", args=[uuid]),
         "crumbs": crumbs(trial),
     }

@@ -49,7 +49,7 @@ def install_named(pk: int | None) -> EngineInstall | None:
         return None
     install = EngineInstall.objects.select_related("host").filter(pk=pk).first()
     if install is None:
-        detail = f"There is no server with the id {pk}: see /api/v1/installs/."
+        detail = f"No web server has the ID {pk}; /api/v1/installs/ lists them."
         raise ApiError("invalid", detail, [{"pointer": "/install", "detail": detail}])
     return install
 
@@ -97,7 +97,7 @@ class Sites(Resource):
     def _define(self, data: Any, site: Site | None = None, expected: int | None = None) -> Site:
         if not isinstance(data, dict):
             raise ApiError(
-                "invalid", "This is a JSON object: a site's definition.", [{"pointer": "", "detail": "Write {}."}]
+                "invalid", "Send a JSON object with the site's definition.", [{"pointer": "", "detail": "Send {}."}]
             )
         before = services.site_export(site) if site else {}
         if self.request.auth is None and changes_snippets(before, data):
@@ -111,7 +111,7 @@ class Sites(Resource):
             site = self._define(request.data)
             return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
         if not 0 < len(request.data) <= MAX_BULK:
-            raise ApiError("invalid", f"Write 1 to {MAX_BULK} definitions.")
+            raise ApiError("invalid", f"Send 1 to {MAX_BULK} definitions.")
         with transaction.atomic():
             sites = [self._define(item) for item in request.data]
         return Response(self.get_serializer(sites, many=True).data, status=201)

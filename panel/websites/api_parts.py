@@ -28,7 +28,7 @@ from panel.websites.serializers import (
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
     """A part stays with its site: naming another is refused."""
     if values.pop("site", instance.site) != instance.site:
-        detail = "A part cannot go to another site: make it there, then delete it here."
+        detail = "Objects cannot move to another site. Create a copy there, then delete this one."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
     return values
 
@@ -230,7 +230,9 @@ class Snippets(Resource):
         expected = self.expected_version(row)
         values = self.body(SnippetSerializer, partial=True)
         if set(values) != {"text"}:
-            raise ApiError("invalid", "Only the text of a snippet can change: delete it and make another.")
+            raise ApiError(
+                "invalid", "Only the text of raw directives can change. To move them, delete them and create new ones."
+            )
         services.snippet_update(actor=self.actor, snippet=row, text=values["text"], expected_version=expected)
         return self.answer(self.get_object())
 

@@ -42,14 +42,14 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
     leaf = chain[0]
     if _public_bytes(leaf.public_key()) != _public_bytes(key.public_key()):
         raise ApplicationError(
-            f"This private key does not belong to the first certificate ({_subject(leaf)}): "
-            "paste the key it was requested with, and the site's own certificate before its chain.",
+            f"This private key does not match the first certificate ({_subject(leaf)}). Paste the key of "
+            "that certificate, and put the site's own certificate before its chain.",
             field="private_key_pem",
         )
     _check_order(chain)
     if leaf.not_valid_after_utc <= now:
         raise ApplicationError(
-            f"This certificate expired on {leaf.not_valid_after_utc:%Y-%m-%d}: upload its renewal.",
+            f"This certificate expired on {leaf.not_valid_after_utc:%Y-%m-%d}. Upload its renewal.",
             field="certificate_pem",
         )
     return _bundle(chain, key)
@@ -85,15 +85,15 @@ def _general_name(name: str) -> x509.GeneralName:
 def _chain(pem: str) -> list[x509.Certificate]:
     if "PRIVATE KEY" in pem:
         raise ApplicationError(
-            "This holds a private key: paste the key in its own field, here only certificates.",
+            "This field contains a private key. Paste only certificates here, and the key in its own field.",
             field="certificate_pem",
         )
     try:
         return x509.load_pem_x509_certificates(pem.encode())
     except ValueError as error:
         raise ApplicationError(
-            "This is not a PEM certificate: paste everything from -----BEGIN CERTIFICATE----- to "
-            "-----END CERTIFICATE-----, the site's own first, then its chain.",
+            "This is not a PEM certificate. Paste everything from -----BEGIN CERTIFICATE----- to "
+            "-----END CERTIFICATE-----, the site's own certificate first, then its chain.",
             field="certificate_pem",
         ) from error
 
@@ -103,22 +103,23 @@ def _key(pem: str) -> ServerKey:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
     except TypeError as error:
         raise ApplicationError(
-            "This private key is locked with a passphrase, which a server could not enter: remove it with "
-            "openssl pkey -in locked.key -out server.key and paste that.",
+            "This private key has a passphrase, which web servers cannot enter. Remove it with openssl "
+            "pkey -in locked.key -out server.key and paste the result.",
             field="private_key_pem",
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise ApplicationError(
-            "This is not a PEM private key: paste everything from -----BEGIN PRIVATE KEY----- to the END line.",
+            "This is not a PEM private key. Paste everything from -----BEGIN PRIVATE KEY----- to the END line.",
             field="private_key_pem",
         ) from error
     if not isinstance(key, ServerKey):
         raise ApplicationError(
-            "Web servers use RSA, EC or Ed25519 keys; this is another kind.", field="private_key_pem"
+            "This key type is not supported. Use an RSA, EC, or Ed25519 key.", field="private_key_pem"
         )
     if isinstance(key, rsa.RSAPrivateKey) and key.key_size < MIN_RSA_BITS:
         raise ApplicationError(
-            f"This RSA key has {key.key_size} bits; servers refuse fewer than {MIN_RSA_BITS}.", field="private_key_pem"
+            f"This RSA key has {key.key_size} bits; web servers require at least {MIN_RSA_BITS}.",
+            field="private_key_pem",
         )
     return key
 
@@ -139,8 +140,8 @@ def _check_order(chain: list[x509.Certificate]) -> None:
             lower.verify_directly_issued_by(upper)
         except (ValueError, TypeError, InvalidSignature) as error:
             raise ApplicationError(
-                f"The chain is out of order: {_subject(upper)} did not issue {_subject(lower)}. "
-                "Put the site's certificate first, then the one that issued it, and so on.",
+                f"The chain is in the wrong order: {_subject(upper)} did not issue {_subject(lower)}. "
+                "Put the site's certificate first, then its issuer, and so on.",
                 field="certificate_pem",
             ) from error
 

@@ -14,12 +14,13 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from panel.accounts.models import User
+from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may
 from panel.hosts.models import EngineInstall, Host
+from panel.rendering.claims import Claim
 from panel.rendering.openlitespeed.listeners import own_clash
 from panel.rendering.spec import OwnListener
-from panel.websites import certificates, freeze, paths
+from panel.websites import certificates, freeze, ownership, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
@@ -44,18 +45,20 @@ def site_problems(
     actor: User,
     is_fetched: bool = False,
     may_clash: bool = True,
+    others: ownership.Ownership | None = None,
 ) -> list[Problem]:
     """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made.
 
     `is_fetched`: the site came from freeze.with_parts just now. `may_clash`: whether it is one of `clash_suspects`.
+    `others`: what other teams have, looked up for several sites together.
     """
     site = site if is_fetched else freeze.fetched(site)
     install = install or site.install
     if install is None:
-        return [Problem("install", _("Choose the server that this site runs on."))]
+        return [Problem("install", _("Choose a web server for this site."))]
     blocks = list(site.blocks.all())
     if not blocks:
-        return [Problem("blocks", _("Add a server block: the listens and names that this site answers on."))]
+        return [Problem("blocks", _("Add a server block with the addresses and names of this site."))]
     problems: list[Problem] = []
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
@@ -64,12 +67,12 @@ def site_problems(
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
-            problems.append(
-                Problem(f"upstreams/{index}/servers", _("%s has no server that is in use: add one.") % upstream)
-            )
-    problems += _clashes(site, install, blocks) if may_clash else _own_clashes(blocks)
-    if may(actor, Action.ADMINISTER):  # who may share folders between teams
+            problems.append(Problem(f"upstreams/{index}/servers", _("%s has no active server. Add one.") % upstream))
+    problems += _clashes(actor, site, install, blocks) if may_clash else _own_clashes(blocks)
+    if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems
+    foreign = (others or ownership.Ownership([site], install, is_fetched=True)).foreign(site)
+    problems += claim_problems(ownership.not_standing(foreign, site, install))
     kept, named = paths.standing_paths(site, install.host), paths.paths_on(site, install)
     return problems + path_clashes(actor, site, install.host, kept=kept, named=named)
 
@@ -78,20 +81,20 @@ def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
     listens = list(block.listens.all())
     names = [item.name for item in block.names.all()]
     if not listens:
-        yield Problem(f"{where}/listens", _("Add at least one listen, such as port 80."))
+        yield Problem(f"{where}/listens", _("Add at least one address, for example port 80."))
     if not names and not any(item.default_server for item in listens):
-        yield Problem(f"{where}/names", _("Write the domains that this answers to, or make it a default server."))
+        yield Problem(f"{where}/names", _("Enter the domains of this server block, or make it the default server."))
     tls = any(item.tls for item in listens)
     yield from _tls_problems(where, block, tls, names)
     if not block.root and not block.locations.all():
-        yield Problem(f"{where}/root", _("Write the folder with the site's files, or add a location."))
+        yield Problem(f"{where}/root", _("Enter the document root, or add a location."))
 
 
 def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -> Iterable[Problem]:
     if tls and block.certificate is None:
-        yield Problem(f"{where}/certificate", _("A listen with TLS needs a certificate: choose or make one."))
+        yield Problem(f"{where}/certificate", _("A TLS address needs a certificate. Choose or create one."))
     if not tls and block.hsts_max_age_s:
-        yield Problem(f"{where}/hsts_max_age_s", _("HSTS is only heard over TLS: add a listen with TLS, or empty it."))
+        yield Problem(f"{where}/hsts_max_age_s", _("HSTS needs TLS. Add a TLS address, or clear HSTS."))
     if tls and block.certificate is not None:
         if block.certificate.not_after <= timezone.now():
             yield Problem(
@@ -101,7 +104,7 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
         if missing:
             yield Problem(
                 f"{where}/certificate",
-                _("The certificate %(certificate)s is not good for %(names)s: browsers would warn.")
+                _("The certificate %(certificate)s does not cover %(names)s, so browsers would show a warning.")
                 % {"certificate": block.certificate, "names": ", ".join(missing)},
             )
 
@@ -131,7 +134,7 @@ def _path_problems(
             allowed = ", ".join(roots) or _("none yet; an administrator adds them to the host")
             yield Problem(
                 place,
-                _("%(path)s lies outside the folders for sites on %(host)s: %(roots)s.")
+                _("%(path)s is outside the site folders of %(host)s: %(roots)s.")
                 % {"path": path, "host": install.host, "roots": allowed},
             )
     yield from _log_problems(where, block, former, install, [path for _place, path in named if path])
@@ -149,33 +152,42 @@ def _log_problems(
         if not log_dir or not _below(path, [log_dir]):
             yield Problem(
                 f"{where}/{name}",
-                _("A log of %(server)s must lie below %(folder)s.") % {"server": install, "folder": log_dir},
+                _("Logs of %(server)s must be in %(folder)s.") % {"server": install, "folder": log_dir},
             )
         elif _below(path, served):
-            yield Problem(f"{where}/{name}", _("This log would lie among the files that the site serves: move it out."))
+            yield Problem(
+                f"{where}/{name}", _("This log is inside a folder that the site serves. Choose another path.")
+            )
 
 
 # --- other sites ---
 
 
-def site_clashes(site: Site, install: EngineInstall) -> list[Problem]:
+def site_label(user: User, site: Site) -> str:
+    """How a message to `user` calls another site: by its name only where the user may view it."""
+    if may(user, Action.VIEW, Team(pk=site.team_id)):
+        return _("the site %s") % site.name
+    return _("a site of another team")
+
+
+def site_clashes(actor: User, site: Site, install: EngineInstall) -> list[Problem]:
     """Names and listens that another enabled site of the install, or another server of the host, already has.
 
-    A few queries for each listen, however many sites the host has.
+    A few queries for each listen, however many sites the host has. Names sites only that `actor` may view.
     """
-    return _clashes(site, install, list(site.blocks.prefetch_related("listens", "names")))
+    return _clashes(actor, site, install, list(site.blocks.prefetch_related("listens", "names")))
 
 
-def _clashes(site: Site, install: EngineInstall, own: list[ServerBlock]) -> list[Problem]:
+def _clashes(actor: User, site: Site, install: EngineInstall, own: list[ServerBlock]) -> list[Problem]:
     problems = _own_clashes(own)
     for index, block in enumerate(own):
         names = [item.name for item in block.names.all()]
         for listen in block.listens.all():
             others = _others(site, install, listen)
-            problems += _port_clash(f"blocks/{index}", listen, others.exclude(block__site__install=install))
+            problems += _port_clash(actor, f"blocks/{index}", listen, others.exclude(block__site__install=install))
             same = others.filter(block__site__install=install, address=listen.address)
-            problems += _listen_clashes(f"blocks/{index}", listen, same)
-            problems += _name_clashes(f"blocks/{index}", listen, names, same)
+            problems += _listen_clashes(actor, f"blocks/{index}", listen, same)
+            problems += _name_clashes(actor, f"blocks/{index}", listen, names, same)
     return list(dict.fromkeys(problems))
 
 
@@ -209,43 +221,49 @@ def _overlapping(address: str) -> Q:
     return family if address in _ANY else family & Q(address__in=[address, *_ANY])
 
 
-def _port_clash(where: str, listen: Listen, others: QuerySet[Listen]) -> Iterable[Problem]:
+def _port_clash(actor: User, where: str, listen: Listen, others: QuerySet[Listen]) -> Iterable[Problem]:
     other = others.filter(_overlapping(listen.address)).first()
     if other is not None:
         theirs = other.block.site
         yield Problem(
             f"{where}/listens",
-            _("%(listen)s is taken by %(server)s for the site %(site)s: use another port, or move one of them.")
-            % {"listen": listen, "server": theirs.install, "site": theirs.name},
+            _("%(listen)s is already used by %(server)s for %(site)s. Use another port, or move one of the sites.")
+            % {"listen": listen, "server": theirs.install, "site": site_label(actor, theirs)},
         )
 
 
-def _listen_clashes(where: str, listen: Listen, same: QuerySet[Listen]) -> Iterable[Problem]:
+def _listen_clashes(actor: User, where: str, listen: Listen, same: QuerySet[Listen]) -> Iterable[Problem]:
     other = same.exclude(tls=listen.tls).first()
     if other is not None:
         yield Problem(
             f"{where}/listens",
-            _("The site %(site)s speaks %(how)s on %(listen)s; one port cannot do both.")
-            % {"site": other.block.site.name, "how": "TLS" if other.tls else _("without TLS"), "listen": listen},
+            _("%(listen)s is used %(how)s by %(site)s; one port cannot use both. Choose another port.")
+            % {
+                "site": site_label(actor, other.block.site),
+                "how": _("with TLS") if other.tls else _("without TLS"),
+                "listen": listen,
+            },
         )
     other = same.filter(default_server=True).first() if listen.default_server else None
     if other is not None:
         yield Problem(
             f"{where}/listens",
-            _("The site %(site)s is already the default server of %(listen)s: only one can be.")
-            % {"site": other.block.site.name, "listen": listen},
+            _("%(listen)s: %(site)s is already the default server of this address and port. Only one site can be.")
+            % {"site": site_label(actor, other.block.site), "listen": listen},
         )
 
 
-def _name_clashes(where: str, listen: Listen, names: list[str], same: QuerySet[Listen]) -> Iterable[Problem]:
+def _name_clashes(
+    actor: User, where: str, listen: Listen, names: list[str], same: QuerySet[Listen]
+) -> Iterable[Problem]:
     taken: dict[str, list[str]] = {}
     rows = ServerName.objects.filter(name__in=names, block__in=same.order_by().values("block"))
-    for name, theirs in rows.order_by("name").values_list("name", "block__site__name"):
-        taken.setdefault(theirs, []).append(name)
+    for row in rows.order_by("name").select_related("block__site"):
+        taken.setdefault(site_label(actor, row.block.site), []).append(row.name)
     for theirs, shared in sorted(taken.items()):
         yield Problem(
             f"{where}/names",
-            _("%(names)s on %(listen)s already leads to the site %(site)s: take it from there first.")
+            _("%(names)s on %(listen)s: already used by %(site)s. Remove the names there first.")
             % {"names": ", ".join(shared), "listen": listen, "site": theirs},
         )
 
@@ -259,13 +277,13 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
         for listen in block.listens.all():
             key = (listen.address, listen.port)
             if listen.default_server and defaults.setdefault(key, index) != index:
-                problems.append(Problem(f"blocks/{index}/listens", _("Two default servers on %s.") % listen))
+                problems.append(Problem(f"blocks/{index}/listens", _("%s has two default servers. Keep one.") % listen))
             for item in block.names.all():
                 if seen.setdefault((*key, item.name), index) != index:
                     problems.append(
                         Problem(
                             f"blocks/{index}/names",
-                            _("%(name)s stands in two server blocks on %(listen)s: keep one.")
+                            _("%(name)s is in two server blocks on %(listen)s. Keep one.")
                             % {"name": item.name, "listen": listen},
                         )
                     )
@@ -284,7 +302,46 @@ def path_clashes(
     found = paths.site_paths(site) if named is None else named
     asked = {where: path for where, path in found.items() if path not in kept}
     foreign = paths.foreign_paths(asked.values(), site.team, host)
-    return [Problem(where, paths.refusal(path, host)) for where, path in asked.items() if path in foreign]
+    return [
+        Problem(where.partition("#")[0], paths.refusal(path, host)) for where, path in asked.items() if path in foreign
+    ]
+
+
+def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
+    """Each message once at its place."""
+    return list(dict.fromkeys(Problem(claim.where, ownership.refusal(claim)) for claim in claims))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a site has before a change: the change is not asked about it again."""
+
+    paths: Set[str] = frozenset()
+    claims: Set[ownership.Key] = frozenset()
+
+
+def kept_of(site: Site | None, team: Team, install: EngineInstall | None) -> Kept:
+    """What `site` has already for `team` on `install`."""
+    host = install.host if install else None
+    return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, install))
+
+
+def foreign_problems(actor: User, site: Site, kept: Kept) -> list[Problem]:
+    """What of `site` belongs to another team and was not the site's before the change that `actor` just made."""
+    problems = claim_problems(ownership.claims_refused(actor, site, kept=kept.claims))
+    return problems + (path_clashes(actor, site, site.install.host, kept=kept.paths) if site.install else [])
+
+
+def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: str = "") -> None:
+    """Called after every change of a site's parts, team or server; the site need not be enabled.
+
+    Raises ValidationError at `field`, by default at the field of each problem.
+    """
+    faults: dict[str, list[str]] = {}
+    for problem in foreign_problems(actor, site, kept or Kept()):
+        faults.setdefault(field or problem.field, []).append(problem.message)
+    if faults:
+        raise ValidationError(faults)
 
 
 def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(), field: str = "") -> None:
@@ -301,10 +358,10 @@ def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(
         raise ValidationError(faults)
 
 
-def refuse_clashes(site: Site) -> None:
+def refuse_clashes(actor: User, site: Site) -> None:
     """Called after every change of an enabled site's listens, names or server. Raises ValidationError by place."""
     if not site.enabled or site.install is None:
         return
-    problems = site_clashes(site, site.install)
+    problems = site_clashes(actor, site, site.install)
     if problems:
         raise ValidationError({problem.field: problem.message for problem in problems})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 from django.db.models import QuerySet
@@ -12,7 +13,8 @@ from django.db.models import QuerySet
 from panel.core.fetching import fetch_parts
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.rendering import spec
-from panel.websites import paths
+from panel.rendering.targets import LocalServices
+from panel.websites import ownership, paths
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -63,6 +65,23 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
         own_listeners=tuple(spec.OwnListener(**item) for item in install.own_listeners),
         cache_dir=_cache_dir(install),
     )
+
+
+def install_spec_for(site: Site, install: EngineInstall, frozen: spec.SiteSpec | None = None) -> spec.InstallSpec:
+    """The same with the services of the host that raw directives of the site's team may name; they are read only
+    where `frozen`, the site itself, names another server in them."""
+    found = install_spec(install)
+    if frozen is not None and not any(
+        claim.where.endswith("/snippets") for claim in ownership.spec_claims(frozen, install.engine)
+    ):
+        return found
+    return replace(found, services=ownership.services_of(site.team, install.host))
+
+
+def install_spec_for_all(install: EngineInstall) -> spec.InstallSpec:
+    """For the files that follow from all sites of the server: each site was held to its team's list of services when
+    it was planned, and a service that is no longer listed must not keep the others from being deployed."""
+    return replace(install_spec(install), services=LocalServices(is_any=True))
 
 
 def _cache_dir(install: EngineInstall) -> str:

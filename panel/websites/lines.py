@@ -98,11 +98,15 @@ def _listen_from_line(number: int, line: str) -> dict[str, Any]:
     place, *flags = line.split()
     match = _LISTEN.fullmatch(place)
     if not match or not 1 <= int(match["port"]) <= 65535:
-        raise _fault(number, line, _("write a port such as 80, 127.0.0.1:8080 or [::]:443, then the words you need."))
+        raise _fault(number, line, _("enter a port such as 80, 127.0.0.1:8080, or [::]:443, then the options."))
     unknown = [flag for flag in flags if flag not in _LISTEN_WORDS]
     if unknown:
         known = ", ".join(_LISTEN_WORDS)
-        raise _fault(number, line, _("“%(word)s” is not one of %(known)s.") % {"word": unknown[0], "known": known})
+        raise _fault(
+            number,
+            line,
+            _("“%(word)s” is not an option. Known options: %(known)s.") % {"word": unknown[0], "known": known},
+        )
     address = match["v6"] or match["v4"] or ""
     item: dict[str, Any] = {"address": "" if address == "*" else address, "port": int(match["port"])}
     return item | {member: word in flags for word, member in _LISTEN_WORDS.items()}
@@ -125,7 +129,7 @@ def _header_from_line(number: int, line: str) -> dict[str, Any]:
     always = not line.startswith(ON_SUCCESS)
     name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
     if not colon:
-        raise _fault(number, line, _("write Name: value."))
+        raise _fault(number, line, _("enter Name: value."))
     return {"name": name.strip(), "value": value.strip(), "always": always}
 
 
@@ -140,7 +144,7 @@ def request_headers_from_text(text: str) -> list[dict[str, Any]]:
 def _request_header_from_line(number: int, line: str) -> dict[str, Any]:
     name, colon, value = line.partition(":")
     if not colon:
-        raise _fault(number, line, _("write Name: value."))
+        raise _fault(number, line, _("enter Name: value."))
     return {"name": name.strip(), "value": value.strip()}
 
 
@@ -160,7 +164,7 @@ def error_pages_from_text(text: str) -> list[dict[str, Any]]:
 def _error_page_from_line(number: int, line: str) -> dict[str, Any]:
     match = _ERROR_PAGE.fullmatch(line)
     if not match:
-        raise _fault(number, line, _("write the status codes, = and the page: 404 410 = /gone.html"))
+        raise _fault(number, line, _("enter status codes, =, and the page: 404 410 = /gone.html"))
     codes = [int(code) for code in match["codes"].split()]
     response = int(match["response"]) if match["response"] else None
     return {"codes": codes, "uri": match["uri"], "response": response}
@@ -181,8 +185,11 @@ def rewrites_from_text(text: str) -> list[dict[str, str]]:
 def _rewrite_from_line(number: int, line: str) -> dict[str, str]:
     words = line.split()
     if len(words) not in (2, 3):
-        raise _fault(number, line, _("write what to find, where it leads, and perhaps last, break, redirect or "
-                                     "permanent: ^/old/(.*)$ /new/$1 permanent"))  # fmt: skip
+        right = _(
+            "enter a pattern, a target, and optionally last, break, redirect, or permanent: "
+            "^/old/(.*)$ /new/$1 permanent"
+        )
+        raise _fault(number, line, right)
     return {"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""}
 
 
@@ -209,7 +216,7 @@ def cache_times_from_text(text: str) -> list[dict[str, Any]]:
 def _cache_time_from_line(number: int, line: str) -> dict[str, Any]:
     match = _CACHE_TIME.fullmatch(line)
     if not match:
-        raise _fault(number, line, _("write status codes, = and a time, such as 200 301 = 10m or 404 = 30s"))
+        raise _fault(number, line, _("enter status codes, =, and a time, for example 200 301 = 10m or 404 = 30s"))
     codes = [int(code) for code in (match["codes"] or "").split()] or [200, 301, 302]
     return {"codes": codes, "seconds": int(match["count"]) * _UNITS[match["unit"]]}
 
@@ -228,7 +235,7 @@ def access_rules_from_text(text: str) -> list[dict[str, str]]:
 def _access_rule_from_line(number: int, line: str) -> dict[str, str]:
     action, _space, source = line.partition(" ")
     if action not in ("allow", "deny") or not source.strip():
-        raise _fault(number, line, _("write allow or deny, then an address, a network or all: allow 10.0.0.0/8"))
+        raise _fault(number, line, _("enter allow or deny, then an address, a network, or all: allow 10.0.0.0/8"))
     return {"action": action, "source": source.strip()}
 
 
@@ -246,9 +253,9 @@ def settings_from_text(text: str) -> dict[str, str]:
         name, equals, setting = line.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise _fault(number, line, _("write name = value, such as memory_limit = 256M"))
+            raise _fault(number, line, _("enter name = value, for example memory_limit = 256M"))
         if name in found:
-            raise _fault(number, line, _("%s stands here twice.") % name)
+            raise _fault(number, line, _("%s appears twice.") % name)
         found[name] = setting.strip()
 
     _each(text, read)
@@ -269,9 +276,9 @@ def users_from_text(text: str) -> dict[str, str]:
         name, colon, secret = line.partition(":")
         name, secret = name.strip(), secret.strip()
         if not colon or not name or not secret:
-            raise _fault(number, name if colon else "…", _("write name: password"))  # never echo a password
+            raise _fault(number, name if colon else "…", _("enter name: password"))  # never echo a password
         if name in found:
-            raise _fault(number, name, _("%s stands here twice.") % name)
+            raise _fault(number, name, _("%s appears twice.") % name)
         found[name] = secret
 
     _each(text, read)
@@ -308,6 +315,8 @@ def _server_from_line(number: int, line: str) -> dict[str, Any]:
         elif equals and name in _SERVER_NUMBERS and figure.removesuffix("s").isdecimal():
             item[_SERVER_NUMBERS[name]] = int(figure.removesuffix("s"))
         else:
-            right = _("“%s” is none of weight=2, max_fails=3, fail_timeout=30, backup, down.") % word
+            right = (
+                _("“%s” is not an option. Known options: weight=2, max_fails=3, fail_timeout=30, backup, down.") % word
+            )
             raise _fault(number, line, right)
     return item

@@ -23,7 +23,7 @@ def site_findings(site: Site, install: EngineInstall | None = None) -> list[Find
         return []
     fetched = freeze.fetched(site)
     spec = freeze.spec_of_fetched(fetched, install)
-    return findings(spec, freeze.install_spec(install), _defaults(site, install))
+    return findings(spec, freeze.install_spec_for(site, install, spec), _defaults(site, install))
 
 
 def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
@@ -63,7 +63,7 @@ def finding_mend(
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
     if finding.mend is None:
-        raise ApplicationError(f"{finding.what} Nothing mends this by itself: change it in the editor.", field="code")
+        raise ApplicationError(f"{finding.what} There is no automatic fix: change it in the editor.", field="code")
     data = site_export(site)
     finding.mend(data)
     return site_define(actor=actor, data=data, site=site, expected_version=expected_version), finding
@@ -74,4 +74,4 @@ def finding_get(site: Site, code: str, where: str) -> Finding:
     for finding in site_findings(site):
         if (finding.code, finding.where) == (code, where):
             return finding
-    raise ApplicationError(f"{site} has no finding “{code}” at {where or 'this place'} any more.", field="where")
+    raise ApplicationError(f"{site} no longer has the warning “{code}” at {where or 'this place'}.", field="where")

@@ -21,12 +21,14 @@ def site_logs(user: User, site: Site) -> list[Log]:
         for kind, label in (("access_log", _("Access log")), ("error_log", _("Error log"))):
             path = getattr(block, kind)
             if path and path != "off" and path not in {log.path for log in found}:
-                found.append(Log(f"{kind}-{block.pk}", _("%(log)s of block %(n)d") % {"log": label, "n": number}, path))
+                found.append(
+                    Log(f"{kind}-{block.pk}", _("%(log)s of server block %(n)d") % {"log": label, "n": number}, path)
+                )
     folder = site.install.paths.get("log_dir") if site.install else ""
     if folder and may(user, Action.ADMINISTER):
         found += [
-            Log("server-access", _("The server's access log"), f"{folder.rstrip('/')}/access.log"),
-            Log("server-error", _("The server's error log"), f"{folder.rstrip('/')}/error.log"),
+            Log("server-access", _("The web server's access log"), f"{folder.rstrip('/')}/access.log"),
+            Log("server-error", _("The web server's error log"), f"{folder.rstrip('/')}/error.log"),
         ]
     return found
 
@@ -43,7 +45,7 @@ def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
     it may have been written before that was refused. RemoteError and Conflict as `log_tail` does.
     """
     if site.install is None:
-        raise ApplicationError(_("%s is on no server yet: it has no logs.") % site, field="install")
+        raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="install")
     host = site.install.host
     if not may(user, Action.ADMINISTER) and paths.foreign_paths([log.path], site.team, host):
         raise PermissionDenied(paths.refusal(log.path, host))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
@@ -16,7 +17,8 @@ from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel, CheckedModel
 from panel.core.tags import TagsField
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, EngineInstall, Host
+from panel.rendering import claims
 from panel.websites import rules, shapes, validators
 
 PORT = [MinValueValidator(1), MaxValueValidator(65535)]
@@ -78,7 +80,7 @@ class Certificate(BaseModel):
 class Balancing(models.TextChoices):
     ROUND_ROBIN = "round_robin", _("Round robin")
     LEAST_CONN = "least_conn", _("Least connections")
-    IP_HASH = "ip_hash", _("By client address")
+    IP_HASH = "ip_hash", _("Client address")
 
 
 class Upstream(BaseModel):
@@ -135,7 +137,7 @@ class PhpPool(BaseModel):
 
 
 class Gzip(models.TextChoices):
-    INHERIT = "", _("As the server does by default")
+    INHERIT = "", _("Web server default")
     ON = "on", _("On")
     OFF = "off", _("Off")
 
@@ -143,8 +145,8 @@ class Gzip(models.TextChoices):
 class LogFormat(models.TextChoices):
     COMBINED = "", _("Combined")
     COMMON = "common", _("Common")
-    TIMED = "timed", _("Combined, and the time that the answer took")
-    JSON = "json", _("JSON, one object a line")
+    TIMED = "timed", _("Combined, with response time")
+    JSON = "json", _("JSON, one object per line")
 
 
 class LogLevel(models.TextChoices):
@@ -225,6 +227,7 @@ class Listen(CheckedModel):
         return f"{host}:{self.port}"
 
     def clean(self) -> None:
+        self.address = claims.address_canonical(self.address)  # 0.0.0.0 is every IPv4 address
         rules.check_listen(self)
 
 
@@ -248,19 +251,19 @@ class ServerName(CheckedModel):
 
 
 class Match(models.TextChoices):
-    EXACT = "=", _("= exactly this path")
-    PREFIX_FINAL = "^~", _("^~ begins with, before regular expressions")
+    EXACT = "=", _("= exact path")
+    PREFIX_FINAL = "^~", _("^~ path prefix, before regular expressions")
     REGEX = "~", _("~ regular expression")
-    REGEX_NOCASE = "~*", _("~* regular expression, any case")
-    PREFIX = "", _("begins with")
+    REGEX_NOCASE = "~*", _("~* regular expression, case-insensitive")
+    PREFIX = "", _("path prefix")
 
 
 class Handler(models.TextChoices):
     STATIC = "static", _("Files")
     PHP = "php", _("PHP / FastCGI")
     PROXY = "proxy", _("Proxy")
-    RETURN = "return", _("Redirect or fixed answer")
-    DENY = "deny", _("Refuse")
+    RETURN = "return", _("Redirect or fixed response")
+    DENY = "deny", _("Deny")
 
 
 class Location(BaseModel):
@@ -351,7 +354,44 @@ class RawSnippet(BaseModel):
         ordering = ["pk"]
 
     def __str__(self) -> str:
-        return f"{self.get_engine_display()} snippet of {self.site.name}"
+        return f"raw directives for {self.get_engine_display()} of {self.site.name}"
 
     def clean(self) -> None:
         rules.check_snippet(self)
+
+
+class AllowanceKind(models.TextChoices):
+    NAME = "name", _("Name")
+    ADDRESS = "address", _("Address")
+    DEFAULT = "default", _("Default server")
+    SERVICE = "service", _("Local service")
+
+
+class Allowance(BaseModel):
+    """An administrator's decision that a team may use what is not its own.
+
+    `name`: a server name that overlaps another team's. `address`, `default`: a socket (127.0.0.1:80) that receives
+    requests for other teams' sites. `service`: a socket or an address of the host itself that upstreams and PHP pools
+    may name; without a team every team may.
+    """
+
+    kind = models.CharField(max_length=8, choices=AllowanceKind.choices)
+    value = models.CharField(max_length=300, validators=[validators.validate_line])
+    team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.CASCADE, related_name="allowances")
+    host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.CASCADE, related_name="allowances")
+    note = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
+    granted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
+    )
+    # a service that several teams used before services were listed; an administrator lists it anew for those meant
+    needs_review = models.BooleanField(default=False, editable=False)
+
+    class Meta:
+        ordering = ["kind", "value", "pk"]
+        indexes = [models.Index(fields=["value"], name="websites_allowance_value")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.value}"
+
+    def clean(self) -> None:
+        rules.check_allowance(self)

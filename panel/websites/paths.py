@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import F, Model
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team
 from panel.hosts.models import EngineInstall, Host
+from panel.rendering import snippets
 from panel.rendering.spec import SiteSpec
-from panel.websites.models import Location, ServerBlock, Site
+from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 
 LOGS = ("access_log", "error_log")
 BLOCK = ("root", *LOGS)
@@ -66,22 +67,50 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
     return found
 
 
-def site_paths(site: Site) -> dict[str, str]:
-    """The paths of `site` on its host by their place in its definition (blocks/0/root). Two queries."""
-    blocks = site.blocks.prefetch_related("locations")
-    return _named((block, block.locations.all()) for block in blocks)
+def _raw_paths(text: str, engine: str) -> list[str]:
+    """Those that raw directives of the engine name."""
+    return [named.value for named in snippets.named(text, engine) if named.what == "path"]
+
+
+def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
+    """The paths of (place, raw directives). A place with many of them has `#number` at its end."""
+    found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
+    return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
+
+
+def site_paths(site: Site, install: EngineInstall | None = None) -> dict[str, str]:
+    """The paths of `site` on its host by their place in its definition (blocks/0/root), those of its raw directives
+    for `install` (by default its own web server) included. Three queries."""
+    install = install or site.install
+    blocks = list(site.blocks.prefetch_related("locations"))
+    found = _named((block, block.locations.all()) for block in blocks)
+    if install is None:
+        return found
+    places = {("block", block.pk): f"blocks/{index}/snippets" for index, block in enumerate(blocks)}
+    for index, block in enumerate(blocks):
+        for number, location in enumerate(block.locations.all()):
+            places["location", location.pk] = f"blocks/{index}/locations/{number}/snippets"
+    rows = RawSnippet.objects.filter(site=site.pk, engine=install.engine).order_by("pk")
+    texts = rows.values_list("block", "location", "text")
+    placed = ((places.get(("location", at) if at else ("block", of), "blocks"), text) for of, at, text in texts)
+    return found | _raw(placed, install.engine)
 
 
 def paths_on(site: Site, install: EngineInstall) -> dict[str, str]:
     """The same when `install` serves it: its logs follow."""
-    found = site_paths(site)
+    found = site_paths(site, install)
     logs = tuple(f"/{name}" for name in LOGS)
     return {at: log_on(path, site.install, install) if at.endswith(logs) else path for at, path in found.items()}
 
 
-def spec_paths(spec: SiteSpec) -> dict[str, str]:
-    """The same of a frozen site."""
-    return _named((block, block.locations) for block in spec.blocks)
+def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
+    """The same of a frozen site that a web server of that engine serves."""
+    texts: list[tuple[str, str]] = []
+    for index, block in enumerate(spec.blocks):
+        texts.append((f"blocks/{index}/snippets", block.snippet))
+        for number, location in enumerate(block.locations):
+            texts.append((f"blocks/{index}/locations/{number}/snippets", location.snippet))
+    return _named((block, block.locations) for block in spec.blocks) | _raw(texts, engine)
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
@@ -109,13 +138,16 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
         yield PurePosixPath(path)
     for path in _rows(Location, LOCATION, "block__site", team, host):
         yield PurePosixPath(path)
+    raw = RawSnippet.objects.filter(site__install__host=host, engine=F("site__install__engine"))
+    for engine, text in raw.exclude(site__team=team).order_by().values_list("engine", "text").distinct():
+        yield from map(PurePosixPath, _raw_paths(text, engine))
     for paths in EngineInstall.objects.filter(host=host).values_list("paths", flat=True):
         if folder := paths.get("log_dir"):
             yield from (PurePosixPath(folder, name) for name in _COMMON_LOGS)
 
 
 def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
-    """Those of `paths` that equal, lie in or contain a path on `host` that is not `team`'s. Three queries."""
+    """Those of `paths` that equal, lie in or contain a path on `host` that is not `team`'s. Four queries."""
     asked = set(paths)
     if not asked:
         return set()
@@ -131,6 +163,6 @@ def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
 def refusal(path: str, host: Host) -> str:
     """Names only what was asked for: whose files they are is not for everyone to know."""
     return _(
-        "%(path)s on %(host)s is, holds or lies in files that are not this team's. Write another path, or ask an "
+        "%(path)s on %(host)s overlaps with files of another team. Enter another path, or ask an "
         "administrator to make this change."
     ) % {"path": path, "host": host}

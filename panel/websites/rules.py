@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-from panel.rendering import rewriting, snippets, variables
+from agents.host import addresses
+from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
 from panel.websites import validators
 
 if TYPE_CHECKING:
-    from panel.websites.models import Listen, Location, RawSnippet, ServerBlock
+    from panel.websites.models import Allowance, Listen, Location, RawSnippet, ServerBlock
 
 
 class _Faults:
@@ -50,7 +52,7 @@ def check_listen(listen: Listen) -> None:
     faults = _Faults()
     for name, label in (("http2", "HTTP/2"), ("http3", "HTTP/3")):
         if getattr(listen, name) and not listen.tls:
-            faults.add(name, _("%s needs TLS: tick TLS and choose a certificate, or untick it.") % label)
+            faults.add(name, _("%s needs TLS. Turn on TLS and choose a certificate, or turn this off.") % label)
     faults.raise_any()
 
 
@@ -60,9 +62,7 @@ def check_block(block: ServerBlock) -> None:
     faults.variables("headers", [item["value"] for item in block.headers])
     _check_rewrites(block.rewrites, faults)
     if block.access_log_format and block.access_log in ("", "off"):
-        faults.add(
-            "access_log_format", _("Only a log of its own has a format of its own: write the access log's path.")
-        )
+        faults.add("access_log_format", _("The log format applies only to the site's own access log. Enter its path."))
     faults.raise_any()
 
 
@@ -73,15 +73,16 @@ def check_location(location: Location) -> None:
     _check_owners(location, faults)
     _check_variables(location, faults)
     if location.root and location.alias:
-        faults.add("alias", _("Set either a root (the path is added to it) or an alias (it replaces the path)."))
+        faults.add("alias", _("Set either a root (the path is appended) or an alias (the prefix is replaced)."))
     if location.alias and location.match in ("~", "~*"):
-        faults.add("alias", _("An alias replaces a fixed prefix; with a regular expression use a root."))
+        faults.add("alias", _("An alias replaces a fixed prefix. With a regular expression, use a root."))
+    _check_confined(location, faults)
     if location.basic_auth_users and not location.basic_auth_realm:
-        faults.add("basic_auth_realm", _("Write what browsers show when they ask for the password."))
+        faults.add("basic_auth_realm", _("Enter a realm; browsers show it in the password dialog."))
     if location.basic_auth_realm and not location.basic_auth_users:
-        faults.add("basic_auth_users", _("Without a user nobody could come in: add one, or empty the realm."))
+        faults.add("basic_auth_users", _("Add at least one user, or clear the realm."))
     if location.rate_limit_burst and not location.rate_limit_rps:
-        faults.add("rate_limit_rps", _("A burst needs a rate: write how many requests a second are allowed."))
+        faults.add("rate_limit_rps", _("A burst needs a rate. Enter the allowed requests per second."))
     faults.raise_any()
 
 
@@ -91,13 +92,35 @@ def _check_rewrites(rewrites: list[dict[str, str]], faults: _Faults) -> None:
             rewriting.check(Rewrite(item["pattern"], item["replacement"]), "")
         except NotExpressible as error:
             faults.add("rewrites", f"“{item['replacement']}”: {error.message}")
+    for _field, message in confinement.rewrite_faults(_rewrites(rewrites)):
+        faults.add("rewrites", message)
+
+
+def _rewrites(items: list[dict[str, str]]) -> tuple[Rewrite, ...]:
+    return tuple(Rewrite(item["pattern"], item["replacement"], cast(Any, item.get("flag", ""))) for item in items)
+
+
+def _check_confined(location: Location, faults: _Faults) -> None:
+    """No path that the location makes may leave its folder."""
+    made = spec.Location(
+        match=cast(Any, location.match),
+        pattern=location.pattern,
+        handler=cast(Any, location.handler),
+        alias=location.alias,
+        try_files=tuple(location.try_files),
+        rewrites=_rewrites(location.rewrites),
+    )
+    for field, message in confinement.location_faults(made):
+        faults.add(field.partition("/")[0], message)
 
 
 def _check_cache(location: Location, faults: _Faults, captures: frozenset[str]) -> None:
     faults.variables("cache_key", [location.cache_key], captures)
     for name in ("cache_skip_cookies", "cache_skip_queries", "cache_header", "cache_key"):
         if getattr(location, name) and not location.cache_times:
-            faults.add("cache_times", _("Nothing is kept yet: write for how long, such as 200 301 = 10m."))
+            faults.add(
+                "cache_times", _("Response caching is off. Enter status codes and a time, for example 200 301 = 10m.")
+            )
             return
 
 
@@ -107,28 +130,31 @@ def _check_pattern(location: Location, faults: _Faults) -> None:
         return
     faults.check("pattern", validators.validate_uri_path, location.pattern)
     if "?" in location.pattern:
-        faults.add("pattern", _("A location is chosen by the path alone: leave out ? and what follows it."))
+        faults.add("pattern", _("Locations match paths without the query string. Remove ? and everything after it."))
 
 
 def _check_handler(location: Location, faults: _Faults) -> None:
     if location.handler == "proxy" and location.upstream is None:
-        faults.add("upstream", _("Choose the upstream that answers; add one to this site first if there is none."))
+        faults.add("upstream", _("Choose an upstream. If there is none, add one to this site first."))
     if location.handler == "php" and location.php_pool is None:
-        faults.add("php_pool", _("Choose the PHP pool that runs the scripts; add one to this site first."))
+        faults.add("php_pool", _("Choose a PHP pool. If there is none, add one to this site first."))
     if location.handler == "return":
         _check_return(location, faults)
     if location.proxy_uri and location.match in ("~", "~*"):
-        faults.add("proxy_uri", _("With a regular expression there is no prefix to replace: leave this empty."))
+        faults.add("proxy_uri", _("A regular expression has no prefix to replace. Leave this empty."))
 
 
 def _check_return(location: Location, faults: _Faults) -> None:
     code, value = location.return_code, location.return_value
     if code is None:
-        faults.add("return_code", _("Write the status to answer with, such as 301 or 404."))
+        faults.add("return_code", _("Enter the response status, for example 301 or 404."))
     elif code in validators.REDIRECTS and not value.startswith(("http://", "https://", "/", "$scheme://")):
-        faults.add("return_value", _("Write where %s leads: https://www.example.com$request_uri or /new.") % code)
+        faults.add(
+            "return_value",
+            _("Enter the target of the %s redirect: https://www.example.com$request_uri or /new.") % code,
+        )
     elif 300 <= code < 400 and code not in validators.REDIRECTS:
-        faults.add("return_code", _("%s is no redirect: use 301, 302, 303, 307 or 308.") % code)
+        faults.add("return_code", _("%s is not a redirect status. Use 301, 302, 303, 307, or 308.") % code)
 
 
 def _check_variables(location: Location, faults: _Faults) -> None:
@@ -146,17 +172,17 @@ def _check_owners(location: Location, faults: _Faults) -> None:
     """A site's upstreams and pools are its own: naming another team's would read its backend."""
     site_id = location.block.site_id
     if location.upstream is not None and location.upstream.site_id != site_id:
-        faults.add("upstream", _("This upstream belongs to another site: choose one of this site's."))
+        faults.add("upstream", _("This upstream belongs to another site. Choose one of this site's."))
     if location.php_pool is not None and location.php_pool.site_id != site_id:
-        faults.add("php_pool", _("This PHP pool belongs to another site: choose one of this site's."))
+        faults.add("php_pool", _("This PHP pool belongs to another site. Choose one of this site's."))
 
 
 def check_snippet(snippet: RawSnippet) -> None:
     faults = _Faults()
     if snippet.block is not None and snippet.location is not None:
-        faults.add("location", _("A snippet stands in a server block or in a location, not in both."))
+        faults.add("location", _("Raw directives belong to either a server block or a location, not both."))
     if snippet.block is None and snippet.location is None:
-        faults.add("block", _("Choose the server block or location that the directives stand in."))
+        faults.add("block", _("Choose the server block or location for the directives."))
     if snippet.block is not None and snippet.block.site_id != snippet.site_id:
         faults.add("block", _("This server block belongs to another site."))
     if snippet.location is not None and snippet.location.block.site_id != snippet.site_id:
@@ -173,5 +199,57 @@ def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
     install = snippet.site.install
     if install is None or install.engine != snippet.engine:
         return
-    for problem in snippets.check(snippet.text, freeze.install_spec(install)):
+    place = "server" if snippet.location is None else "location"
+    for problem in snippets.check(snippet.text, freeze.install_spec_for(snippet.site, install), place):
         faults.add("text", str(problem))
+    for target in claims.raw_claims(snippet.text, snippet.engine, "text"):
+        if reason := addresses.why_refused(targets.target_of(target.value).host):
+            words = _("%(address)s is %(reason)s. Sites cannot use it.")
+            faults.add("text", words % {"address": target.value, "reason": reason})
+
+
+def check_allowance(row: Allowance) -> None:
+    """The value in the one spelling that it is looked up by; who it is for, and where."""
+    faults = _Faults()
+    if row.kind == "service":
+        if row.host is None:
+            faults.add("host", _("Choose the host that the local service runs on."))
+    elif row.team is None:
+        faults.add("team", _("Choose the team that may use this."))
+    if row.kind in _ALLOWED_VALUES:  # the field itself reports a kind that is missing or unknown
+        try:
+            row.value = _ALLOWED_VALUES[row.kind](row.value)
+        except ValidationError as error:
+            faults.messages.setdefault("value", []).extend(error.messages)
+    faults.raise_any()
+    same = type(row)._default_manager.filter(kind=row.kind, value=row.value, team=row.team, host=row.host)
+    if same.exclude(pk=row.pk).exists():
+        raise ValidationError({"value": _("%s is already listed for this team and host.") % row.value})
+
+
+def _socket(value: str) -> str:
+    """`127.0.0.1:80`, `[::1]:80` or `*:80`."""
+    found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)|\*):(?P<port>[0-9]{1,5})", value.strip())
+    try:
+        if found is None or not 1 <= int(found["port"]) <= 65535:
+            raise ValueError
+        return claims.socket_text(claims.address_canonical(found["v6"] or found["v4"] or ""), int(found["port"]))
+    except ValueError as error:
+        raise ValidationError(
+            _("Enter an address and a port, for example 127.0.0.1:80, [::1]:443, or *:80.")
+        ) from error
+
+
+def _service(value: str) -> str:
+    try:
+        return targets.service_canonical(value)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
+_ALLOWED_VALUES: dict[str, Callable[[str], str]] = {
+    "name": lambda value: validators.server_name_normalized(value.strip()),
+    "address": _socket,
+    "default": _socket,
+    "service": _service,
+}

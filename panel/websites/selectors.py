@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import datetime
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from panel.accounts.models import User
-from panel.accounts.permissions import visible
-from panel.websites.models import Certificate, Site
+from panel.accounts.models import Role, User
+from panel.accounts.permissions import Action, may, visible
+from panel.websites.models import Allowance, Certificate, Site
 
 
 def sites_visible(user: User) -> QuerySet[Site]:
     return visible(Site.objects.select_related("team", "install__host"), user)
+
+
+def allowances_visible(user: User) -> QuerySet[Allowance]:
+    """An administrator sees all; others see those of their teams, and the services that every team may use."""
+    rows = Allowance.objects.select_related("team", "host", "granted_by")
+    if user.role == Role.ADMIN or not may(user, Action.VIEW):
+        return visible(rows, user)
+    return rows.filter(Q(team=None) | Q(team__in=user.teams.all()))
 
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.accounts.models import Team
 from panel.api.serializers import (
     StrictModelSerializer,
     StrictSerializer,
     TagsMember,
+    TeamField,
     names_or_tags,
     refuse_tags_unless,
 )
@@ -79,7 +79,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
 
 class SiteChange(StrictSerializer):
     name = serializers.CharField(max_length=63, required=False)
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False)
+    team = TeamField(required=False)
     install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     health_path = serializers.CharField(max_length=300, required=False)
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
@@ -90,7 +90,7 @@ class SiteChange(StrictSerializer):
 class QuickSite(StrictSerializer):
     """A first site in one call: files below `root`, or everything passed on to `upstream`."""
 
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    team = TeamField()
     name = serializers.CharField(max_length=63)
     domains = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=True)
     install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
@@ -108,14 +108,14 @@ class CloneInput(StrictSerializer):
     name = serializers.CharField(max_length=63)
     domains = serializers.ListField(child=serializers.CharField(max_length=253), required=False, allow_null=True)
     install = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, help_text="null: the original's server."
+        required=False, allow_null=True, min_value=1, help_text="null keeps the original's web server."
     )
     port = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=65535,
-        help_text="Of what it listens on without TLS. null: the original's.",
+        help_text="HTTP port of the copy. null keeps the original's port.",
     )
 
 
@@ -136,7 +136,7 @@ class FindingSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
     why = serializers.CharField()
     fix = serializers.CharField(allow_blank=True)
-    is_raw = serializers.BooleanField(help_text="Mending it changes raw directives: for administrators.")
+    is_raw = serializers.BooleanField(help_text="The fix changes raw directives, so only administrators can apply it.")
 
     def get_pointer(self, finding: Any) -> str:
         return f"/{finding.where}"
@@ -152,17 +152,19 @@ class BulkInput(StrictSerializer):
     sites = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    sites_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `sites`: all that have these.")
-    install = serializers.IntegerField(min_value=1, required=False, help_text="For `move`: the new server.")
+    sites_tagged = TagsMember(
+        allow_empty=False, required=False, help_text="Use instead of `sites`: selects all sites with these tags."
+    )
+    install = serializers.IntegerField(min_value=1, required=False, help_text="The new web server, only for `move`.")
 
-    add = TagsMember(required=False, help_text="For `tag`.")
-    remove = TagsMember(required=False, help_text="For `tag`.")
+    add = TagsMember(required=False, help_text="Only for `tag`.")
+    remove = TagsMember(required=False, help_text="Only for `tag`.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         names_or_tags(attrs, "sites", "sites_tagged", "sites")
         refuse_tags_unless(attrs, "tag")
         if (attrs["action"] == "move") != ("install" in attrs):
-            raise serializers.ValidationError({"install": "Name the new server for `move`, and only for that."})
+            raise serializers.ValidationError({"install": "Set the new web server for `move`, and only for `move`."})
         return attrs
 
 
@@ -323,7 +325,7 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
 
 
 class CertificateUpload(StrictSerializer):
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    team = TeamField()
     name = serializers.CharField(max_length=63)
     certificate_pem = serializers.CharField(max_length=200_000)
     private_key_pem = serializers.CharField(max_length=50_000, write_only=True)
@@ -335,7 +337,7 @@ class CertificateReplace(StrictSerializer):
 
 
 class CertificateSelfSign(StrictSerializer):
-    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    team = TeamField()
     name = serializers.CharField(max_length=63)
     names = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=False, max_length=100)
     days = serializers.IntegerField(required=False, min_value=1, max_value=3650)

@@ -51,7 +51,7 @@ Check = Callable[[str], None]
 
 def _list_of(value: Any, kind: type, example: str) -> list[Any]:
     if not isinstance(value, list) or not all(type(item) is kind for item in value):
-        raise ValidationError(_("Write a list such as %(example)s."), params={"example": example}, code="shape")
+        raise ValidationError(_("Enter a list such as %(example)s."), params={"example": example}, code="shape")
     return value
 
 
@@ -59,7 +59,7 @@ def _members(item: dict[str, Any], required: set[str], optional: set[str], examp
     unknown, missing = set(item) - required - optional, required - set(item)
     if unknown or missing:
         raise ValidationError(
-            _("Each entry has the members of %(example)s; %(names)s should not be or is missing."),
+            _("Each entry needs the fields of %(example)s; %(names)s is missing or unknown."),
             params={"example": example, "names": ", ".join(sorted(unknown | missing))},
             code="shape",
         )
@@ -68,14 +68,14 @@ def _members(item: dict[str, Any], required: set[str], optional: set[str], examp
 def _text(item: dict[str, Any], name: str, check: Check) -> None:
     value = item[name]
     if not isinstance(value, str):
-        raise ValidationError(_("“%(name)s” is a text."), params={"name": name}, code="shape")
+        raise ValidationError(_("“%(name)s” must be text."), params={"name": name}, code="shape")
     check(value)
 
 
 def _status(value: Any, low: int) -> None:
     if type(value) is not int or not low <= value <= 599:
         raise ValidationError(
-            _("%(value)s is not a status code: write a number from %(low)s to 599."),
+            _("%(value)s is not a status code. Enter a number from %(low)s to 599."),
             params={"value": value, "low": low},
         )
 
@@ -83,14 +83,14 @@ def _status(value: Any, low: int) -> None:
 def _unique(values: list[str]) -> None:
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
-        raise ValidationError(_("%(names)s stands here twice."), params={"names": ", ".join(twice)}, code="twice")
+        raise ValidationError(_("%(names)s appears twice."), params={"names": ", ".join(twice)}, code="twice")
 
 
 def _check_index(name: str) -> None:
     validators.validate_line(name)
     if not name or " " in name or "$" in name or ".." in name.split("/"):
         raise ValidationError(
-            _("“%(name)s” is not a file's name: write index.html or index.php."), params={"name": name}
+            _("“%(name)s” is not a file name. Enter one such as index.html or index.php."), params={"name": name}
         )
 
 
@@ -105,11 +105,11 @@ def _check_try_file(entry: str, is_last: bool) -> None:
     validators.validate_line(entry)
     if re.fullmatch(r"=[1-5][0-9][0-9]", entry):
         if not is_last:
-            raise ValidationError(_("%(entry)s can only stand last."), params={"entry": entry})
+            raise ValidationError(_("%(entry)s must be the last entry."), params={"entry": entry})
         return
     if " " in entry or not entry.startswith(("/", "$")) or ".." in entry.split("/"):
         raise ValidationError(
-            _("“%(entry)s” is not something to try: write $uri, $uri/, /index.php?$args or =404 (last)."),
+            _("“%(entry)s” is not a valid entry. Use $uri, $uri/, /index.php?$args, or =404 (last)."),
             params={"entry": entry},
         )
 
@@ -117,7 +117,7 @@ def _check_try_file(entry: str, is_last: bool) -> None:
 def validate_try_files(value: Any) -> None:
     entries = _list_of(value, str, '["$uri", "$uri/", "=404"]')
     if len(entries) == 1:
-        raise ValidationError(_("Write at least two entries, the last one what to do when no file is there: =404"))
+        raise ValidationError(_("Enter at least two entries; the last one is the fallback, for example =404"))
     for position, entry in enumerate(entries):
         _check_try_file(entry, position == len(entries) - 1)
 
@@ -136,7 +136,7 @@ def validate_error_pages(value: Any) -> None:
         for code in _list_of(item["codes"], int, "[404]"):
             _status(code, 300)
         if not item["codes"]:
-            raise ValidationError(_("Name at least one status code, such as 404."))
+            raise ValidationError(_("Enter at least one status code, for example 404."))
         if item.get("response") is not None:
             _status(item["response"], 200)
         _text(item, "uri", _check_page_uri)
@@ -151,7 +151,7 @@ def validate_headers(value: Any) -> None:
         _text(item, "name", validators.validate_header_name)
         _text(item, "value", validators.validate_header_value)
         if not isinstance(item.get("always", True), bool):
-            raise ValidationError(_("“always” is true or false."), code="shape")
+            raise ValidationError(_("“always” must be true or false."), code="shape")
 
 
 def validate_rewrites(value: Any) -> None:
@@ -162,21 +162,22 @@ def validate_rewrites(value: Any) -> None:
         _text(item, "replacement", _check_replacement)
         if item.get("flag", "") not in REWRITE_FLAGS:
             raise ValidationError(
-                _("“flag” is one of %(flags)s, or empty."), params={"flags": ", ".join(filter(None, REWRITE_FLAGS))}
+                _("“flag” must be one of %(flags)s, or empty."),
+                params={"flags": ", ".join(filter(None, REWRITE_FLAGS))},
             )
 
 
 def _check_rewritten(value: str) -> None:
     validators.validate_regex(value)
     if " " in value:
-        raise ValidationError(_("A rewrite's pattern holds no blank here: write \\x20 or \\s."))
+        raise ValidationError(_("A rewrite pattern cannot contain spaces. Use \\x20 or \\s."))
 
 
 def _check_replacement(value: str) -> None:
     validators.validate_line(value)
     if not value.startswith(("/", "http://", "https://", "$")) or " " in value:
         raise ValidationError(
-            _("“%(value)s” is not where a rewrite leads: write /new/$1 or https://www.example.com/$1."),
+            _("“%(value)s” is not a rewrite target. Enter one such as /new/$1 or https://www.example.com/$1."),
             params={"value": value},
         )
 
@@ -188,9 +189,9 @@ def validate_cache_times(value: Any) -> None:
         for code in _list_of(item["codes"], int, "[200, 301]"):
             _status(code, 200)
         if not item["codes"]:
-            raise ValidationError(_("Name at least one status code, such as 200."))
+            raise ValidationError(_("Enter at least one status code, for example 200."))
         if type(item["seconds"]) is not int or not 1 <= item["seconds"] <= 31536000:
-            raise ValidationError(_("“seconds” is a number from 1 to 31536000, a year."), code="shape")
+            raise ValidationError(_("“seconds” must be a number from 1 to 31536000 (one year)."), code="shape")
     _unique([str(code) for item in value for code in item["codes"]])
 
 
@@ -199,7 +200,7 @@ def validate_cookies(value: Any) -> None:
     for name in names:
         if not COOKIE.match(name):
             raise ValidationError(
-                _("“%(name)s” is not a cookie's name: use letters, digits and _ . ~ -, and perhaps a * at the end."),
+                _("“%(name)s” is not a cookie name. Use letters, digits, and _ . ~ -, with an optional * at the end."),
                 params={"name": name},
             )
     _unique(names)
@@ -209,7 +210,9 @@ def validate_gzip_types(value: Any) -> None:
     types = _list_of(value, str, '["text/css", "application/json"]')
     for entry in types:
         if not MEDIA_TYPE.fullmatch(entry):
-            raise ValidationError(_("%(value)s is not a media type such as text/css."), params={"value": entry})
+            raise ValidationError(
+                _("%(value)s is not a media type. Enter one such as text/css."), params={"value": entry}
+            )
     _unique(types)
 
 
@@ -218,13 +221,13 @@ def validate_access_rules(value: Any) -> None:
     for item in _list_of(value, dict, example):
         _members(item, {"action", "source"}, set(), example)
         if item["action"] not in ("allow", "deny"):
-            raise ValidationError(_("“action” is allow or deny."), code="shape")
+            raise ValidationError(_("“action” must be allow or deny."), code="shape")
         _text(item, "source", validators.validate_access_source)
 
 
 def _dictionary(value: Any, example: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise ValidationError(_("Write names and texts such as %(example)s."), params={"example": example})
+        raise ValidationError(_("Enter names and values such as %(example)s."), params={"example": example})
     return value
 
 
@@ -233,11 +236,12 @@ def validate_basic_auth_users(value: Any) -> None:
         validators.validate_line(name)
         if not name or ":" in name or not name.isascii() or len(name) > 64:
             raise ValidationError(
-                _("“%(name)s” is not a user's name here: plain letters, no colon, at most 64."), params={"name": name}
+                _("“%(name)s” is not a valid user name. Use at most 64 ASCII characters without a colon."),
+                params={"name": name},
             )
         if not BCRYPT.fullmatch(hashed):
             raise ValidationError(
-                _("The password of %(name)s is not a bcrypt hash ($2y$12$...): make one with htpasswd -nB."),
+                _("The password of %(name)s is not a bcrypt hash ($2y$12$...). Create one with htpasswd -nB."),
                 params={"name": name},
             )
 
@@ -246,9 +250,11 @@ def validate_php_settings(value: Any) -> None:
     for name, setting in _dictionary(value, '{"memory_limit": "256M"}').items():
         if name not in PHP_SETTINGS:
             raise ValidationError(
-                _("%(name)s cannot be set per site. These can: %(known)s."),
+                _("%(name)s cannot be set per site. Allowed settings: %(known)s."),
                 params={"name": name, "known": ", ".join(sorted(PHP_SETTINGS))},
             )
         validators.validate_line(setting)
         if not re.fullmatch(r"[A-Za-z0-9_./&~|^ +-]{1,100}", setting):
-            raise ValidationError(_("“%(value)s” is no value for %(name)s."), params={"value": setting, "name": name})
+            raise ValidationError(
+                _("“%(value)s” is not a valid value for %(name)s."), params={"value": setting, "name": name}
+            )

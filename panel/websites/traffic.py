@@ -19,7 +19,7 @@ def site_traffic(site: Site) -> Traffic:
     Raises ApplicationError for a site that is on no server or on one that tells nothing, and as `install_traffic`.
     """
     if site.install is None:
-        raise ApplicationError(_("%s is on no server yet: there is nothing to count.") % site, field="install")
+        raise ApplicationError(_("%s has no web server yet, so it has no traffic figures.") % site, field="install")
     return of_site(install_traffic(site.install, [site.name]), site.name)
 
 

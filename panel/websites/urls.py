@@ -6,7 +6,18 @@ from django.urls import URLPattern, URLResolver, path
 
 from panel.deployments import views_revisions as revisions
 from panel.trials import views as trials
-from panel.websites.views import actions, blocks, certificates, explain, insight, linting, lists, parts, sites
+from panel.websites.views import (
+    actions,
+    allowances,
+    blocks,
+    certificates,
+    explain,
+    insight,
+    linting,
+    lists,
+    parts,
+    sites,
+)
 
 app_name = "websites"
 
@@ -20,6 +31,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+delete/", lists.bulk_delete, name="bulk_delete"),
     path("+move/", lists.bulk_move, name="bulk_move"),
     path("+tags/", lists.bulk_tag, name="bulk_tag"),
+    path("+shared/", allowances.shared_names, name="shared_names"),
+    path("+allowances/<int:pk>/delete/", allowances.withdraw, name="allowance_delete"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

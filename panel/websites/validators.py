@@ -15,6 +15,10 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents.host import addresses
+from panel.rendering import pcre
+from panel.rendering.errors import NotExpressible
+
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 section 5.6.2
@@ -34,8 +38,8 @@ def _name_of(character: str) -> str:
     return str(_NAMES.get(character, "")) or unicodedata.name(character, f"U+{ord(character):04X}")
 
 
-_ONE_LINE = gettext_lazy("This contains %(what)s, which no server setting can hold. Write it on one line, without it.")
-_LINES = gettext_lazy("This contains %(what)s, which no server's file can hold. Take it out.")
+_ONE_LINE = gettext_lazy("Enter a single line without %(what)s; server settings cannot contain it.")
+_LINES = gettext_lazy("Remove %(what)s; configuration files cannot contain it.")
 
 
 def refuse_control_characters(value: str, allowed: str = "") -> None:
@@ -65,7 +69,8 @@ def validate_slug(value: str) -> None:
     """Names that become file names."""
     if not SLUG.fullmatch(value):
         raise ValidationError(
-            _("Write small letters a-z, digits and single hyphens between them, such as my-shop-2."), code="slug"
+            _("Use lowercase letters a-z and digits, with single hyphens between them, for example my-shop-2."),
+            code="slug",
         )
 
 
@@ -75,7 +80,7 @@ def _ascii_name(name: str) -> str:
         return name.lower()
     if _IDNA_DEVIATIONS & set(name):
         raise ValidationError(
-            _("%(name)s has a letter that browsers disagree about. Write its punycode form, which begins with xn--."),
+            _("Browsers encode a letter in %(name)s in different ways. Use its punycode form, which starts with xn--."),
             params={"name": name},
             code="domain",
         )
@@ -83,7 +88,7 @@ def _ascii_name(name: str) -> str:
         return name.encode("idna").decode("ascii").lower()
     except UnicodeError as error:
         raise ValidationError(
-            _("%(name)s is not a domain name that can be written in DNS: %(why)s"),
+            _("%(name)s is not a valid domain name: %(why)s"),
             params={"name": name, "why": str(error)},
             code="domain",
         ) from error
@@ -94,21 +99,24 @@ def _check_labels(name: str) -> None:
     for label in name.split("."):
         if not label:
             raise ValidationError(
-                _("%(name)s has two dots in a row, or one at an end. Write it like www.example.com."),
+                _(
+                    "%(name)s has two dots in a row, or a dot at the start or end. Enter a name such as "
+                    "www.example.com."
+                ),
                 params={"name": name},
                 code="domain",
             )
         if not LABEL.fullmatch(label):
             raise ValidationError(
                 _(
-                    "The part “%(label)s” of %(name)s is not allowed: use letters, digits and hyphens, at most 63, "
-                    "with no hyphen at either end."
+                    "The part “%(label)s” of %(name)s is not valid. Use up to 63 letters, digits, and "
+                    "hyphens, without a hyphen at the start or end."
                 ),
                 params={"label": label, "name": name},
                 code="domain",
             )
     if len(name) > 253:
-        raise ValidationError(_("A domain name has at most 253 characters; this one has more."), code="domain")
+        raise ValidationError(_("This domain name is longer than 253 characters."), code="domain")
 
 
 def _is_ipv4(value: str) -> bool:
@@ -126,7 +134,7 @@ def domain_normalized(value: str) -> str:
     """
     refuse_control_characters(value)
     if "://" in value or "/" in value:
-        raise ValidationError(_("Write only the name, such as www.example.com, without http:// and path."))
+        raise ValidationError(_("Enter only the name, for example www.example.com, without http:// and path."))
     name = _ascii_name(value)
     if _is_ipv4(name):
         return name
@@ -142,7 +150,7 @@ def server_name_normalized(value: str) -> str:
         validate_regex(value[1:])
         return value
     if value == "_":
-        raise ValidationError(_("For any name, leave the names empty and make the listen the default server."))
+        raise ValidationError(_("To accept any name, leave the names empty and add default to the address."))
     for prefix in ("*.", "."):
         if value.startswith(prefix):
             return prefix + _wildcard_rest(value, value[len(prefix) :])
@@ -154,12 +162,12 @@ def server_name_normalized(value: str) -> str:
 def _wildcard_rest(value: str, rest: str) -> str:
     if "*" in rest:
         raise ValidationError(
-            _("In %(name)s, * may only be a whole part at one end: *.example.com or www.*"),
+            _("In %(name)s, * must be the complete first or last part, for example *.example.com or www.*."),
             params={"name": value},
             code="domain",
         )
     if not rest:
-        raise ValidationError(_("Write a domain name, such as www.example.com."), code="domain")
+        raise ValidationError(_("Enter a domain name, for example www.example.com."), code="domain")
     return domain_normalized(rest)
 
 
@@ -179,7 +187,7 @@ def server_names_normalized(names: Iterable[str]) -> list[str]:
             faults += named_faults(name, error)
             continue
         if normalized in found:
-            faults.append(_("%s stands here twice.") % normalized)
+            faults.append(_("%s appears twice.") % normalized)
         found.append(normalized)
     if faults:
         raise ValidationError(faults)
@@ -204,7 +212,7 @@ def validate_regex(value: str) -> None:
     put into Python's; what both accept is what every engine here accepts, and the server's own test decides last."""
     refuse_control_characters(value)
     if not value:
-        raise ValidationError(_("Write a regular expression, such as \\.php$"), code="regex")
+        raise ValidationError(_("Enter a regular expression, for example \\.php$"), code="regex")
     translated = value
     for pattern, replacement in _PCRE_ONLY:
         translated = pattern.sub(replacement, translated)
@@ -212,24 +220,30 @@ def validate_regex(value: str) -> None:
         re.compile(translated)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValidationError(
-            _("This regular expression does not compile: %(why)s. A literal bracket or plus needs a \\ before it."),
+            _("This regular expression is not valid: %(why)s. Escape literal brackets and plus signs with \\."),
             params={"why": str(error)},
             code="regex",
         ) from error
+    try:
+        pcre.compiled(value)
+    except pcre.Missing:
+        return  # the server's own test decides
+    except NotExpressible as error:
+        raise ValidationError(error.message, code="regex") from error
 
 
 def validate_path(value: str) -> None:
     """An absolute path on a host, fully spelled out."""
     refuse_control_characters(value)
     if not value.startswith("/"):
-        raise ValidationError(_("Write the whole path from /, such as /srv/www/example."), code="path")
+        raise ValidationError(_("Enter the absolute path, for example /srv/www/example."), code="path")
     if "$" in value:
-        raise ValidationError(_("A path may hold no $ variables: write the folder's real name."), code="path")
+        raise ValidationError(_("Paths cannot contain $ variables. Enter the folder's real name."), code="path")
     segments = value[1:].rstrip("/").split("/")
     if any(segment in {"..", "."} for segment in segments):
-        raise ValidationError(_("A path may not step with . or ..: write where it leads."), code="path")
+        raise ValidationError(_("Paths cannot contain . or .. as a part. Enter the resolved path."), code="path")
     if "" in segments and value != "/":
-        raise ValidationError(_("This path has two slashes in a row: write one."), code="path")
+        raise ValidationError(_("This path contains two slashes in a row. Use one."), code="path")
 
 
 def validate_log_path(value: str) -> None:
@@ -238,24 +252,24 @@ def validate_log_path(value: str) -> None:
         return
     validate_path(value)
     if not value.endswith(".log"):
-        raise ValidationError(_("A log's path ends in .log, such as /var/log/nginx/shop.log; or write off."))
+        raise ValidationError(_("Enter a log path that ends in .log, for example /var/log/nginx/shop.log, or off."))
 
 
 def validate_uri_path(value: str) -> None:
     """A path as a request names it."""
     refuse_control_characters(value)
     if not value.startswith("/"):
-        raise ValidationError(_("Write a path that begins with /, such as /health."), code="uri")
+        raise ValidationError(_("Enter a path that starts with /, for example /health."), code="uri")
     if " " in value:
-        raise ValidationError(_("A request's path holds no spaces: write %%20."), code="uri")
+        raise ValidationError(_("Request paths cannot contain spaces. Use %%20."), code="uri")
     if "/../" in value + "/":
-        raise ValidationError(_("A request's path may not step with ..: servers resolve it first."), code="uri")
+        raise ValidationError(_("Request paths cannot contain .. as a part. Enter the resolved path."), code="uri")
 
 
 def validate_header_name(value: str) -> None:
     if not TOKEN.fullmatch(value):
         raise ValidationError(
-            _("%(name)s is not a header's name: use letters, digits and hyphens, such as X-Frame-Options."),
+            _("%(name)s is not a header name. Use letters, digits, and hyphens, for example X-Frame-Options."),
             params={"name": value or _("An empty text")},
             code="header",
         )
@@ -265,15 +279,15 @@ def validate_header_value(value: str) -> None:
     """RFC 9110 section 5.5: visible ASCII, spaces and tabs between."""
     refuse_control_characters(value, "\t")
     if not value.isascii():
-        raise ValidationError(_("A header's value is written in ASCII: encode other letters as %%C3%%BC or drop them."))
+        raise ValidationError(_("Header values must be ASCII. Encode other letters as %%C3%%BC or remove them."))
     if value != value.strip():
-        raise ValidationError(_("A header's value neither begins nor ends with a space."), code="header")
+        raise ValidationError(_("Header values cannot start or end with a space."), code="header")
 
 
 def validate_expires(value: str) -> None:
     if not EXPIRES.fullmatch(value):
         raise ValidationError(
-            _("Write off, max, epoch, or a time such as 30d, 12h or -1 (no caching). Units: s m h d w M y."),
+            _("Enter off, max, epoch, or a time such as 30d, 12h, or -1 (no caching). Units: s m h d w M y."),
             code="expires",
         )
 
@@ -284,12 +298,21 @@ def validate_listen_address(value: str) -> None:
         ipaddress.ip_address(value)
     except ValueError as error:
         raise ValidationError(
-            _("%(value)s is not an IP address. Leave it empty for all IPv4 addresses, write :: for all IPv6 ones."),
+            _(
+                "%(value)s is not an IP address. Leave the address out for all IPv4 addresses, or use :: "
+                "for all IPv6 addresses."
+            ),
             params={"value": value},
             code="address",
         ) from error
+    if reason := addresses.why_refused(value):
+        raise ValidationError(
+            _("%(address)s is %(reason)s: no site may listen there."),
+            params={"address": value, "reason": reason},
+            code="address",
+        )
     if "%" in value:
-        raise ValidationError(_("Write the address without its interface (%%…)."), code="address")
+        raise ValidationError(_("Enter the address without its interface (%%…)."), code="address")
 
 
 def validate_access_source(value: str) -> None:
@@ -304,7 +327,7 @@ def validate_access_source(value: str) -> None:
         except ValueError:
             right = "10.0.0.0/8, 192.0.2.7, 2001:db8::/32"
         raise ValidationError(
-            _("%(value)s is not a network. Write %(right)s, or all."), params={"value": value, "right": right}
+            _("%(value)s is not a network. Enter %(right)s, or all."), params={"value": value, "right": right}
         ) from error
 
 
@@ -314,12 +337,14 @@ def validate_upstream_address(value: str) -> None:
     if value.startswith("unix:"):
         validate_path(value[len("unix:") :])
         if re.search(r"[\s:]", value[len("unix:") :]):
-            raise ValidationError(_("A socket's path holds neither spaces nor colons: unix:/run/app.sock"))
+            raise ValidationError(
+                _("Socket paths cannot contain spaces or colons. Enter one such as unix:/run/app.sock")
+            )
         return
     match = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})", value)
     if not match or not 1 <= int(match["port"]) <= 65535:
         raise ValidationError(
-            _("%(value)s is not an address to connect to. Write host:port, [IPv6]:port or unix:/path."),
+            _("%(value)s is not a valid address. Enter host:port, [IPv6]:port, or unix:/path."),
             params={"value": value},
             code="address",
         )
@@ -327,21 +352,21 @@ def validate_upstream_address(value: str) -> None:
 
 
 def _check_upstream_host(v6: str | None, host: str | None) -> None:
-    if v6 is not None:
-        try:
-            address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv6Address(v6)
-        except ValueError as error:
-            raise ValidationError(_("[%(v6)s] is not an IPv6 address."), params={"v6": v6}) from error
-    else:
-        name = domain_normalized(host or "")
-        if not _is_ipv4(name):
-            return
-        address = ipaddress.IPv4Address(name)
-    mapped = getattr(address, "ipv4_mapped", None)
-    if (mapped or address).is_link_local:
+    """A name, or an address in its usual spelling that is not a cloud's metadata service in any of its forms."""
+    text = v6 if v6 is not None else domain_normalized(host or "") if not addresses.packed(host or "") else str(host)
+    if reason := addresses.why_refused(text):
         raise ValidationError(
-            _("%(address)s is a link-local address, where clouds keep secrets: no site may lead there."),
-            params={"address": str(address)},
+            _("%(address)s is %(reason)s. Sites cannot use it."),
+            params={"address": text, "reason": reason},
+            code="address",
+        )
+    address = addresses.packed(text)
+    if v6 is not None and address is None:
+        raise ValidationError(_("[%(v6)s] is not an IPv6 address."), params={"v6": v6})
+    if v6 is None and address is not None and addresses.written(address) != text:
+        raise ValidationError(
+            _("%(text)s is another spelling of %(usual)s. Enter %(usual)s."),
+            params={"text": text, "usual": addresses.written(address)},
             code="address",
         )
 
@@ -350,4 +375,4 @@ def validate_realm(value: str) -> None:
     """What a browser shows when it asks for a password."""
     refuse_control_characters(value)
     if not value.isascii() or '"' in value or "\\" in value:
-        raise ValidationError(_('Write the realm in plain letters, without " and \\.'), code="realm")
+        raise ValidationError(_('Enter the realm in plain ASCII letters, without " and \\.'), code="realm")

@@ -7,8 +7,8 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
-from panel.accounts.management.commands.rotate_secrets import encrypted_fields
 from panel.accounts.models import User
+from panel.core.fields import encrypted_fields
 from panel.deployments.models import Blob
 from panel.hosts.models import Host
 from tests.support.cast import Cast

@@ -35,12 +35,12 @@ def keep(client: Client, name: str, query: str, page: str = "websites:list") -> 
 def test_a_filter_is_named_and_found_again(people: Cast) -> None:
     client = as_user(people.viewer)
     narrowed = client.get("/sites/?q=sho&page=1").content.decode()
-    assert "Keep as a view" in narrowed and 'value="q=sho"' in narrowed
+    assert "Save as a view" in narrowed and 'value="q=sho"' in narrowed
     page = keep(client, "Shops", "q=sho&page=1&status=")
-    assert '<a href="/sites/?q=sho" aria-current="true">Shops</a>' in page
+    assert '<a href="/sites/?q=sho" aria-current="true">Shops</a>' in " ".join(page.split())
     assert ">shop</a>" in page and ">blog</a>" not in page
     everything = client.get("/sites/").content.decode()
-    assert '<a href="/sites/?q=sho">Shops</a>' in everything and "Keep as a view" not in everything
+    assert '<a href="/sites/?q=sho">Shops</a>' in everything and "Save as a view" not in everything
     assert "Shops" not in client.get("/hosts/").content.decode()
 
 
@@ -62,7 +62,7 @@ def test_the_same_name_takes_the_place_of_the_former(people: Cast) -> None:
 
 def test_a_view_is_forgotten(people: Cast) -> None:
     client = as_user(people.owner)
-    assert "Forget this view" in keep(client, "Shops", "q=sho")
+    assert "Delete this view" in keep(client, "Shops", "q=sho")
     answer = client.post(f"/account/views/{SavedView.objects.get().pk}/delete/")
     assert answer["Location"] == "/sites/?q=sho"
     assert not SavedView.objects.exists()
@@ -74,9 +74,9 @@ def test_a_view_is_forgotten(people: Cast) -> None:
     [
         ("All", "", "websites:list", "The list shows everything"),
         ("All", "page=3", "websites:list", "The list shows everything"),
-        (" ", "q=sho", "websites:list", "Write a name for the view"),
-        ("x" * 41, "q=sho", "websites:list", "At most 40 characters; this has 41"),
-        ("Else", "q=sho", "accounts:logout", "is not offered here"),
+        (" ", "q=sho", "websites:list", "Enter a name for the view"),
+        ("x" * 41, "q=sho", "websites:list", "Use at most 40 characters; this value has 41"),
+        ("Else", "q=sho", "accounts:logout", "is not available"),
     ],
 )
 def test_what_is_no_view_is_refused_in_words(people: Cast, name: str, query: str, page: str, words: str) -> None:
@@ -88,7 +88,7 @@ def test_there_are_not_endlessly_many(people: Cast) -> None:
     client = as_user(people.owner)
     for number in range(PER_PAGE):
         SavedView.objects.create(user=people.owner, page="websites:list", name=f"n{number}", query=f"q={number}")
-    assert "forget one first" in keep(client, "One more", "q=sho")
+    assert "views. Delete one first." in keep(client, "One more", "q=sho")
     assert SavedView.objects.count() == PER_PAGE
 
 

@@ -39,7 +39,7 @@ def test_sessions_are_told_apart_and_ended_one_by_one(tess: User) -> None:
     here, there = browser(FIREFOX), browser(PHONE, address="203.0.113.9")
     text = page(here)
     assert "Firefox on Linux" in text and "Chrome on Android" in text and "203.0.113.9" in text
-    assert text.count(">this one<") == 1
+    assert text.count(">this session<") == 1
     keys = Session.objects.values_list("session_key", flat=True)
     assert not any(key in text for key in keys), "a key opens its session"
     lines = here.get("/account/sessions/").context["sessions"]
@@ -47,7 +47,10 @@ def test_sessions_are_told_apart_and_ended_one_by_one(tess: User) -> None:
     here.post(f"/account/sessions/{other.name}/end/")
     assert there.get("/account/").status_code == 302, "signed out"
     assert "Chrome on Android" not in page(here)
-    assert "has ended already" in here.post(f"/account/sessions/{other.name}/end/", follow=True).content.decode()
+    assert (
+        "This session has already ended."
+        in here.post(f"/account/sessions/{other.name}/end/", follow=True).content.decode()
+    )
     assert list(AuditEntry.objects.filter(action__startswith="session.").values_list("action", flat=True)) == [
         "session.end",
         "session.begin",
@@ -58,7 +61,7 @@ def test_sessions_are_told_apart_and_ended_one_by_one(tess: User) -> None:
 def test_all_others_are_ended_together(tess: User) -> None:
     User.objects.create_user(username="uma", password=PASSWORD, role=Role.VIEWER)
     here, there, foreign = browser(FIREFOX), browser(PHONE), browser(PHONE, "uma")
-    assert "1 other session has ended." in here.post("/account/sessions/end/", follow=True).content.decode()
+    assert "Ended 1 other session." in here.post("/account/sessions/end/", follow=True).content.decode()
     assert (here.get("/account/").status_code, there.get("/account/").status_code) == (200, 302)
     assert foreign.get("/account/").status_code == 200
 

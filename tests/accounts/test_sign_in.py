@@ -9,7 +9,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.test import Client
-from pytest_django import Settings
 
 from panel.accounts.models import User
 from panel.accounts.services import second_factor
@@ -40,9 +39,9 @@ def test_right_password_opens_the_dashboard(client: Client, people: Cast) -> Non
 def test_a_form_that_is_sent_after_the_session_ended_is_said_to_be_lost(client: Client, people: Cast) -> None:
     page = "/sites/+new/"
     answer = client.post(page, {"name": "shop"}, follow=True, HTTP_REFERER=f"http://testserver{page}")
-    assert "what you sent was not saved" in answer.content.decode()
+    assert "Your session ended before your changes were" in answer.content.decode()
     answer = client.get(page, follow=True, HTTP_REFERER="http://testserver/sites/")
-    assert "what you sent was not saved" not in answer.content.decode()
+    assert "Your session ended before your changes were" not in answer.content.decode()
 
 
 def test_parts_of_pages_are_never_the_page_for_signing_in(client: Client, people: Cast) -> None:
@@ -95,19 +94,6 @@ def test_unknown_names_cost_one_hashing_as_known_ones_do(client: Client, people:
 def test_closed_account_does_not_open(client: Client, people: Cast) -> None:
     get_user_model().objects.filter(username="ada").update(is_active=False)
     assert sign_in(client) == 422
-
-
-def test_many_failures_lock_the_name_from_that_address(client: Client, people: Cast, settings: Settings) -> None:
-    for _ in range(settings.AXES_FAILURE_LIMIT):
-        sign_in(client, password="nope")
-    assert sign_in(client) == 429, "even the right password"
-    assert sign_in(client, "olaf") == 302, "others may"
-
-
-def test_a_forged_forwarding_header_does_not_evade_the_lock(client: Client, people: Cast, settings: Settings) -> None:
-    for number in range(settings.AXES_FAILURE_LIMIT):
-        sign_in(client, password="nope", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}")
-    assert sign_in(client, HTTP_X_FORWARDED_FOR="198.51.100.99") == 429
 
 
 @pytest.mark.parametrize(
@@ -191,11 +177,3 @@ def test_a_recovery_code_is_good_once(client: Client, people: Cast) -> None:
     assert other.post("/login/code/", {"code": codes[0]}).status_code == 422
     assert other.post("/login/code/", {"code": codes[1]}).status_code == 302
     assert len(User.objects.get(username="ada").recovery_codes) == len(codes) - 2
-
-
-def test_guessing_codes_is_throttled(client: Client, people: Cast, settings: Settings) -> None:
-    enrol(people.admin)
-    sign_in(client)
-    answers = [client.post("/login/code/", {"code": "000000"}).status_code for _ in range(settings.AXES_FAILURE_LIMIT)]
-    assert answers[0] == 422
-    assert client.post("/login/code/", {"code": later_code(people.admin)}).status_code == 429

@@ -57,7 +57,7 @@ def test_other_teams_objects_are_not_told(people: Cast) -> None:
 
 def test_views_are_kept_replaced_and_forgotten_by_their_owner_alone(people: Cast) -> None:
     shop(people)
-    caller = caller_of(people.viewer, ["read"])
+    caller = caller_of(people.viewer, ["read", "sites"])
     made = caller.post("saved-views/", {"page": "sites", "name": "Shops", "query": "page=2&q=sho"})
     assert made.status_code == 201
     view = json.loads(made.content)
@@ -78,7 +78,7 @@ def test_views_are_kept_replaced_and_forgotten_by_their_owner_alone(people: Cast
 
 
 def test_a_view_that_narrows_nothing_is_refused_at_its_place(people: Cast) -> None:
-    caller = caller_of(people.viewer, ["read"])
+    caller = caller_of(people.viewer, ["read", "sites"])
     for body, pointer in (
         ({"page": "sites", "name": "All", "query": "page=2"}, ["/name"]),
         ({"page": "nowhere", "name": "All", "query": "q=a"}, ["/page"]),

@@ -72,26 +72,26 @@ def test_values_of_the_wrong_kind_are_named_at_their_place(owner: Caller, place:
 @pytest.mark.parametrize(
     ("place", "name", "value", "pointer", "words"),
     [
-        ("", "name", "Shop!", "/name", "small letters"),
+        ("", "name", "Shop!", "/name", "lowercase letters"),
         ("", "team", None, "/team", "short name of the team"),
         ("", "name", "", "/name", "must not be empty"),
         ("", "bogus", 1, "/bogus", "blocks"),
         ("", "blocks", 5, "/blocks", "JSON list"),
-        ("blocks/0", "names", [1], "/blocks/0/names/0", "in quotes"),
+        ("blocks/0", "names", [1], "/blocks/0/names/0", "Send a JSON string."),
         ("blocks/0", "names", ["ok.example", "test..com"], "/blocks/0/names/1", "two dots"),
-        ("blocks/0", "names", ["a.example", "a.example"], "/blocks/0/names/1", "stands here twice"),
-        ("blocks/0", "try_files", 5, "/blocks/0/try_files", "Write a list such as"),
+        ("blocks/0", "names", ["a.example", "a.example"], "/blocks/0/names/1", "appears twice"),
+        ("blocks/0", "try_files", 5, "/blocks/0/try_files", "Enter a list such as"),
         ("blocks/0", "gzip", "yes", "/blocks/0/gzip", "on, off"),
         ("blocks/0", "bogus", 1, "/blocks/0/bogus", "listens"),
-        ("blocks/0", "listens", [{"port": 80}, {"port": 80}], "/blocks/0/listens/1/port", "stands here twice"),
+        ("blocks/0", "listens", [{"port": 80}, {"port": 80}], "/blocks/0/listens/1/port", "appears twice"),
         ("blocks/0", "listens", ["80"], "/blocks/0/listens/0", "JSON object"),
         ("blocks/0/listens/0", "port", 80000, "/blocks/0/listens/0/port", "from 1 to 65535"),
         ("blocks/0/listens/0", "port", "http", "/blocks/0/listens/0/port", "from 1 to 65535"),
         ("blocks/0/listens/0", "bogus", 1, "/blocks/0/listens/0/bogus", "default_server"),
         ("blocks/0/locations/0", "return_value", None, "/blocks/0/locations/0/return_value", "null"),
         ("blocks/0/locations/0", "pattern", None, "/blocks/0/locations/0/pattern", "null"),
-        ("blocks/0/locations/0", "pattern", "", "/blocks/0/locations/0/pattern", "begins with /"),
-        ("blocks/0/locations/0", "pattern", "/" * 600, "/blocks/0/locations/0/pattern", "this has 600"),
+        ("blocks/0/locations/0", "pattern", "", "/blocks/0/locations/0/pattern", "starts with /"),
+        ("blocks/0/locations/0", "pattern", "/" * 600, "/blocks/0/locations/0/pattern", "this value has 600"),
         ("blocks/0/locations/0", "handler", "teapot", "/blocks/0/locations/0/handler", "static, php, proxy"),
         ("upstreams/0/servers/0", "weight", 0, "/upstreams/0/servers/0/weight", "from 1 to 1000"),
         ("upstreams/0/servers/0", "address", "here", "/upstreams/0/servers/0/address", "host:port"),
@@ -123,7 +123,7 @@ def test_a_taken_name_is_said_at_the_name(owner: Caller) -> None:
     assert owner.post("sites/", WHOLE).status_code == 201
     again = owner.post("sites/", WHOLE)
     assert again.status_code == 422 and pointers(again) == ["/name"]
-    assert "already a site with this name: “probe”" in again.json()["detail"]
+    assert "site with this name already exists: “probe”" in again.json()["detail"]
 
 
 def test_the_short_form_names_its_own_members(owner: Caller) -> None:
@@ -142,14 +142,19 @@ def test_the_short_form_names_its_own_members(owner: Caller) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "pointer", "words"),
     [
-        ("blocks/", {"site": "none", "listens": [], "names": []}, "/site", "none called “none”"),
+        ("blocks/", {"site": "none", "listens": [], "names": []}, "/site", "“none” does not exist"),
         ("blocks/", {"site": "shop", "listens": 5, "names": []}, "/listens", "JSON list"),
         ("blocks/", {"site": "shop", "listens": [{"port": 0}], "names": []}, "/listens/0/port", "from 1 to 65535"),
         ("blocks/", {"site": "shop", "listens": [], "names": [""]}, "/names/0", "must not be empty"),
-        ("blocks/", {"site": "shop", "listens": []}, "/names", "This is missing: send a JSON list"),
+        ("blocks/", {"site": "shop", "listens": []}, "/names", "This field is required: send a JSON list"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "gzip": "x"}, "/gzip", "on, off"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "autoindex": "x"}, "/autoindex", "true or false"),
-        ("blocks/", {"site": "shop", "listens": [], "names": [], "root": "/srv/" + "a" * 595}, "/root", "this has 600"),
+        (
+            "blocks/",
+            {"site": "shop", "listens": [], "names": [], "root": "/srv/" + "a" * 595},
+            "/root",
+            "this value has 600",
+        ),
         ("sites/quick/", {"team": "shop", "name": "n", "domains": [], "port": "http"}, "/port", "from 1 to 65535"),
         (
             "certificates/self-sign/",

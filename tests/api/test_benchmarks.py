@@ -150,7 +150,7 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
     assert row["shortened"] is True
     assert row["setups"] == ["nginx"]
     assert row["part"] == "" and row["expected_s"] > 5
-    assert [case["title"] for case in row["cases"]] == ["A new connection for each request", "Kept connections"]
+    assert [case["title"] for case in row["cases"]] == ["A new connection for each request", "Keep-alive connections"]
     assert len(row["left_out"]) == 3
     job = owner.get(f"jobs/{row['uuid']}/").json()
     assert (job["type"], job["is_finished"]) == ("suite", False)
@@ -200,7 +200,7 @@ def test_a_part_of_a_suite_by_one_call(owner: Caller, suite_host: str) -> None:
         "protocols": ["h2"],
     }
     row = owner.post("suites/", body).json()
-    assert row["part"] == "Small page, few requests on each connection: 100 Mbit/s, 100 ms; HTTP/2"
+    assert row["part"] == "Small page, few requests per connection: 100 Mbit/s, 100 ms; HTTP/2"
     assert [case["title"][-6:] for case in row["cases"]] == ["HTTP/2"]
     assert 30 < row["expected_s"] < 90
 

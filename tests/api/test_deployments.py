@@ -117,7 +117,7 @@ def test_a_stale_plan_is_refused(caller: Caller, site: Site) -> None:
     uuid = plan(caller)
     caller.patch(f"blocks/{site.blocks.get().pk}/", {"autoindex": True})
     answer = caller.post(f"deployments/{uuid}/confirm/")
-    assert answer.status_code == 409 and "stale" in answer.json()["detail"]
+    assert answer.status_code == 409 and "outdated" in answer.json()["detail"]
     assert caller.post(f"deployments/{uuid}/cancel/").json()["status"] == "cancelled"
 
 

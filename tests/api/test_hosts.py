@@ -111,7 +111,7 @@ def test_a_host_without_a_folder_for_sites_is_refused(admin: Caller) -> None:
     answers.append(admin.call("PATCH", "hosts/web-1/", {"site_roots": []}))
     for answer in answers:
         assert answer.status_code == 422 and pointers(answer) == ["/site_roots"]
-        assert "Name at least one folder for sites, such as /srv/www" in answer.json()["detail"]
+        assert "Enter at least one folder for sites, for" in answer.json()["detail"]
     assert Host.objects.count() == 1
 
 

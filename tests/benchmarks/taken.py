@@ -13,6 +13,8 @@ from panel.benchmarks.suites import SUITES
 from panel.hosts.models import Host
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
+# Labels that were changed after results were recorded: the recorded label -> the slug of its setup.
+_FORMER_LABELS = {"OpenLiteSpeed + lsphp it starts": "openlitespeed-socket"}
 
 
 def suite_row(name: str, owner: User, host: Host, *, cases: int | None = None, **changed: Any) -> SuiteRun:
@@ -35,15 +37,16 @@ def suite_row(name: str, owner: User, host: Host, *, cases: int | None = None, *
 
 
 def _setups(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those that took part, with what they were asked by."""
-    by_label = {setup.label: setup for setup in SUITES[data["suite"]].setups}
+    """The setups that took part, with the recorded labels and the protocols of their requests."""
+    setups = SUITES[data["suite"]].setups
+    slugs = {setup.label: setup.slug for setup in setups} | _FORMER_LABELS
     found: dict[str, dict[str, Any]] = {}
     for run in data["runs"]:
         for target in run["targets"]:
-            setup = by_label[target["label"]]
-            own = found.setdefault(setup.slug, {"slug": setup.slug, "label": setup.label, "protocols": []})
+            slug = slugs[target["label"]]
+            own = found.setdefault(slug, {"slug": slug, "label": target["label"], "protocols": []})
             own["protocols"].append(run["parameters"]["arguments"].get("protocol", "h1"))
-    return [found[setup.slug] for setup in by_label.values() if setup.slug in found]
+    return [found[setup.slug] for setup in setups if setup.slug in found]
 
 
 def _run(row: SuiteRun, case: int, data: dict[str, Any]) -> None:

@@ -67,29 +67,29 @@ def test_a_protocol_is_one_of_those_named(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["yes", "-k", 1, 0, "true", []])
 def test_a_switch_is_true_or_false(value: Any) -> None:
-    assert refused("ab", {**SECONDS, "keepalive": value}) == {"keepalive": "Write true or false."}
+    assert refused("ab", {**SECONDS, "keepalive": value}) == {"keepalive": "Send true or false."}
 
 
 def test_names_that_a_tool_does_not_know_are_refused_and_those_it_knows_listed() -> None:
     errors = refused("wrk", {**SECONDS, "script": "/etc/passwd", "-s": "x"})
     assert set(errors) == {"script", "-s"}
-    assert "it takes concurrency, duration_s" in errors["script"]
+    assert "Known arguments: concurrency, duration_s" in errors["script"]
 
 
 def test_an_unknown_tool_is_refused() -> None:
-    assert "no load tool 'curl'" in refused("curl", {})[""]
+    assert "Unknown load tool 'curl'" in refused("curl", {})[""]
 
 
 @pytest.mark.parametrize(
     ("tool", "raw", "field", "words"),
     [
         ("ab", {}, "duration_s", "a number of requests, or seconds"),
-        ("ab", {"requests": 10, "duration_s": 5}, "duration_s", "not both"),
-        ("ab", {"requests": 5, "concurrency": 10}, "requests", "each of the 10"),
-        ("wrk", {**SECONDS, "threads": 4, "concurrency": 2}, "threads", "each of the 2"),
+        ("ab", {"requests": 10, "duration_s": 5}, "duration_s", "either requests or seconds"),
+        ("ab", {"requests": 5, "concurrency": 10}, "requests", "at least 10 requests"),
+        ("wrk", {**SECONDS, "threads": 4, "concurrency": 2}, "threads", "at most 2 threads"),
         ("h2load", {**SECONDS, "streams": 8}, "streams", "no streams"),
         ("h2load", {**SECONDS, "protocol": "h3"}, "protocol", "TLS"),
-        ("siege", {"requests": 25, "concurrency": 10}, "requests", "such as 20"),
+        ("siege", {"requests": 25, "concurrency": 10}, "requests", "for example 20"),
         ("siege", {**SECONDS, "concurrency": 1001}, "concurrency", "1 to 1000"),
     ],
 )
@@ -156,7 +156,7 @@ def test_paths_are_a_list(raw: Any) -> None:
 
 
 def test_ab_asks_for_one_url() -> None:
-    with pytest.raises(ArgumentError, match="one URL only"):
+    with pytest.raises(ArgumentError, match="only one URL"):
         clean_paths("ab", ["/", "/b"])
 
 

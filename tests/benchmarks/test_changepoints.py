@@ -103,4 +103,4 @@ def test_what_was_zero_and_is_not_is_a_change_without_a_figure() -> None:
     (change,) = change_points([0.0] * 8 + [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98])
     assert (change.index, change.ratio) == (8, math.inf)
     points = [{"label": "shop", "value": float(n >= 8)} for n in range(16)]
-    assert changes_of(points, "cpu_per_1000")[8].startswith("up from zero, worse (chance ")
+    assert changes_of(points, "cpu_per_1000")[8].startswith("up from zero, worse (p = ")

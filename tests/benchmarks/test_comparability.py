@@ -53,12 +53,12 @@ def test_pages_that_differ_by_nature_are_compared_by_all_but_their_bodies() -> N
 
 @pytest.mark.parametrize("status", [199, 301, 304, 404, 421, 500])
 def test_even_one_target_alone_must_succeed(status: int) -> None:
-    with pytest.raises(NotComparable, match=f"one answers / with status {status}"):
+    with pytest.raises(NotComparable, match=f"one responds to / with status {status}"):
         check_answers(["one"], ["/"], [[PAGE | {"status": status}]], dynamic=False)
 
 
 def test_no_answer_is_told_with_its_reason() -> None:
-    with pytest.raises(NotComparable, match="two does not answer /: ConnectionRefusedError"):
+    with pytest.raises(NotComparable, match="two did not respond to /: ConnectionRefusedError"):
         check_answers(LABELS, ["/"], [[PAGE], [{"error": "ConnectionRefusedError: refused"}]], dynamic=False)
 
 
@@ -76,7 +76,7 @@ def test_nothing_changed() -> None:
     ("place", "value", "words"),
     [
         (("hosts", "web1", "kernel"), "6.2", "the kernel of web1 changed from 6.1 to 6.2"),
-        (("hosts", "web1", "boot_id"), "y", "the host was started anew"),
+        (("hosts", "web1", "boot_id"), "y", "the host was restarted"),
         (("hosts", "web1", "tools"), {}, "the load tool ab of web1 changed from 2.3 to none"),
         (("hosts", "web1", "governor"), "powersave", "the CPU governor of web1 changed from none to powersave"),
         (("hosts", "web1", "sysctls"), {"net.core.somaxconn": "128"}, "net.core.somaxconn of web1 changed from none"),
@@ -86,8 +86,8 @@ def test_nothing_changed() -> None:
             "gallop-load of web1 changed from none to build fff",
         ),
         (("targets", 0, "revision"), 4, "the deployed revision of one changed from 3 to 4"),
-        (("targets", 0, "version"), "1.24", "the server's version of one changed"),
-        (("targets", 0, "content"), {}, "the content that one serves changed"),
+        (("targets", 0, "version"), "1.24", "the web server's version of one changed"),
+        (("targets", 0, "content"), {}, "the content of one has changed"),
     ],
 )
 def test_each_change_is_named(place: tuple[Any, ...], value: Any, words: str) -> None:

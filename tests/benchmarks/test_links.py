@@ -45,16 +45,16 @@ def test_it_takes_the_place_of_all_links_and_is_put_before_cases_without_one() -
     ], "rows that differ by their link alone are one"
     assert over("small-static-files", network) == [
         "A new connection for each request: 20 Mbit/s, 50 ms, loss 1 %",
-        "Kept connections: 20 Mbit/s, 50 ms, loss 1 %",
+        "Keep-alive connections: 20 Mbit/s, 50 ms, loss 1 %",
     ]
 
 
 @pytest.mark.parametrize(
     ("wrong", "field", "words"),
     [
-        ({"bandwidth_mbps": 0.0}, "bandwidth_mbps", "write a number from 1 to 10,000; this is 0"),
-        ({"bandwidth_mbps": math.nan}, "bandwidth_mbps", "write a number from 1 to 10,000."),
-        ({"bandwidth_mbps": math.inf}, "bandwidth_mbps", "this is inf"),
+        ({"bandwidth_mbps": 0.0}, "bandwidth_mbps", "enter a number from 1 to 10,000; you entered 0"),
+        ({"bandwidth_mbps": math.nan}, "bandwidth_mbps", "enter a number from 1 to 10,000."),
+        ({"bandwidth_mbps": math.inf}, "bandwidth_mbps", "you entered inf"),
         ({"rtt_ms": -1.0}, "rtt_ms", "from 0 to 2,000"),
         ({"rtt_ms": 10.0, "jitter_ms": 6.0}, "jitter_ms", "at most half of the round trip, 5"),
         ({"loss_percent": 100.0}, "loss_percent", "from 0 to 30"),
@@ -68,7 +68,7 @@ def test_a_link_that_cannot_be_made_is_refused_at_its_value(wrong: dict[str, Any
 
 
 def test_rounds_that_could_not_end_over_it_are_refused_before_they_begin() -> None:
-    with pytest.raises(ApplicationError, match="takes 8,000 s at least, and its limit is 1800 s"):
+    with pytest.raises(ApplicationError, match="takes at least 8,000 s, but its time limit is 1800 s"):
         over("http3-2019", Network(1, 10), cases=("file-1gb",))
 
 
@@ -88,12 +88,12 @@ def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None
     for counted in Round.objects.filter(target__run=run):
         # Five connections with one request on the way each, and a round trip of 1 ms at the very least.
         assert 0 < counted.metrics["throughput_rps"] <= 5 / 0.001
-    assert f"Over a link of your own instead of the suite's: {WORDS}" in text(client, asked["Location"])
+    assert f"Run over a custom link instead of the suite's links: {WORDS}" in text(client, asked["Location"])
     shown = caller_of(operator).get(f"suites/{row.uuid}/").json()  # type: ignore[attr-defined]
     assert shown["network"] == LINK
-    carried = f"carried by {links.carrier_words(run.fingerprint['network']['measured'])}"
+    carried = f"emulated by {links.carrier_words(run.fingerprint['network']['measured'])}"
     for page in (asked["Location"], reverse("benchmarks:detail", args=[run.uuid])):
-        assert "Mbit/s there and " in text(client, page) and carried in text(client, page)
+        assert "Mbit/s upstream and " in text(client, page) and carried in text(client, page)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -117,13 +117,13 @@ def test_who_carried_a_link_is_said_with_the_reason_and_as_a_change() -> None:
     before = {"asked": asked, "measured": {**measured, "by": "emulator", "why": "Specified qdisc kind is unknown."}}
     after = {"asked": asked, "measured": {**measured, "by": "tc netem", "why": ""}}
     assert links.measured_words(before) == (
-        "round trip 10.37 ms (99 %: 12.09), 100.05 Mbit/s there and 99.52 back, 399 of a burst of 400 packets passed; "
-        "carried by the bundled emulator (the host cannot shape it by tc netem: Specified qdisc kind is unknown.)"
+        "round trip 10.37 ms (99 %: 12.09), 100.05 Mbit/s upstream and 99.52 downstream, 399 of a burst of 400 packets "
+        "arrived; emulated by the bundled emulator (tc netem failed on the host: Specified qdisc kind is unknown.)"
     )
-    assert links.measured_words(after).endswith("passed; carried by tc netem")
+    assert links.measured_words(after).endswith("arrived; emulated by tc netem")
     rest: dict[str, Any] = {"hosts": {}, "targets": []}
     assert comparability.changes({**rest, "network": before}, {**rest, "network": after}) == [
-        "what carried the link changed from emulator to tc netem"
+        "the link emulation changed from emulator to tc netem"
     ]
     assert comparability.changes({**rest, "network": before}, {**rest, "network": before}) == []
 
@@ -134,10 +134,10 @@ def test_wrong_values_are_told_beside_the_buttons_and_by_the_api(operator: User,
     address = reverse("benchmarks:suite-expected", args=["http3-2019"])
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
     for wrong, words in (
-        ({"rtt_ms": "10"}, "Bandwidth (Mbit/s): write a number from 1"),
+        ({"rtt_ms": "10"}, "Bandwidth (Mbit/s): enter a number from 1"),
         ({"bandwidth_mbps": "fast"}, "Bandwidth (Mbit/s): "),
         ({"bandwidth_mbps": "5", "queue_packets": "1.5"}, "Queue (packets): "),
-        ({"bandwidth_mbps": "5", "rtt_ms": "4", "jitter_ms": "3"}, "Jitter (ms): at most half"),
+        ({"bandwidth_mbps": "5", "rtt_ms": "4", "jitter_ms": "3"}, "Jitter (ms): enter at most half"),
     ):
         assert words in text(client, f"{address}?{urlencode(wrong)}")
         refused = client.post(start, {"host": host.name, "preset": "full"} | wrong, follow=True)
@@ -165,7 +165,7 @@ def test_a_schedule_keeps_it(operator: User, host: Host, install: EngineInstall)
     }  # fmt: skip
     wrong = client.post("/reports/schedules/new/suite", form | {"rtt_ms": "20"})
     assert wrong.status_code == 422
-    assert "Bandwidth (Mbit/s): write a number from 1 to 10,000." in wrong.content.decode()
+    assert "Bandwidth (Mbit/s): enter a number from 1 to 10,000." in wrong.content.decode()
     assert client.post("/reports/schedules/new/suite", form | LINK).status_code == 302
     schedule = Schedule.objects.get()
     assert schedule.choice.network == Network(**LINK)

@@ -47,7 +47,7 @@ def run(operator: User, scenario: Scenario, site: Site, second: Site) -> Run:
 
 
 def test_a_result_tells_which_round_had_requests_that_hung(operator: User, run: Run) -> None:
-    hung = "Single requests hung: the longest took 8.1 s, the mean one 120 ms."
+    hung = "Some requests hung: the longest took 8.1 s, the average 120 ms."
     row = run.targets.get(position=1).rounds.get(number=2)
     row.metrics["remarks"] = [hung]
     row.save()
@@ -62,17 +62,17 @@ def test_a_result_tells_which_round_had_requests_that_hung(operator: User, run: 
 def test_an_empty_list_offers_ready_made_scenarios(operator: User) -> None:
     page = text(signed_in(operator), reverse("benchmarks:list"))
     assert QUICK[0].name in page
-    assert "Use this" in page
+    assert "Use this scenario" in page
 
 
 def test_an_empty_list_tells_a_viewer_whom_to_ask(viewer: User) -> None:
     page = text(signed_in(viewer), reverse("benchmarks:list"))
     assert "An operator of your team" in page
-    assert "Use this" not in page
+    assert "Use this scenario" not in page
 
 
 def test_without_a_deployed_site_the_form_leads_to_the_sites(operator: User, scenario: Scenario) -> None:
-    assert "No site is deployed yet" in text(signed_in(operator), reverse("benchmarks:run-create"))
+    assert "No sites deployed yet" in text(signed_in(operator), reverse("benchmarks:run-create"))
 
 
 @pytest.mark.parametrize("quick", [quick.slug for quick in QUICK])
@@ -123,14 +123,14 @@ def test_each_tool_has_its_form(operator: User, tool: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("argument_concurrency", "-n 5", "digits only"),
+        ("argument_concurrency", "-n 5", "Enter a whole number from"),
         ("argument_concurrency", "0", "1 to 10000"),
-        ("argument_threads", "9", "each of the 8 connections"),
+        ("argument_threads", "9", "at most 8 threads"),
         ("argument_duration_s", "", ""),
-        ("paths", "/a\nhttp://192.0.2.1/", "a path begins with /"),
-        ("paths", "/$(id)", "percent-encoded"),
+        ("paths", "/a\nhttp://192.0.2.1/", "start the path with /"),
+        ("paths", "/$(id)", "percent-encode all"),
         ("rounds", "0", "from 1 to 100"),
-        ("timeout_s", "6", "time limit of 10 s"),
+        ("timeout_s", "6", "time limit of at least 10 s"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: str, words: str) -> None:
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: st
 
 def test_a_name_is_taken_once(operator: User, scenario: Scenario) -> None:
     response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM | {"name": "Quick"})
-    assert "already a scenario with this name" in response.context["form"].errors["name"][0]
+    assert "scenario with this name already exists" in response.context["form"].errors["name"][0]
 
 
 def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scenario: Scenario) -> None:
@@ -160,7 +160,7 @@ def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scena
     assert (scenario.paths, scenario.row_version) == (["/b"], 2)
     response = client.post(url, form | {"paths": "/c"})
     assert response.status_code == 422
-    assert "changed by someone else" in response.content.decode()
+    assert "changed by another user" in response.content.decode()
 
 
 def test_a_deleted_scenario_leaves_its_runs(operator: User, scenario: Scenario, run: Run) -> None:
@@ -202,7 +202,7 @@ def test_of_many_sites_a_few_are_offered_and_the_rest_is_searched(
     client, url = signed_in(operator), reverse("benchmarks:run-create")
     page = text(client, url)
     assert page.count('type="checkbox" name="sites"') == 30
-    assert "15 more sites: search for them above." in page
+    assert "15 more sites: use the search above to find them." in page
     found = text(client, f"{url}?q=shop-44&sites=shop-03")
     assert re.findall(r'name="sites" value="([^"]+)"', found) == ["shop-03", "shop-44"]
     assert re.search(r'value="shop-03"[^>]*checked', found), "what is chosen stays chosen"
@@ -222,8 +222,8 @@ def test_a_running_run_shows_its_course_and_can_be_cancelled(operator: User, sce
     client, url = signed_in(operator), reverse("benchmarks:detail", args=[queued.uuid])
     page = text(client, url)
     assert f'data-events="{reverse("benchmarks:events", args=[queued.uuid])}"' in page
-    assert "Waiting for a worker" in page
-    assert "Waiting for a worker" in text(client, reverse("benchmarks:live", args=[queued.uuid]))
+    assert "Waiting for a free worker" in page
+    assert "Waiting for a free worker" in text(client, reverse("benchmarks:live", args=[queued.uuid]))
     client.post(reverse("benchmarks:cancel", args=[queued.uuid]))
     queued.refresh_from_db()
     assert queued.status == RunStatus.CANCELLED
@@ -233,11 +233,11 @@ def test_a_running_run_shows_its_course_and_can_be_cancelled(operator: User, sce
 
 def test_a_result_shows_figures_charts_tables_and_how_it_was_measured(operator: User, run: Run) -> None:
     page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
-    for words in ("What it shows", "Throughput", "Latency by percentile", "CPU over time", "Memory over time"):
+    for words in ("Summary", "Throughput", "Latency by percentile", "CPU over time", "Memory over time"):
         assert words in page
     assert page.count('class="chart-svg"') == page.count("<figure") == page.count("<summary>Table:") >= 5
-    assert "times</strong> the throughput of paper" in page
-    assert "75 % sure" in page
+    assert "×</strong> the throughput of paper" in page
+    assert "75 % confidence" in page
     assert "closed loop" in page
 
 
@@ -252,7 +252,7 @@ def test_a_result_holds_nothing_that_the_policy_forbids(operator: User, run: Run
 def test_reasons_and_failures_are_shown(operator: User, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.INVALID, reasons=["paper: too <b>slow</b>"])
     page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
-    assert "Do not believe these figures" in page
+    assert "These figures are not reliable" in page
     assert "too &lt;b&gt;slow" in page
 
 
@@ -301,8 +301,8 @@ def test_what_cannot_be_compared_is_said(operator: User, query: str) -> None:
 def test_the_list_is_searched_and_filtered(operator: User, run: Run) -> None:
     client, url = signed_in(operator), reverse("benchmarks:list")
     assert run.title in text(client, f"{url}?q=quick&status=finished")
-    assert "No run is like that" in text(client, f"{url}?q=nothing")
-    assert "No run is like that" in text(client, f"{url}?status=x'--")
+    assert "No run matches the filters" in text(client, f"{url}?q=nothing")
+    assert "No run matches the filters" in text(client, f"{url}?status=x'--")
 
 
 def test_a_run_is_repeated(operator: User, run: Run) -> None:

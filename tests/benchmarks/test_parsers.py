@@ -169,7 +169,7 @@ def test_siege_answers_of_400_and_above_are_no_successes() -> None:
 
 def test_siege_that_was_too_short_to_measure_says_so() -> None:
     short = output("siege-missing").stdout.replace('"elapsed_time":\t\t\t        0.01', '"elapsed_time": 0.00')
-    with pytest.raises(ParseError, match="shorter than it can tell"):
+    with pytest.raises(ParseError, match="too short to measure"):
         parse(Tool.SIEGE, Output(short))
 
 
@@ -217,7 +217,7 @@ def test_gallop_load_counts_answers_and_losses_apart() -> None:
     [
         (Output("", "gallop-load: no answer for 30 s", 1), "no answer for 30 s"),
         (Output('{"seconds": 1}', "", 0), "printed no result"),
-        (Output(LOADED.replace("5990", "0"), "", 1), "got no answer to any of 6000 requests"),
+        (Output(LOADED.replace("5990", "0"), "", 1), "received no response to any of 6000 requests"),
     ],
 )
 def test_gallop_load_without_a_result_fails_in_words(output: Output, words: str) -> None:

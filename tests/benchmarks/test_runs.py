@@ -161,7 +161,7 @@ def test_different_content_is_refused_with_the_difference(operator: User, scenar
     stand.serve(stand.two, "something else")
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
     assert run.status == RunStatus.FAILED
-    assert "do not answer / alike" in run.error
+    assert "different responses for /" in run.error
     assert "100 bytes" in run.error and "14 bytes" in run.error
     assert not Round.objects.filter(target__run=run).exists()
 
@@ -170,7 +170,7 @@ def test_a_path_that_is_not_there_is_refused(operator: User, stand: Stand) -> No
     scenario = scenario_create(actor=operator, name="Gone", tool="ab", arguments=QUICK, paths=["/gone"])
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
     assert run.status == RunStatus.FAILED
-    assert "answers /gone with status 404" in run.error
+    assert "responds to /gone with status 404" in run.error
 
 
 def test_a_server_that_is_down_is_named(operator: User, scenario: Scenario, stand: Stand) -> None:
@@ -178,7 +178,7 @@ def test_a_server_that_is_down_is_named(operator: User, scenario: Scenario, stan
     assert eventually(lambda: stand.nginx.pid is None)
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
     assert run.status == RunStatus.FAILED
-    assert "one (nginx, here) does not answer /" in run.error
+    assert "one (nginx, here) did not respond to /" in run.error
     assert "Connection" in run.error
 
 
@@ -219,7 +219,7 @@ def test_cancel_ends_the_tool_and_keeps_what_was_measured(operator: User, stand:
     assert run.status == RunStatus.CANCELLED
     assert timezone.now() - begin < timedelta(seconds=50)
     assert Round.objects.get(target__run=run, number=0).metrics["requests"] > 0
-    assert Round.objects.get(target__run=run, number=1).error == "Ended before it was done."
+    assert Round.objects.get(target__run=run, number=1).error == "Ended early."
 
 
 def test_a_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
@@ -253,7 +253,7 @@ def test_a_run_whose_worker_died_ends_as_failed(operator: User, scenario: Scenar
     assert execution.orphans_end() == [run.uuid]
     run.refresh_from_db()
     assert run.status == RunStatus.FAILED
-    assert "worker ended in the middle" in run.error
+    assert "worker stopped during this run" in run.error
 
 
 def test_a_worker_that_lost_its_run_writes_nothing_more(operator: User, scenario: Scenario, stand: Stand) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import pytest
 from django.conf import LazySettings
 from django.db import connections
 from django.urls import reverse
-from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.benchmarks import execution, measuring
@@ -132,7 +130,9 @@ def test_a_load_tool_that_is_killed(
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGKILL)):
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
-    assert run.reasons[0].startswith("nginx: 0 of 1 rounds have a result; ab was ended by SIGKILL from outside")
+    assert run.reasons[0].startswith(
+        "nginx: 0 of 1 rounds have a result; ab was stopped by signal SIGKILL from another process"
+    )
     assert kept().exit_code == -signal.SIGKILL
 
 
@@ -143,7 +143,7 @@ def test_a_load_tool_that_crashes_is_run_again_and_that_is_told(
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSEGV)):
         run = carried(operator, here)
     assert run.status != RunStatus.INVALID, run.reasons
-    words = "ab crashed (SIGSEGV) and told nothing; the round was measured again."
+    words = "ab crashed (SIGSEGV) and reported no figures; the round was repeated."
     assert kept().metrics["requests"] > 0 and kept().metrics["remarks"][0] == words
     assert kept().output.startswith(f"paddock: {words}\n")
     page = signed_in(operator).get(reverse("benchmarks:detail", args=[run.uuid])).content.decode()
@@ -157,7 +157,7 @@ def test_a_load_tool_that_crashes_every_time(
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSEGV), times=1 + measuring.REPEATS):
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
-    why = "nginx: 0 of 1 rounds have a result; ab crashed (SIGSEGV); the round was tried 3 times. That is a fault"
+    why = "nginx: 0 of 1 rounds have a result; ab crashed (SIGSEGV); Paddock tried the round 3 times. This is a bug"
     assert run.reasons[0].startswith(why)
 
 
@@ -166,7 +166,7 @@ def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, mon
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP)):
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
-    assert "ab was not done within the time limit and was ended" in run.reasons[0]
+    assert "ab exceeded the time limit and was stopped" in run.reasons[0]
 
 
 def test_a_round_in_which_siege_hangs_is_measured_again(
@@ -241,15 +241,12 @@ def test_a_worker_that_is_killed(operator: User, here: Host, temporary: Path, mo
         _, status = os.waitpid(worker, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     assert {"ab", "nginx"} <= set(seen), "it was in the middle"
-    assert execution.orphans_end() == [], "its heartbeat is young yet"
-    long_ago = timezone.now() - timedelta(minutes=5)
-    Run.objects.filter(pk=run.pk).update(heartbeat_at=long_ago)
     assert execution.orphans_end() == [run.uuid]
     assert execution.orphan_ask(run.uuid) == Attempt.DONE
     run.refresh_from_db()
     assert run.status == RunStatus.FAILED
-    assert run.error.startswith("The panel's worker ended in the middle of this run.")
-    assert run.error.endswith("Nothing of the run is left on here.")
+    assert run.error.startswith("The panel's worker stopped during this run.")
+    assert run.error.endswith("The run left nothing on here.")
     assert set(run.fingerprint["stands"]) == {"here"} and run.fingerprint["stands"]["here"]["namespaces"]
     suite_advance(row)
     row.refresh_from_db()
@@ -295,7 +292,7 @@ def test_a_disk_that_fills_up_in_the_middle(
     with while_measuring(small_disk, lambda _: fill(small_disk)):
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
-    assert "The host's disk was full, so what ab wrote is not whole" in run.reasons[0]
+    assert "The host's disk is full, so the output of ab is incomplete" in run.reasons[0]
 
 
 @pytest.mark.parametrize("victim", ["the agent", "the connection"])
@@ -321,8 +318,8 @@ def test_a_host_that_goes_away(
         with while_measuring(temporary, cut):
             run = carried(operator, host)
         assert run.status == RunStatus.FAILED
-        assert "connection to there was lost" in run.error
-        assert run.error.endswith("Nothing of the run is left on there.")
+        assert "connection to there broke" in run.error
+        assert run.error.endswith("The run left nothing on there.")
         assert kept().error, "the round says how it ended"
         pool.close()
 
@@ -350,9 +347,9 @@ def test_a_host_that_is_restarted_in_the_middle(
             run = carried(operator, host)
         assert {"ab", "nginx"} <= set(inside), "it was in the middle"
         assert run.status == RunStatus.FAILED
-        assert "there was restarted in the middle of the run: it answered again" in run.error
+        assert "there restarted during the run: it was reachable again" in run.error
         assert f"{machine.boot_id[:8]} now" in run.error
-        assert run.error.endswith("Nothing of the run is left on there.")
+        assert run.error.endswith("The run left nothing on there.")
         rounds = {row.number: row for row in Round.objects.all()}
         assert "Requests per second" in rounds[1].output, "what was measured until then is kept"
         assert rounds[2].error

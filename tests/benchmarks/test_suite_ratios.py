@@ -35,10 +35,10 @@ def test_each_case_says_what_differs_from_its_first_server() -> None:
     assert table.head == ["Case", "nginx", "gallop", "OpenLiteSpeed"]
     (case, first, faster, same) = table.rows[0]
     assert (case.text, case.link) == (SUITE.full[0].title, f"#part-{SUITE.full[0].source}")
-    assert (first.text, first.detail) == ("1", "compared with")
+    assert (first.text, first.detail) == ("1", "baseline")
     assert faster.text == "1.50 times" and faster.detail.startswith("1.4") and faster.value == pytest.approx(1.5)
-    assert same.text == "no difference shown" and " to " in same.detail
-    assert "sure." in table.note
+    assert same.text == "no significant difference" and " to " in same.detail
+    assert "confidence." in table.note
 
 
 def test_what_must_not_be_believed_says_so_and_what_is_not_known_is_not_made_up() -> None:

@@ -79,10 +79,10 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
         assert min(cells["Rating"].value for cells in ours) == 100
         assert ours[4]["Published rating"].value is None, "nobody published gallop"
     page = result_page(client, row)
-    for words in ("Shortened for a first look", "9,442", "Published average", "LiteSpeed (published)", "dual Athlon"):
+    for words in ("quick preview", "9,442", "Published average", "LiteSpeed (published)", "dual Athlon"):
         assert words in page, words
     heads = [chart.table.head[0] for part in suite_results.result(row)["parts"] for chart in part.charts]
-    assert heads == ["Server", "Server"], "without links there is no case to name beside the servers"
+    assert heads == ["Web server", "Web server"], "without links there is no case to name beside the servers"
     versions = {install.engine: install.version for install in servers.installs.all()}
     assert f"Apache, event {versions['apache']}; nginx {versions['nginx']}; gallop {versions['native']}" in page
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))
@@ -111,7 +111,7 @@ def test_php_is_watched_apart(operator: User, servers: Host, monkeypatch: pytest
     fetched = [sum(found.metrics["bytes"] for found in of_run(run)) for run in (browsing, pages)]
     assert fetched[0] > 2 * fetched[1], "the parser fetched what pages link to"
     page = result_page(signed_in(operator), row)
-    for words in ("PHP memory", "What the source found", "Memory over time"):
+    for words in ("PHP memory", "Conclusion of the publication", "Memory over time"):
         assert words in page, words
 
 
@@ -178,16 +178,20 @@ def test_a_part_of_a_suite_is_chosen_and_says_so(operator: User, servers: Host) 
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
     wanted = {"cases": ["small-multiplexed", "file-10mb"], "protocols": ["h3"], "setups": ["gallop", "nginx"]}
     buttons = text(client, reverse("benchmarks:suite-expected", args=["http3-2019"]) + "?" + urlencode(wanted, True))
-    assert "6 cases, about " in buttons and "There is no case “One file of 10 MB” (file-10mb) in this preset" in buttons
+    assert "6 cases, about " in buttons and "This preset has no case “One file of 10 MB” (file-10mb)" in buttons
     assert client.post(start, {"host": servers.name, "preset": "full", **wanted}).status_code == 302
     row = SuiteRun.objects.get()
     slugs = [case["slug"] for case in row.plan]
     assert slugs == [f"{case}-{number}-h3" for case in ("small-multiplexed", "file-10mb") for number in range(3)]
-    assert row.title == "HTTP/3 over shaped links, a part, on here"
+    assert row.title == "HTTP/3 over emulated links, a part, on here"
     page = result_page(client, row)
-    for words in ("A part of the suite", "Small page, ten streams at once; One file of 10 MB; HTTP/3", "take about"):
+    for words in (
+        "Only this part of the suite",
+        "Small page, ten concurrent streams; One file of 10 MB; HTTP/3",
+        "take about",
+    ):
         assert words in page, words
-    assert "A part" in text(client, reverse("benchmarks:suites"))
+    assert "Partial run" in text(client, reverse("benchmarks:suites"))
     again = suite_repeat(actor=operator, row=row)
     again.refresh_from_db()
     assert again.plan == row.plan
@@ -203,11 +207,11 @@ def test_what_cannot_be_chosen_is_refused_in_words(operator: User, servers: Host
             )
         return caught.value.message
 
-    assert "There is no case “file-2tb”" in refused(Choice(cases=("file-2tb",)))
-    assert "none of these cases is by these protocols" in refused(
+    assert "This preset has no case “file-2tb”" in refused(Choice(cases=("file-2tb",)))
+    assert "none of the selected cases uses these protocols" in refused(
         Choice(cases=("shallow-queue",), protocols=("h2",)), preset="short"
     )
-    assert "cannot be asked by HTTP/3, which the cases need: Apache." in refused(Choice(protocols=("h3",)), ["apache"])
+    assert "do not support HTTP/3, which the cases need: Apache." in refused(Choice(protocols=("h3",)), ["apache"])
     assert SuiteRun.objects.count() == 0
 
 
@@ -237,9 +241,9 @@ def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, serv
     row = SuiteRun.objects.get()
     assert f"38 cases, {duration_words(suite_results.expected_s(row))}" in here
     words = text(client, f"{address}?host={servers.name}&protocols=h3")
-    assert "cannot be asked by HTTP/3" in words
+    assert "do not support HTTP/3" in words
     servers.installs.all().delete()
-    assert "has none of the suite&#x27;s servers" in text(client, f"{address}?host={servers.name}")
+    assert "has none of the suite&#x27;s web servers" in text(client, f"{address}?host={servers.name}")
 
 
 def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: Host) -> None:
@@ -261,7 +265,7 @@ def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: H
 def test_who_may_not_measure_may_look_but_not_start(viewer: User, operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="small-static-files", preset="short", host=servers)
     client = signed_in(viewer)
-    assert "First look" not in text(client, reverse("benchmarks:suites"))
+    assert "Run a quick preview" not in text(client, reverse("benchmarks:suites"))
     assert row.title in text(client, reverse("benchmarks:suites"))
     for name, args in (
         ("suite-start", ["small-static-files"]),
@@ -277,20 +281,20 @@ def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) 
     servers.installs.filter(engine__in=("native", "openlitespeed")).delete()
     php = suite_start(actor=operator, suite="php-application-2020", preset="short", host=servers)
     assert php.left_out == [
-        "gallop + php-fpm is left out: here has no gallop.",
-        "OpenLiteSpeed + php-fpm; OpenLiteSpeed + lsphp over TCP and OpenLiteSpeed + lsphp it starts are left out: "
-        "here has no OpenLiteSpeed.",
+        "gallop + php-fpm is skipped: here has no gallop.",
+        "OpenLiteSpeed + php-fpm; OpenLiteSpeed + lsphp over TCP and OpenLiteSpeed + lsphp (managed) are "
+        "skipped: here has no OpenLiteSpeed.",
     ]
     row = suite_start(actor=operator, suite="small-static-files", preset="short", host=servers)
     assert row.left_out == [
-        "gallop is left out: here has no gallop.",
-        "OpenLiteSpeed is left out: here has no OpenLiteSpeed.",
+        "gallop is skipped: here has no gallop.",
+        "OpenLiteSpeed is skipped: here has no OpenLiteSpeed.",
     ]
     servers.installs.all().delete()
     page = signed_in(operator).post(
         reverse("benchmarks:suite-start", args=["http3-2019"]), {"host": servers.name, "preset": "full"}, follow=True
     )
-    assert "has none of the suite&#x27;s servers" in page.content.decode()
+    assert "has none of the suite&#x27;s web servers" in page.content.decode()
 
 
 def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operator: User, servers: Host) -> None:
@@ -300,13 +304,13 @@ def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operato
     suite = {"suite": "php-application-2020", "preset": "short", "host": servers}
     chosen = ["openlitespeed-tcp", "openlitespeed-socket"]
     servers.facts = {"uid": 0}
-    with pytest.raises(ApplicationError, match=r"no lsphp was found on here.*then check the host"):
+    with pytest.raises(ApplicationError, match=r"lsphp was not found on here.*then check the host"):
         suite_start(actor=operator, setups=chosen, **suite)
     servers.facts = {"uid": 1000, "lsphp": "/opt/lsws/lsphp83/bin/lsphp"}
     row = suite_start(actor=operator, setups=chosen, **suite)
     assert [item["slug"] for item in row.setups] == ["openlitespeed-socket"]
     assert row.left_out == [
-        "OpenLiteSpeed + lsphp over TCP is left out: it needs a network of its own, and that needs root on here."
+        "OpenLiteSpeed + lsphp over TCP is skipped: it needs a network namespace, and creating one requires root on here."  # noqa: E501
     ]
     servers.facts["uid"] = 0
     again = suite_start(actor=operator, setups=chosen, **suite)

@@ -90,7 +90,7 @@ def test_the_load_comes_over_the_link_from_the_other_host(
     shortened(monkeypatch, SLUG, network, arguments={"concurrency": 2, "duration_s": 1})
     row, run = carried(operator, two, SLUG, "nginx")
     assert run.error == ""
-    assert row.title.endswith("loaded from load on servers")
+    assert row.title.endswith("load from load on servers")
     assert set(run.fingerprint["hosts"]) == {"load", "servers"}
     assert run.fingerprint["load_from"] == "load"
     assert run.fingerprint["network"]["measured"]["whole_rtt_us"]["min"] >= 10_000
@@ -220,8 +220,8 @@ def test_a_load_host_that_is_restarted_in_the_middle(operator: User, two: Two, m
     _, run = carried(operator, two, SLUG, "nginx")
     failing.join()
     assert run.status == RunStatus.FAILED
-    assert run.error.startswith("load was restarted in the middle of the run")
-    assert "Nothing of the run is left on load. Nothing of the run is left on servers." in run.error
+    assert run.error.startswith("load restarted during the run")
+    assert "The run left nothing on load. The run left nothing on servers." in run.error
 
 
 @pytest.mark.django_db(transaction=True)
@@ -279,15 +279,15 @@ def test_the_load_comes_from_a_managed_host_that_is_another_one(operator: User, 
     program = caller_of(operator)
     body = {"suite": SLUG, "preset": "short", "host": reached.name}
     for name, words in (
-        ("nobody", "There is no host “nobody”"),
-        ("192.0.2.9", "There is no host “192.0.2.9”"),
-        (reached.name, "choose another host"),
-        (host.name, "without an address that another host could reach it at"),
+        ("nobody", "The host “nobody” for the load generator does not exist"),
+        ("192.0.2.9", "The host “192.0.2.9” for the load generator does not exist"),
+        (reached.name, "Choose another host"),
+        (host.name, "has no address for other hosts"),
         ("new", "Check the host first"),
     ):
         refused = program.post("suites/", {**body, "load_from": name})
         assert refused.status_code == 422 and pointers(refused) == ["/load_from"], refused.content
         assert words in refused.content.decode()
-    with pytest.raises(ApplicationError, match="There is no host"):
+    with pytest.raises(ApplicationError, match="does not exist"):
         suite_start(actor=operator, suite=SLUG, preset="short", host=reached, choice=Choice(load_from="nobody"))
     assert not SuiteRun.objects.exists()

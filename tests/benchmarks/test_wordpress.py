@@ -17,7 +17,8 @@ from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Case
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Host, HostOperation, JobStatus, OperationKind
+from panel.core.jobs import JobStatus
+from panel.hosts.models import Host, HostOperation, OperationKind
 from panel.remote import pool
 from tests.benchmarks.suites import add_installs, carried_out
 from tests.benchmarks.test_suites import result_page
@@ -74,14 +75,14 @@ def test_wordpress_is_browsed_and_nothing_of_it_is_left(
     choice = Choice(cases=(brief.slug,), application="wordpress", paths=("/", "/?p=101", "/?page_id=201", "/?s=river"))
     setups = ["nginx-fpm", "gallop-fpm"]
     row = suite_start(actor=operator, suite=SLUG, preset="short", host=prepared(servers), setups=setups, choice=choice)
-    assert row.title == "PHP application, WordPress, 4 paths of your own, a part, on here"
+    assert row.title == "PHP application, WordPress, 4 custom paths, a part, on here"
     (run,) = carried_out(row)
     assert (run.error, row.status) == ("", SuiteStatus.FINISHED), "both servers answered all four pages alike"
     counted = Round.objects.filter(target__run=run)
     assert {entry.metrics["failed"] + entry.metrics["non2xx"] for entry in counted} == {0}
     assert sum(entry.metrics["cpu_s"]["application"] for entry in counted) > 0
     assert max(entry.metrics["bytes"] for entry in counted) > 10_000, "pages of WordPress, not of the shop"
-    assert "WordPress, 4 paths of your own" in result_page(signed_in(operator), row)
+    assert "WordPress, 4 custom paths" in result_page(signed_in(operator), row)
     pool.close()
     assert not [words for words in databases() if str(server_root) in words]
     assert not list(server_root.glob("*paddock-stand-*")), "nothing of the stand is left"
@@ -101,11 +102,11 @@ def test_a_host_that_is_not_prepared_is_refused_with_the_way_to_it(operator: Use
 @pytest.mark.parametrize(
     ("suite", "choice", "words"),
     [
-        (SLUG, Choice(application="joomla"), "no application “joomla”; there are shop, wordpress"),
-        ("small-static-files", Choice(application="wordpress"), "its cases ask for files"),
-        ("small-static-files", Choice(paths=("/",)), "None of these cases browses"),
-        (SLUG, Choice(paths=("//a.example/",)), "two slashes would name another host"),
-        (SLUG, Choice(paths=("/a b\n",)), "write other characters"),
+        (SLUG, Choice(application="joomla"), "no application “joomla”; known applications: shop, wordpress"),
+        ("small-static-files", Choice(application="wordpress"), "its cases request files"),
+        ("small-static-files", Choice(paths=("/",)), "These cases use no application"),
+        (SLUG, Choice(paths=("//a.example/",)), "two slashes at the start"),
+        (SLUG, Choice(paths=("/a b\n",)), "percent-encode all characters"),
     ],
 )
 def test_what_cannot_be_browsed_is_refused(
@@ -132,12 +133,12 @@ WORDPRESS = [{"name": "wordpress", "version": "6.1.9", "was": ""}]
 
 def test_an_administrator_sees_the_plan_and_installs_exactly_that(admin: User, host: Host) -> None:
     client, url = signed_in(admin), f"/hosts/{host.name}/prepare/wordpress/"
-    assert "Look what is missing" in client.get(url).content.decode()
+    assert "Check for missing packages" in client.get(url).content.decode()
     assert client.post(url).status_code == 302
     HostOperation.objects.all().delete()
     plan = plan_of(host, WORDPRESS, [])
     page = client.get(url).content.decode()
-    assert "Install this package on here" in page and "6.1.9" in page and "7.5 MiB to fetch" in page
+    assert "Install this package on here" in page and "6.1.9" in page and "7.5 MiB to download" in page
     client.post(url, {"plan": str(plan.uuid)})
     asked = HostOperation.objects.exclude(pk=plan.pk).get()
     assert asked.params == {"application": "wordpress", "plan": str(plan.uuid)}
@@ -147,9 +148,10 @@ def test_a_plan_that_removes_packages_is_only_shown(admin: User, operator: User,
     client, url = signed_in(admin), f"/hosts/{host.name}/prepare/wordpress/"
     plan = plan_of(host, WORDPRESS, ["postfix"])
     page = client.get(url).content.decode()
-    assert "These would be removed: postfix" in page and "Install this package" not in page
+    assert "The distribution would remove these packages: postfix" in page and "Install this package" not in page
     assert (
-        "It would remove packages: postfix" in client.post(url, {"plan": str(plan.uuid)}, follow=True).content.decode()
+        "The installation would remove packages: postfix"
+        in client.post(url, {"plan": str(plan.uuid)}, follow=True).content.decode()
     )
     api = client.post(
         f"/api/v1/hosts/{host.name}/prepare/",

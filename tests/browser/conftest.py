@@ -48,6 +48,7 @@ def panel() -> Iterator[Panel]:
     home.chmod(0o755)
     port = free_port()
     env = {"PADDOCK_HOME": str(home / "home"), "PADDOCK_STATIC_MANIFEST": "1", "PADDOCK_GALLOP": gallop_binary()}
+    env["PADDOCK_LOCAL_HOST_FOLDER"] = str(home / "home" / "host")
     env |= {"PADDOCK_DATABASE_URL": "", "PADDOCK_REDIS_URL": "", "PADDOCK_AGENT_STATE": str(home / "agent")}
     process = ServerProcess(
         [sys.executable, str(ROOT / "manage.py"), "run", "--port", str(port)],

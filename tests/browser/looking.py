@@ -22,8 +22,9 @@ NARROW: Any = {"width": 320, "height": 800}  # less than any phone
 # nothing.
 # A token may hold two underscores, too, but not between a name's words alone.
 NAME = r"(?<![\w-])(?:__)?[a-z_]*[a-z]__(?:[a-z_]*)(?![\w-])"
+DJANGO_ENTER = r"Enter a (?:valid |list of values|complete value)"
 RAW = re.compile(
-    rf"---------|^None$|\{{'|\['|&lt;|<\w+ object|{NAME}|This field is required|Select a valid|Enter a ", re.M
+    rf"---------|^None$|\{{'|\['|&lt;|<\w+ object|{NAME}|This field is required|Select a valid|{DJANGO_ENTER}", re.M
 )
 
 _SAID = """(found) => found.violations.map(

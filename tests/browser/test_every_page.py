@@ -54,7 +54,7 @@ def test_what_only_a_post_leads_to(browser: Browser, live_server: Any, used: wor
     pages = list(pages_of(context, ["/account/tokens/new/"]))
     token = {"name": "backup script", "scopes": "read", "lifetime": "30"}
     pages += posted(context, "/account/tokens/new/", token, "made")
-    pages += posted(context, "/account/second-factor/recovery-codes/", {}, "made anew")
+    pages += posted(context, "/account/second-factor/recovery-codes/", {}, "Your recovery codes")
     for way in ("+read", "+upload"):
         pages += posted(context, f"/hosts/{LONG_HOST}/imports/{way}/", {}, "refused")
     assert len(pages) == 5

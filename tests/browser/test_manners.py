@@ -65,7 +65,7 @@ def test_everything_is_reached_by_keys(page: Page) -> None:
     page.keyboard.press("j")
     expect(page.get_by_role("link", name="web-1")).to_be_focused()
     page.keyboard.press("x")
-    expect(page.get_by_label("Tick web-1")).to_be_checked()
+    expect(page.get_by_label("Select web-1")).to_be_checked()
     expect(page.get_by_role("button", name="Check", exact=True)).to_be_enabled()
     page.keyboard.press("?")
     page.wait_for_selector("#dialog[open] #keys-on")
@@ -119,7 +119,7 @@ def test_input_that_is_not_saved_is_not_lost_without_asking(page: Page, shop: Si
 def test_the_list_follows_what_is_typed(page: Page) -> None:
     page.goto("/sites/")
     page.fill(".toolbar input[type=search]", "nothing like it")
-    page.wait_for_selector("text=No site fits")
+    page.wait_for_selector("text=No site matches")
     assert "q=nothing" in page.url
     page.fill(".toolbar input[type=search]", "www.shop")
     page.wait_for_selector("#list a.name")
@@ -133,7 +133,7 @@ def test_a_click_while_the_page_still_asks_gets_the_answer_to_what_stands_there(
     with page.expect_request("**/explain/?url=*"):
         page.fill("[name=url]", "http://shop.example/api/cart")
     page.fill("[name=url]", "http://shop.example/health")
-    page.get_by_role("button", name="Which location answers?").click()
+    page.get_by_role("button", name="Which location handles a request?").click()
     held[0].continue_()
     expect(page.locator(".explain-location")).to_contain_text("/health")
     page.wait_for_url("**/explain/?url=*health")
@@ -157,18 +157,18 @@ def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Ca
 
 def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
     page.goto("/sites/")
-    expect(page.get_by_text("Keep as a view")).to_have_count(0)
+    expect(page.get_by_text("Save as a view")).to_have_count(0)
     page.fill(".toolbar input[type=search]", "www.shop")
     page.wait_for_url("**/sites/?q=www.shop*")
     # Leaving the search box asks for the list again; what is typed meanwhile must not be lost.
-    page.get_by_text("Keep as a view").click()
-    page.get_by_label("Name of the view").fill("Shops")
-    page.get_by_role("button", name="Keep", exact=True).click()
+    page.get_by_text("Save as a view").click()
+    page.get_by_label("View name").fill("Shops")
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("link", name="Shops")).to_have_attribute("aria-current", "true")
     page.goto("/sites/")
     page.get_by_role("link", name="Shops").click()
     page.wait_for_url("**/sites/?q=www.shop")
-    page.get_by_role("button", name="Forget this view").click()
+    page.get_by_role("button", name="Delete this view").click()
     expect(page.get_by_role("link", name="Shops")).to_have_count(0)
 
 
@@ -197,7 +197,7 @@ def test_what_was_typed_is_there_again_after_the_password(
     page.fill("input[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("textarea[name=text]")).to_have_value("add_header X-Kept yes;")
-    expect(page.locator("#messages")).to_contain_text("send it once more")
+    expect(page.locator("#messages")).to_contain_text("Submit it once more")
     assert not RawSnippet.objects.exists(), "nothing is sent by itself"
     page.reload()
     expect(page.locator("textarea[name=text]")).to_have_value("")
@@ -216,12 +216,12 @@ def test_what_was_written_is_there_again_after_signing_in_anew(
     expect(page.locator("#messages")).to_contain_text("Your session has ended")
     expect(page.locator("[name=pattern]")).to_have_value("/kept/")
     page.click("main form button.primary")
-    expect(page.locator("main")).to_contain_text("what you sent was not saved")
+    expect(page.locator("main")).to_contain_text("Your session ended before your changes were")
     page.fill("[name=username]", people.admin.username)
     page.fill("[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("[name=pattern]")).to_have_value("/kept/")
-    expect(page.locator("#messages")).to_contain_text("send it once more")
+    expect(page.locator("#messages")).to_contain_text("Submit it once more")
     page.context.close()
 
 
@@ -230,7 +230,7 @@ def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -
         Team.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
     page.goto("/settings/users/new/")
     page.get_by_label("Customer 3", exact=True).check()
-    page.get_by_label("Teams: Narrow by words").fill("customer 1")
+    page.get_by_label("Teams: Filter this list").fill("customer 1")
     expect(page.get_by_label("Customer 12", exact=True)).to_be_visible()
     expect(page.get_by_label("Customer 3", exact=True)).to_be_visible()
     expect(page.get_by_label("Customer 5", exact=True)).to_be_hidden()
@@ -249,8 +249,8 @@ def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
     page.goto("/benchmarks/new")
     page.get_by_label("three").check()
     page.get_by_label("Tag", exact=True).select_option("eu")
-    expect(page.get_by_role("button", name="Tick all 3")).to_be_visible()
-    page.get_by_role("button", name="Tick all 3").click()
+    expect(page.get_by_role("button", name="Select all 3")).to_be_visible()
+    page.get_by_role("button", name="Select all 3").click()
     for name in ("one", "two", "three"):
         expect(page.get_by_role("checkbox", name=name)).to_be_checked()
 
@@ -258,9 +258,9 @@ def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
 def test_everything_that_fits_is_ticked_beyond_the_page(page: Page) -> None:
     Host.objects.bulk_create(Host(name=f"db-{number:02}", site_roots=["/srv/www"]) for number in range(60))
     page.goto("/hosts/?q=db-")
-    page.get_by_role("button", name="Tick all 60 that fit").click()
+    page.get_by_role("button", name="Select all 60 matching").click()
     expect(page.locator("[data-ticked]")).to_have_text("60")
-    page.get_by_label("Tick db-07").uncheck()
+    page.get_by_label("Select db-07").uncheck()
     expect(page.locator("[data-ticked]")).to_have_text("59")
     page.get_by_role("button", name="Tags").click()
     expect(page.get_by_role("heading", name="Tags of 59 hosts")).to_be_visible()

@@ -45,8 +45,8 @@ def look(page: Page, name: str) -> None:
 
 def switched(page: Page) -> None:
     """Confirms the dialog and carries the switch out; the page notices by itself."""
-    page.click("#dialog button:has-text('Switch now')")
-    expect(page.get_by_text("The site is being switched")).to_be_visible()
+    page.click("#dialog button:has-text('Move now')")
+    expect(page.get_by_text("Moving the site; the current web server keeps")).to_be_visible()
     trial = Trial.objects.select_related("switch").get()
     assert trial.switch is not None
     deployment_execute(trial.switch.uuid)
@@ -59,8 +59,8 @@ def test_a_site_is_tried_on_every_server_and_given_to_one(
 ) -> None:
     logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"], queries=True)
     page.goto("/sites/shop/")
-    page.click("text=Which server should it use?")
-    page.click("text=Show what would be asked for")
+    page.click("text=Compare web servers")
+    page.click("text=Preview the requests")
     expect(page.locator("#replay")).to_contain_text("/index.html")
     expect(page.locator("#replay")).not_to_contain_text("secret")
     for server in ("Apache httpd", "gallop"):  # known as stopped: starting them is for who ticks them
@@ -69,29 +69,29 @@ def test_a_site_is_tried_on_every_server_and_given_to_one(
     look(page, "form")
     for name, value in (("concurrency", "2"), ("duration_s", "1"), ("rounds", "3")):
         page.fill(f"[name={name}]", value)
-    page.click("button:has-text('Start the trial')")
+    page.click("button:has-text('Start the comparison')")
     page.wait_for_url(re.compile(r"/trials/[0-9a-f-]{36}$"))
     real = execution.compare
 
     def seen_meanwhile(*arguments: Any, **named: Any) -> Verdict:
         page.reload()  # the test's web server sends an event stream whole, at its end
-        expect(page.locator("#run-live")).to_contain_text("Comparing their answers.")
+        expect(page.locator("#run-live")).to_contain_text("Comparing responses.")
         look(page, "running")
         return real(*arguments, **named)
 
     monkeypatch.setattr(execution, "compare", seen_meanwhile)
     execution.trial_execute(Trial.objects.get().uuid)
-    expect(page.get_by_role("heading", name="Servers side by side")).to_be_visible()
+    expect(page.get_by_role("heading", name="Web servers compared")).to_be_visible()
     expect(page.locator("table.servers")).to_contain_text("gallop")
-    expect(page.get_by_text("Left out of the replay")).to_be_visible()
+    expect(page.get_by_text("Skipped in the replay")).to_be_visible()
     look(page, "result")
-    page.click("text=Use gallop")
+    page.click("text=Move to gallop")
     page.wait_for_selector("#dialog[open] #confirm")
     switched(page)
-    expect(page.get_by_text("The site was switched from nginx to gallop.")).to_be_visible()
+    expect(page.get_by_text("The site was moved from nginx to gallop.")).to_be_visible()
     look(page, "switched")
     page.goto("/sites/shop/servers/")
-    page.click("text=Back to nginx")
+    page.click("text=Move back to nginx")
     page.wait_for_selector("#dialog[open] #confirm")
     switched(page)
     expect(page.locator("table.servers tr", has_text="serves the site")).to_contain_text("nginx")

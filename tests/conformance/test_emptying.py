@@ -18,7 +18,7 @@ from tests.conformance.wire import Request
 from tests.conformance.world import world
 from tests.support.waiting import eventually
 
-CANNOT = "what OpenLiteSpeed keeps cannot be thrown away at once"
+CANNOT = "OpenLiteSpeed cannot clear its cache on request"
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)

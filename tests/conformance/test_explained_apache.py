@@ -8,7 +8,7 @@ from tests.conformance.concerned import Met
 from tests.conformance.explained import Case, explanation
 from tests.conformance.wire import Answer, Request
 
-DROPPED = "Apache sends the application no Cache-Control of the visitor's, and drops what it kept of a path"
+DROPPED = "Apache does not pass the visitor's Cache-Control to the application"
 SAID = "GET /v2/ host={} ip=127.0.0.1 proto=http own=a"
 
 

@@ -54,7 +54,7 @@ def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path
 
 
 def test_a_row_excuses_only_the_answer_that_it_says() -> None:
-    shown = frozenset({"OpenLiteSpeed says public with the times of files"})
+    shown = frozenset({"OpenLiteSpeed adds public to the cache time of files"})
     request, plain = Request("/"), Answer(200, {"cache-control": "max-age=60", "expires": "x"}, b"a")
 
     def name(other: Answer, *texts: str) -> str:

@@ -8,8 +8,7 @@ from queue import Empty
 
 from kombu import Connection
 
-import panel.celery  # noqa: F401 - makes the transport known
-
+TRANSPORT = "panel.core.queue:Transport"
 MESSAGES = 500
 
 
@@ -19,7 +18,7 @@ def test_whoever_looks_while_messages_are_written_gets_whole_ones(tmp_path: Path
     options |= {"control_folder": folders["control"]}
     for folder in folders.values():
         Path(folder).mkdir()
-    with Connection("filesystem://localhost/", transport_options=options) as connection:
+    with Connection("filesystem://localhost/", transport=TRANSPORT, transport_options=options) as connection:
         reader, writer = connection.channel(), connection.channel()
 
         def write() -> None:

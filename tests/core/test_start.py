@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_one_panel_on_one_data_folder(tmp_path: Path) -> None:
     first = only_panel_of(tmp_path)
-    with pytest.raises(CommandError, match=rf"Another panel runs on .* \(process {os.getpid()}\)"):
+    with pytest.raises(CommandError, match=rf"Another panel already uses .* \(process {os.getpid()}\)"):
         only_panel_of(tmp_path)
     first.close()
     only_panel_of(tmp_path).close()
@@ -46,11 +47,11 @@ def test_a_data_folder_is_made_and_closed_to_others(tmp_path: Path, monkeypatch:
 def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "file"))
-    with pytest.raises(ImproperlyConfigured, match=r"PADDOCK_HOME is .*/file, which cannot be made"):
+    with pytest.raises(ImproperlyConfigured, match=r"PADDOCK_HOME is .*/file, which cannot be created"):
         env.folder("PADDOCK_HOME", tmp_path)
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ImproperlyConfigured, match=r"cannot write into.*chown"):
+    with pytest.raises(ImproperlyConfigured, match=r"cannot write to.*chown"):
         env.folder("PADDOCK_HOME", tmp_path)
 
 
@@ -63,3 +64,22 @@ def test_a_database_that_is_not_there_is_named_in_a_line(tmp_path: Path) -> None
     assert "CommandError: The database panel cannot be used: " in done.stderr and "Connection refused" in done.stderr
     assert "PADDOCK_DATABASE_URL" in done.stderr
     assert "Traceback" not in done.stderr and "secret-word" not in done.stderr
+
+
+def test_prepare_refuses_keys_that_do_not_open_the_stored_secrets(tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PADDOCK_DATABASE_URL"}
+    env |= {"PADDOCK_HOME": str(tmp_path / "home"), "PADDOCK_LOCAL_HOST": "0"}
+
+    def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=180, check=False)
+
+    make = "from panel.hosts.models import Host; Host.objects.create(name='web-1', address='192.0.2.1', password='x')"
+    assert manage("prepare").returncode == 0
+    assert manage("shell", "--no-imports", "-c", make).returncode == 0
+    shutil.rmtree(tmp_path / "home" / "secrets")
+    refused = manage("prepare")
+    assert refused.returncode == 1
+    assert "CommandError: The encryption keys do not fit this database" in refused.stderr
+    assert f"Put the folder secrets of the same backup into {tmp_path / 'home'}" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -54,4 +54,4 @@ def live(people: Cast, site: Site) -> Deployment:
 
 
 def files(deployment: Deployment) -> dict[str, str]:
-    return {file["path"]: file["action"] for file in deployment.plan["files"]}
+    return {file.path: file.action for file in deployment.plan.files}

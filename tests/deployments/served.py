@@ -46,8 +46,8 @@ def nginx_served(server: NginxInstance) -> Served:
         Engine.NGINX,
         Layout.SITES,
         "sites-enabled/*",
-        wrong="gzip maybe;",
-        words='invalid value "maybe" in "gzip" directive',
+        wrong="limit_req zone=maybe;",
+        words='zero size shared memory zone "maybe"',
         away=502,
     )
 
@@ -58,7 +58,7 @@ def openlitespeed_served(server: OpenLiteSpeedInstance) -> Served:
         Engine.OPENLITESPEED,
         Layout.VHOSTS,
         "conf/vhosts/*/vhconf.conf",
-        wrong="gzipMaybe 1",
-        words="Not support [gzipmaybe 1] in file",
+        wrong="context /maybe/ {\n  order 1\n}",
+        words="path is not accessible",
         away=503,
     )

@@ -95,9 +95,9 @@ def test_the_file_stays_and_comes_back(place: Place) -> None:
     state = SiteState.objects.get(site=place.shop)
     assert (state.status, state.revision, state.resting) == (SiteStatus.DISABLED, None, deployment.items.get().previous)
     if not links:
-        (renamed,) = [file for file in deployment.plan["files"] if file["renamed_from"]]
-        assert (renamed["path"], renamed["renamed_from"]) == (str(place.disabled), str(place.served))
-        assert renamed["diff"] == ""
+        (renamed,) = [file for file in deployment.plan.files if file.renamed_from]
+        assert (renamed.path, renamed.renamed_from) == (str(place.disabled), str(place.served))
+        assert renamed.diff == ""
     assert drift.drift_check(place.machine.host) == []
     place.enable()
     assert place.is_served()
@@ -125,7 +125,7 @@ def test_an_edit_of_the_disabled_file_is_drift(place: Place) -> None:
     assert "+# by hand" in row.diff
     websites.site_enable(actor=place.machine.people.owner, site=place.shop, enabled=True)
     plan = place.machine.plan(place.shop)
-    assert plan.plan["drifted"] == [str(place.disabled)]
+    assert plan.plan.drifted == [str(place.disabled)]
     with pytest.raises(ApplicationError, match="Edited on the host"):
         services.deployment_confirm(actor=place.machine.people.owner, deployment=plan)
     drift.drift_adopt(actor=place.machine.people.admin, drift=row)
@@ -143,7 +143,7 @@ def test_a_site_that_was_enabled_by_hand_is_drift_and_is_taken_away_again(place:
     with pytest.raises(ApplicationError, match="which is disabled"):
         drift.drift_adopt(actor=place.machine.people.admin, drift=row)
     plan = drift.drift_overwrite(actor=place.machine.people.owner, site=place.shop)
-    assert [file["path"] for file in plan.plan["files"] if file["action"] == "remove"] == [str(place.served)]
+    assert [file.path for file in plan.plan.files if file.action == "remove"] == [str(place.served)]
     place.machine.run(plan, accept_drift=True)
     assert not place.served.exists()
     assert place.disabled.exists()
@@ -153,7 +153,7 @@ def test_a_site_that_was_enabled_by_hand_is_drift_and_is_taken_away_again(place:
 
 def test_deleting_a_disabled_site_takes_its_files_away(place: Place) -> None:
     place.disable()
-    with pytest.raises(ApplicationError, match="is disabled, and its files lie on"):
+    with pytest.raises(ApplicationError, match="is disabled, but its files are still on"):
         websites.site_delete(actor=place.machine.people.owner, site=place.shop)
     plan = services.site_delete(actor=place.machine.people.owner, site=place.shop)
     assert plan is not None
@@ -166,7 +166,7 @@ def test_a_refused_enabling_leaves_it_disabled(place: Place) -> None:
     """Tested where it lies, before anything is switched: the renamed file has its old name again."""
     place.disable()
     text = place.disabled.read_text()
-    bad = "gzip maybe;" if place.install.engine == Engine.NGINX else "Options Maybe"
+    bad = "limit_req zone=maybe;" if place.install.engine == Engine.NGINX else "LogLevel maybe"
     websites.snippet_create(
         actor=place.machine.people.admin,
         site=place.shop,
@@ -193,7 +193,7 @@ def test_a_plan_to_enable_is_overtaken_by_another_that_enabled(machine: Machine,
     shop.refresh_from_db()
     plan = machine.plan(shop, blog)  # a newer plan of the same sites would take its place
     machine.deploy(shop)
-    with pytest.raises(Conflict, match="Overtaken: shop"):
+    with pytest.raises(Conflict, match="Outdated: another plan has deployed shop"):
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
 
 

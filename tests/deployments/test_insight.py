@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from panel.core.jobs import JobStatus
 from panel.hosts.claims import Attempt
 from panel.hosts.execution import operation_execute
 from panel.hosts.logs import host_log_tail, host_logs
-from panel.hosts.models import HostOperation, JobStatus, OperationKind
+from panel.hosts.models import HostOperation, OperationKind
 from panel.hosts.services import operation_request
 from panel.websites import services as websites
 from panel.websites.logs import site_log_tail, site_logs

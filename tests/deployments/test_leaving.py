@@ -56,7 +56,7 @@ def test_disable_leaves_the_files_where_no_server_looks(people: Cast) -> None:
     assert live_revision(site) is None
 
 
-@pytest.mark.parametrize("how", ["refused by the host", "taken back"])
+@pytest.mark.parametrize("how", ["refused by the host", "cannot be cancelled"])
 def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str) -> None:
     site = shop(people)
     live(people, site)
@@ -64,7 +64,7 @@ def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str
     assert deployment is not None
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     assert not Site.objects.get().enabled
-    if how == "taken back":
+    if how == "cannot be cancelled":
         services.deployment_cancel(actor=people.owner, deployment=deployment)
     else:
         carried_out(deployment, outcome="rolled_back", error="no")
@@ -75,9 +75,9 @@ def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str
 def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> None:
     site = shop(people)
     live(people, site)
-    with pytest.raises(ApplicationError, match="served by nginx on web-1"):
+    with pytest.raises(ApplicationError, match="is live on nginx on web-1"):
         websites.site_delete(actor=people.owner, site=site)
-    with pytest.raises(ApplicationError, match="Move it instead"):
+    with pytest.raises(ApplicationError, match="Move the site instead"):
         websites.site_install_set(actor=people.owner, site=site, install=people.apache)
     deployment = services.site_delete(actor=people.owner, site=site)
     assert deployment is not None

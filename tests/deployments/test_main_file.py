@@ -64,7 +64,7 @@ def test_managed_drifted_written_anew_and_handed_back(
     original, admin = main.read_text(), machine.people.admin
     plan = main_plan(actor=admin, install=install, managed=True)
     assert main.read_text() == original, "a plan changes nothing"
-    assert "keepalive_timeout 7 gives way to keepalive_timeout 65s" in [note["text"] for note in plan.plan["warnings"]]
+    assert "keepalive_timeout 7 is replaced by keepalive_timeout 65s" in [note.text for note in plan.plan.warnings]
     run(machine, plan)
     text = main.read_text()
     assert "managed by Paddock" in text
@@ -84,7 +84,7 @@ def test_managed_drifted_written_anew_and_handed_back(
     install.workers = 2
     install.save()
     again = main_plan(actor=admin, install=install, managed=True)
-    assert again.plan["drifted"] == [str(main)]
+    assert again.plan.drifted == [str(main)]
     with pytest.raises(ApplicationError, match="Edited on the host"):
         services.deployment_confirm(actor=admin, deployment=again)
     run(machine, again, accept_drift=True)
@@ -121,14 +121,14 @@ def test_by_page_and_api_and_only_by_administrators(machine: Machine, nginx: Ngi
     install, people = machine.install(nginx, Engine.NGINX), machine.people
     with pytest.raises(PermissionDenied):
         main_plan(actor=people.owner, install=install, managed=True)
-    with pytest.raises(ApplicationError, match="distribution's already"):
+    with pytest.raises(ApplicationError, match="already is the distribution's"):
         main_plan(actor=people.admin, install=install, managed=False)
     url = f"/deployments/servers/{install.pk}/main-file"
     assert signed_in(people.owner).post(url, {"managed": "on"}).status_code == 403
     client = signed_in(people.admin)
     assert f'action="{url}"' in client.get(f"/hosts/{machine.host.name}/").content.decode()
     shown = client.get(client.post(url, {"managed": "on"})["Location"]).content.decode()
-    assert "Write it" in shown and "nginx.conf.distribution" in shown
+    assert "Deploy the main file" in shown and "nginx.conf.distribution" in shown
     caller = caller_of(people.admin)
     answer = caller.post(f"installs/{install.pk}/main-file/", {"managed": True})
     assert answer.status_code == 201

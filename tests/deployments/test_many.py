@@ -64,14 +64,14 @@ def test_deleted_sites_are_planned_off_their_hosts_and_drafts_go_at_once(people:
     asked = client.post("/sites/+bulk/", {"site": names, "action": "delete"})
     assert asked["Location"] == "/sites/+delete/?site=draft&site=one&site=two"
     page = text_of(client, asked["Location"])
-    assert "Delete 3 sites?" in page and "one, served by nginx on web-1" in page and "draft, which stands on" in page
+    assert "Delete 3 sites?" in page and "one, live on nginx on web-1" in page and "draft, not deployed" in page
     assert client.post(asked["Location"], {"confirm": "yes"}).status_code == 422
     assert Site.objects.count() == 3 and Deployment.objects.filter(kind=DeploymentKind.DISABLE).count() == 0
     client.post(asked["Location"], {"confirm": "3 sites"})
     plans = Deployment.objects.filter(kind=DeploymentKind.DISABLE).order_by("host__name")
-    assert [(row.host.name, row.plan["after"]["delete"]) for row in plans] == [
-        ("web-1", [three[0].pk]),
-        ("web-2", [three[1].pk]),
+    assert [(row.host.name, row.on_success, [line.id for line in row.plan.sites]) for row in plans] == [
+        ("web-1", "delete", [three[0].pk]),
+        ("web-2", "delete", [three[1].pk]),
     ]
     assert set(Site.objects.values_list("name", flat=True)) == {"one", "two"}
     services.deployment_confirm(actor=people.owner, deployment=plans[0])
@@ -119,12 +119,12 @@ def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, thr
     nothing = client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]}, follow=True)
     assert "there is nothing to plan" in nothing.content.decode()
     changed(three[0], three[1])
-    assert text_of(client, "/hosts/").count("1 site changed") == 2
+    assert text_of(client, "/hosts/").count("1 changed site") == 2
     client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]})
     rows = Deployment.objects.filter(confirmed_at=None).order_by("pk")
     assert [(row.host.name, row.items.get().site.name) for row in rows] == [("web-1", "one"), ("web-2", "two")]
     assert (
-        "No such host: web-9"
+        "Host not found: web-9"
         in client.post(reverse("deployments:plan"), {"host": "web-9"}, follow=True).content.decode()
     )
 
@@ -147,7 +147,7 @@ def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Hos
 def test_another_teams_changes_are_neither_counted_nor_planned(people: Cast, three: list[Site]) -> None:
     changed(*three)
     client = signed_in(people.outsider)
-    assert "1 site changed" not in text_of(client, "/hosts/")
+    assert "1 changed site" not in text_of(client, "/hosts/")
     assert (
         "there is nothing to plan"
         in client.post(reverse("deployments:plan"), {"host": "web-1"}, follow=True).content.decode()
@@ -162,9 +162,9 @@ def test_ticked_hosts_are_checked_once_however_often_it_is_asked(people: Cast, s
     client = signed_in(people.admin)
     for _ in range(2):
         answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "check"}, follow=True)
-        assert "Check host: asked of 2 hosts." in answer.content.decode()
+        assert "Check host: started on 2 hosts." in answer.content.decode()
     assert errands() == [("web-1", "check"), ("web-2", "check")]
-    assert "at work" in text_of(client, "/hosts/")
+    assert "busy" in text_of(client, "/hosts/")
     client.post("/hosts/+bulk/", {"host": ["web-1", "gone"], "errand": "drift"})
     client.post("/hosts/+bulk/", {"errand": "drift"})
     assert len(errands()) == 2
@@ -208,7 +208,7 @@ def test_nothing_begins_on_a_paused_host(people: Cast, second: Host, three: list
     with pytest.raises(Conflict, match="Paused: web-1"):
         suite_start(actor=people.admin, suite="http3-2019", preset="short", host=people.host)
     assert "paused" in text_of(client, "/hosts/web-1/")
-    assert "Nothing is deployed or measured there" in text_of(client, "/")
+    assert "No deployments or benchmarks start on this host" in text_of(client, "/")
     for _ in range(2):
         client.post("/hosts/+bulk/", {"host": "web-1", "errand": "resume"})
     services.deployment_confirm(actor=people.owner, deployment=plan)
@@ -241,7 +241,7 @@ def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) 
     first, rest = Deployment.objects.filter(kind=DeploymentKind.MOVE).order_by("pk")
     assert (first.host.name, {item.site.name for item in first.items.all()}) == ("web-1", {"one", "two"})
     assert (rest.host.name, [item.site.name for item in rest.items.all()]) == ("web-2", ["two"])
-    assert (first.plan["after"]["then"], rest.plan["after"]["waits_for"]) == ([str(rest.uuid)], str(first.uuid))
+    assert (list(first.followers.all()), rest.waits_for) == ([rest], first)
     services.deployment_confirm(actor=people.owner, deployment=first)
     rest.refresh_from_db()
     assert rest.status == DeploymentStatus.PLANNED
@@ -256,10 +256,10 @@ def test_drafts_have_their_new_server_at_once(people: Cast, second: Host, three:
     there = second.installs.get()
     address = "/sites/+move/?site=draft"
     client = signed_in(people.owner)
-    assert "1 draft stands on no host" in text_of(client, address)
+    assert "1 draft is not deployed" in text_of(client, address)
     assert client.post(address, {"install": there.pk})["Location"] == "/sites/"
     assert Site.objects.get(name="draft").install == there
-    assert "1 draft is for nginx on web-2 now." in text_of(client, "/sites/")
+    assert "1 draft now uses nginx on web-2." in text_of(client, "/sites/")
     assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
 
@@ -268,11 +268,11 @@ def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: 
     other = shop(people, "other")  # a second draft, which makes room as well
     client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
     page = text_of(client, address)
-    assert "1 site is in service: you see its plan first." in page and "2 drafts stand on no host" in page
+    assert "1 site is live, so you review its plan first." in page and "2 drafts are not deployed" in page
     planned = client.post(address, {"install": people.apache.pk})
     plan = Deployment.objects.get(kind=DeploymentKind.MOVE)
     assert planned["Location"] == f"/deployments/{plan.uuid}"
-    assert "2 drafts are for Apache httpd on web-1 now. The plan below is of the others." in text_of(
+    assert "2 drafts now use Apache httpd on web-1. The plan below is for the other sites." in text_of(
         client, planned["Location"]
     )
     servers = dict(Site.objects.exclude(name="two").values_list("name", "install__engine"))
@@ -290,16 +290,16 @@ def test_disabled_sites_are_told_apart_before_they_move_or_go(people: Cast, thre
     Site.objects.filter(pk=three[0].pk).update(enabled=False)
     client = signed_in(people.owner)
     alone = text_of(client, "/sites/+move/?site=one")
-    assert "1 site is disabled, and its files lie on its host" in alone and "Plan the move" in alone
+    assert "1 site is disabled and still has files on its host" in alone and "Plan the move" in alone
     mixed = text_of(client, "/sites/+move/?site=draft&site=one")
-    assert "Disabled sites move apart from others" in mixed and "1 draft stands on no host" in mixed
-    assert "Plan the move" not in mixed and "Change the server" not in mixed
+    assert "must be moved separately" in mixed and "1 draft is not deployed" in mixed
+    assert "Plan the move" not in mixed and "Change the web server" not in mixed
     assert "one, disabled on nginx on web-1" in text_of(client, "/sites/+delete/?site=draft&site=one")
 
 
 def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, three: list[Site]) -> None:
     outside = shop(people, "outside", domains=["one.example"], install=None)
-    with pytest.raises(ValidationError, match="already leads to the site") as caught:
+    with pytest.raises(ValidationError, match="already used by") as caught:
         services.sites_move(actor=people.owner, sites=[three[0], outside], install=people.apache)
     assert set(caught.value.message_dict) == {"outside/blocks/0/names", "outside/blocks/0/listens"}
     three[0].blocks.all().delete()
@@ -314,7 +314,7 @@ def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast,
     websites.site_delete(actor=people.owner, site=three[2])
     other = shop(people, "other")
     live(people, other)
-    with pytest.raises(ValidationError, match="is taken by nginx"):
+    with pytest.raises(ValidationError, match="is already used by nginx"):
         services.site_move(actor=people.owner, site=three[0], install=people.apache)
     plans = services.sites_move(actor=people.owner, sites=[three[0], other], install=people.apache)
     assert [item.site.name for item in plans[0].items.order_by("site__name")] == ["one", "other"]
@@ -322,7 +322,7 @@ def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast,
     name = three[1].blocks.get().names.get()
     name.name = "one.example"
     name.save()
-    with pytest.raises(ValidationError, match="already leads to the site"):
+    with pytest.raises(ValidationError, match="already used by"):
         services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], install=people.apache)
 
 

@@ -44,7 +44,7 @@ def test_what_gallop_refuses_is_rolled_back_in_its_own_words(machine: Machine, g
     site = machine.site("shop", machine.install(gallop, Engine.NATIVE))
     machine.deploy(site)
     websites.snippet_create(
-        actor=machine.people.admin, site=site, engine="native", text="gzip maybe;", block=site.blocks.get()
+        actor=machine.people.admin, site=site, engine="native", text="limit_req zone=maybe;", block=site.blocks.get()
     )
     deployment = machine.run(machine.plan(site))
     assert deployment.status == DeploymentStatus.ROLLED_BACK

@@ -45,7 +45,7 @@ def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     page = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True).content.decode()
-    assert "This plan is stale: shop was changed since it was made." in page
+    assert "This plan is outdated: shop has changed since it was made." in page
 
 
 def test_work_is_never_done_on_get(people: Cast) -> None:
@@ -64,11 +64,11 @@ def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert "nginx: [emerg] unknown directive &quot;&lt;script&gt;&quot;" in page
     assert "nginx -t" in page
-    assert "The server&#x27;s own words" in page or "The server's own words" in page
+    assert "Error message from the web server" in page or "Error message from the web server" in page
     deployment.steps.update(name="probe", status="failed")
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
-    assert "A site did not answer as it should" in page
-    assert "own words" not in page, "they are the agent's"
+    assert "A site failed its health check" in page
+    assert "Error message" not in page, "they are the agent's"
 
 
 def test_a_failure_leads_on_to_the_draft_and_to_another_plan(people: Cast) -> None:
@@ -108,10 +108,10 @@ def test_a_roll_back_says_that_the_draft_is_another(people: Cast) -> None:
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment)
     page = client.get(url("detail", deployment.uuid)).content.decode()
-    assert "The draft of shop was left as it is" in page and "Set it back to #1 too" in page
-    assert "changed since deployed" in client.get(reverse("websites:detail", args=["shop"])).content.decode()
+    assert "The draft of shop is unchanged" in page and "Also restore the draft to #1" in page
+    assert "changed since last deployment" in client.get(reverse("websites:detail", args=["shop"])).content.decode()
     client.post(reverse("websites:set_back", args=["shop", 1]))
-    assert "Set it back to #1 too" not in client.get(url("detail", deployment.uuid)).content.decode()
+    assert "Also restore the draft to #1" not in client.get(url("detail", deployment.uuid)).content.decode()
 
 
 def test_a_roll_back_to_what_the_draft_says_leaves_nothing_to_deploy(people: Cast) -> None:
@@ -126,8 +126,8 @@ def test_a_roll_back_to_what_the_draft_says_leaves_nothing_to_deploy(people: Cas
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment)
     client = signed_in(people.owner)
-    assert "was left as it is" not in client.get(url("detail", deployment.uuid)).content.decode()
-    assert "changed since deployed" not in client.get(reverse("websites:detail", args=["shop"])).content.decode()
+    assert "is unchanged, so its next deployment" not in client.get(url("detail", deployment.uuid)).content.decode()
+    assert "changed since last deployment" not in client.get(reverse("websites:detail", args=["shop"])).content.decode()
 
 
 def test_known_mistakes_stand_before_what_decides(people: Cast) -> None:
@@ -141,19 +141,19 @@ def test_both_halves_of_a_move_tell_what_they_do(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     (within,) = services.site_move(actor=people.owner, site=site, install=people.apache)
-    assert within.title == "Move to another server on web-1"
+    assert within.title == "Move to another web server on web-1"
     other = Host.objects.create(name="web-2", connection="local", status=HostStatus.READY, site_roots=["/srv/www"])
     up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
     client = signed_in(people.owner)
     listed = client.get(url("list")).content.decode()
-    assert f'href="{url("detail", up.uuid)}">Move: put up on web-2</a>' in listed
-    assert f'href="{url("detail", down.uuid)}">Move: take off web-1</a>' in listed
+    assert f'href="{url("detail", up.uuid)}">Move: deploy on web-2</a>' in listed
+    assert f'href="{url("detail", down.uuid)}">Move: remove from web-1</a>' in listed
     of_site = client.get(reverse("websites:history", args=["shop"])).content.decode()
-    assert "Move: put up on web-2" in of_site and "Move: take off web-1" in of_site
+    assert "Move: deploy on web-2" in of_site and "Move: remove from web-1" in of_site
     plan = client.get(url("detail", down.uuid)).content.decode()
-    assert "<h1>Plan: Move to another server</h1>" in plan, "both halves are confirmed together"
+    assert "<h1>Plan: Move to another web server</h1>" in plan, "both halves are confirmed together"
     services.deployment_confirm(actor=people.owner, deployment=up)
-    assert "<h1>Move: put up on web-2</h1>" in client.get(url("detail", up.uuid)).content.decode()
+    assert "<h1>Move: deploy on web-2</h1>" in client.get(url("detail", up.uuid)).content.decode()
 
 
 def test_others_find_nothing(people: Cast) -> None:
@@ -182,8 +182,8 @@ def test_the_list_can_be_filtered(people: Cast) -> None:
     planned(people, shop(people))
     client = signed_in(people.owner)
     assert "shop" in client.get(url("list"), {"q": "sho"}).content.decode()
-    assert "No deployment is like that" in client.get(url("list"), {"q": "zzz"}).content.decode()
-    assert "No deployment is like that" in client.get(url("list"), {"status": "failed"}).content.decode()
+    assert "No deployment matches the filters" in client.get(url("list"), {"q": "zzz"}).content.decode()
+    assert "No deployment matches the filters" in client.get(url("list"), {"status": "failed"}).content.decode()
 
 
 # --- drift ---
@@ -211,9 +211,9 @@ def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
 def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
     row = found_drift(people)
     page = signed_in(people.owner).get(url("drift-detail", row.pk)).content.decode()
-    assert "# by hand" in page and "Plan to overwrite" in page
+    assert "# by hand" in page and "Plan the overwrite" in page
     page = signed_in(people.viewer).get(url("drift-detail", row.pk)).content.decode()
-    assert "# by hand" in page and "Plan to overwrite" not in page
+    assert "# by hand" in page and "Plan the overwrite" not in page
     assert signed_in(people.owner).post(url("drift-adopt", row.pk)).status_code == 403
     assert not PinnedFile.objects.exists()
     answer = signed_in(people.admin).post(url("drift-adopt", row.pk), follow=True)
@@ -231,15 +231,15 @@ def test_after_adopting_a_plan_keeps_the_text_and_after_release_it_goes(people: 
     assert row.site is not None
     drifts.drift_adopt(actor=people.admin, drift=row)
     plan = planned(people, row.site).plan
-    assert {file["action"] for file in plan["files"]} == {"keep"}
+    assert {file.action for file in plan.files} == {"keep"}
     drifts.pin_release(actor=people.admin, pin=PinnedFile.objects.get())
     plan = planned(people, row.site).plan
-    assert "-# by hand" in "".join(file["diff"] for file in plan["files"])
+    assert "-# by hand" in "".join(file.diff for file in plan.files)
 
 
 def test_a_file_that_is_gone_cannot_be_adopted(people: Cast) -> None:
     row = found_drift(people, content="")
-    with pytest.raises(ApplicationError, match="nothing to adopt"):
+    with pytest.raises(ApplicationError, match="cannot be adopted"):
         drifts.drift_adopt(actor=people.admin, drift=row)
 
 
@@ -258,7 +258,7 @@ def test_a_plan_tells_what_else_was_edited_on_its_server(people: Cast) -> None:
     row = found_drift(people)
     assert row.site is not None
     client = signed_in(people.owner)
-    said = "This plan leaves these files alone"
+    said = "This plan does not change these files, but the"
     other = client.get(url("detail", planned(people, shop(people, "other")).uuid)).content.decode()
     assert said in other and url("drift-detail", row.pk) in other
     own = client.get(url("detail", planned(people, row.site).uuid)).content.decode()
@@ -271,7 +271,7 @@ def test_a_move_that_is_refused_says_where_and_keeps_the_choice(people: Cast) ->
     live(people, shop(people, "other"))
     answer = signed_in(people.owner).post("/sites/shop/server/", {"install": people.apache.pk}, follow=True)
     page = answer.content.decode()
-    assert "server block 1: *:80 is taken by nginx" in page
+    assert "server block 1: *:80 is already used by nginx" in page
     assert f'<option value="{people.apache.pk}" selected>' in page
 
 

@@ -32,11 +32,11 @@ from tests.support.cast import Cast, install
 def test_a_first_plan_shows_every_file_as_new(people: Cast) -> None:
     deployment = planned(people, shop(people))
     assert sorted(files(deployment).values()) == ["link", "put"]
-    config = next(file for file in deployment.plan["files"] if file["action"] == "put")
-    assert "+" in config["diff"]
-    assert "server_name shop.example;" in config["diff"]
-    assert config["expect"] == ""
-    assert deployment.plan["unchecked"] == "web-1 does not answer."
+    config = next(file for file in deployment.plan.files if file.action == "put")
+    assert "+" in config.diff
+    assert "server_name shop.example;" in config.diff
+    assert config.expect == ""
+    assert deployment.plan.unchecked == "web-1 does not answer."
     assert deployment.status == DeploymentStatus.PLANNED
 
 
@@ -55,11 +55,11 @@ def test_a_change_is_shown_against_what_stands(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
-    (changed,) = [file for file in planned(people, site).plan["files"] if file["action"] == "put"]
-    lines = changed["diff"].splitlines()
+    (changed,) = [file for file in planned(people, site).plan.files if file.action == "put"]
+    lines = changed.diff.splitlines()
     assert any(line.startswith("-") and "shop.example" in line for line in lines)
     assert any(line.startswith("+") and "new.example" in line for line in lines)
-    assert changed["expect"] == changed["old_sha256"] != ""
+    assert changed.expect == changed.old_sha256 != ""
 
 
 def test_keys_appear_only_as_their_sum(people: Cast) -> None:
@@ -68,10 +68,10 @@ def test_keys_appear_only_as_their_sum(people: Cast) -> None:
     )
     deployment = planned(people, shop(people, certificate=certificate))
     assert "PRIVATE KEY" not in str(deployment.plan)
-    (key,) = [file for file in deployment.plan["files"] if file["path"].endswith(".key")]
-    assert f"(secret, sha256 {key['sha256']})" in key["diff"]
-    assert key["mode"] == 0o600
-    assert Blob.objects.get(pk=key["sha256"]).is_secret
+    (key,) = [file for file in deployment.plan.files if file.path.endswith(".key")]
+    assert f"(secret, sha256 {key.sha256})" in key.diff
+    assert key.mode == 0o600
+    assert Blob.objects.get(pk=key.sha256).is_secret
 
 
 def test_a_draft_may_be_invalid_a_plan_may_not(people: Cast) -> None:
@@ -88,7 +88,7 @@ def test_a_draft_may_be_invalid_a_plan_may_not(people: Cast) -> None:
 
 
 def test_no_site_means_no_host(people: Cast) -> None:
-    with pytest.raises(ApplicationError, match="no host is touched"):
+    with pytest.raises(ApplicationError, match="No sites selected"):
         services.deployment_plan(actor=people.admin, sites=[])
 
 
@@ -143,7 +143,7 @@ def test_a_changed_site_makes_the_plan_stale(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
-    with pytest.raises(Conflict, match="stale: shop was changed"):
+    with pytest.raises(Conflict, match="outdated: shop has changed"):
         services.deployment_confirm(actor=people.owner, deployment=deployment)
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.PLANNED
@@ -154,7 +154,7 @@ def test_another_deployment_makes_the_plan_stale(people: Cast) -> None:
     older = planned(people, site)
     live(people, site)
     Deployment.objects.filter(pk=older.pk).update(status=DeploymentStatus.PLANNED, error="")  # as of an older panel
-    with pytest.raises(Conflict, match="stands as shop #1 now, not as nothing"):
+    with pytest.raises(Conflict, match="live revision of shop is shop #1, but the plan expects none"):
         services.deployment_confirm(actor=people.owner, deployment=older)
 
 
@@ -171,7 +171,7 @@ def test_one_deployment_of_a_site_at_a_time(people: Cast) -> None:
     first = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=first)
     second = planned(people, site)
-    with pytest.raises(Conflict, match="shop is being deployed already"):
+    with pytest.raises(Conflict, match="Another deployment of shop is running"):
         services.deployment_confirm(actor=people.owner, deployment=second)
 
 
@@ -196,9 +196,9 @@ def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
     websites.location_create(
         actor=people.owner, block=site.blocks.get(), pattern="/", handler="static", rate_limit_rps=5
     )
-    warnings = planned(people, site).plan["warnings"]
-    assert any("rate_limit" in line["where"] and line["nearest"] for line in warnings)
-    assert {line["place"] for line in warnings} == {"server block 1, location /"}
+    warnings = planned(people, site).plan.warnings
+    assert any("rate_limit" in line.where and line.nearest for line in warnings)
+    assert {line.place for line in warnings} == {"server block 1, location /"}
 
 
 def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -> None:
@@ -207,19 +207,19 @@ def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -
     services.deployment_cancel(actor=people.owner, deployment=deployment)
     assert deployment.status == DeploymentStatus.CANCELLED
     Deployment.objects.update(status=DeploymentStatus.RUNNING)
-    with pytest.raises(Conflict, match="cannot be taken back"):
+    with pytest.raises(Conflict, match="cannot be cancelled"):
         services.deployment_cancel(actor=people.owner, deployment=deployment)
 
 
 def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
     site = shop(people)
-    path = next(file["path"] for file in planned(people, site).plan["files"] if file["action"] == "put")
+    path = next(file.path for file in planned(people, site).plan.files if file.action == "put")
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
     PinnedFile.objects.create(site=site, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
     plan = planned(people, site).plan
-    (file,) = [file for file in plan["files"] if file["path"] == path]
-    assert "+# mine" in file["diff"]
-    assert "keeps the text that was adopted" in plan["warnings"][0]["text"]
+    (file,) = [file for file in plan.files if file.path == path]
+    assert "+# mine" in file.diff
+    assert "keeps the version adopted" in plan.warnings[0].text
 
 
 def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(people: Cast) -> None:
@@ -235,7 +235,7 @@ def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(
     other = shop(people, "other", install=server, port=81)
     server.own_listeners = [own]
     server.save()
-    with pytest.raises(ApplicationError, match="own listener Main has port 80 with TLS"):
+    with pytest.raises(ApplicationError, match="own listener Main already uses port 80 with TLS"):
         planned(people, other)
 
 

@@ -55,10 +55,10 @@ def test_what_httpd_refuses_is_taken_back(machine: Machine, apache: RedHatApache
     machine.deploy(site)
     before = (apache.root / "conf.d" / "50-shop.conf").read_text()
     websites.snippet_create(
-        actor=machine.people.admin, site=site, engine="apache", text="Options Maybe", block=site.blocks.get()
+        actor=machine.people.admin, site=site, engine="apache", text="LogLevel maybe", block=site.blocks.get()
     )
     deployment = machine.run(machine.plan(site))
     assert deployment.status == DeploymentStatus.ROLLED_BACK
-    assert "Illegal option Maybe" in deployment.error
+    assert "Log level keyword must be one of" in deployment.error
     assert (apache.root / "conf.d" / "50-shop.conf").read_text() == before
     assert machine.answers("shop", "this is shop")

@@ -41,11 +41,14 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     history = client.get(reverse("websites:history", args=["shop"])).content.decode()
     assert revision_url(1) in history
     page = client.get(revision_url(1)).content.decode()
-    assert "autoindex on;" in page and "Set the draft back to this revision" in page
+    assert "autoindex on;" in page and "Restore the draft to this revision" in page
     version = Site.objects.get().row_version
     done = client.post(revision_url(1, "set_back"), {"version": version}, follow=True).content.decode()
-    assert "The draft says what #1 says again; what it said before is kept as #2." in done
-    assert "That is live already: there is nothing to deploy." in done and "changed since deployed" not in done
+    assert "The draft is restored to #1; the earlier draft is saved as #2." in done
+    assert (
+        "This revision is already live: there is nothing to deploy." in done
+        and "changed since last deployment" not in done
+    )
     assert site.blocks.get() == block and not site.blocks.get().autoindex
     assert Site.objects.get().notes == "stays"
     assert Deployment.objects.count() == 1, "nothing is planned, let alone deployed"
@@ -53,11 +56,11 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     assert (entry.actor, entry.after["revision"]) == (people.owner, 1)
     assert entry.before["blocks"][0]["autoindex"] and not entry.after["blocks"][0]["autoindex"]
     page = client.get(revision_url(1)).content.decode()
-    assert "The draft says just what this revision says." in page and "Set the draft back" not in page
+    assert "The draft matches this revision." in page and "Restore the draft" not in page
     # and there again, by what was kept
     version = Site.objects.get().row_version
     done = client.post(revision_url(2, "set_back"), {"version": version}, follow=True).content.decode()
-    assert "Plan its deployment to bring it to the host." in done and "changed since deployed" in done
+    assert "Plan a deployment to apply the draft to the host." in done and "changed since last deployment" in done
     assert site.blocks.get().autoindex
 
 
@@ -111,7 +114,7 @@ def test_the_api_sets_back_with_the_version_it_read(people: Cast) -> None:
     assert caller_of(people.outsider).post("sites/shop/set-back/", {"revision": 1}).status_code == 404
     assert caller_of(people.viewer).post("sites/shop/set-back/", {"revision": 1}).status_code == 403
     page = signed_in(people.viewer).get(revision_url(1)).content.decode()
-    assert "Set the draft back" not in page
+    assert "Restore the draft" not in page
 
 
 def test_raw_directives_are_set_back_by_administrators_only(people: Cast) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ CHANGES: dict[str, Callable[[Site], Any]] = {
     "a certificate's key": lambda site: Certificate.objects.update(private_key_pem="another key"),
     "an adopted edit": adopt,
     "what its caches hold": lambda site: Site.objects.filter(pk=site.pk).update(cache_mb=9),
-    "the server's version": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(version="1.99.0"),
+    "the web server's version": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(version="1.99.0"),
     "the server's folders": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(
         paths={**EngineInstall.objects.get(pk=site.install_id).paths, "config_root": "/opt/nginx"}
     ),
@@ -114,7 +115,7 @@ def test_whatever_the_files_follow_from_makes_a_plan_stale(
     before = (Revision.objects.count(), Blob.objects.count())
     change(site)
     pinned = PinnedFile.objects.count()
-    with pytest.raises(Conflict, match="stale: shop was changed since it was made"):
+    with pytest.raises(Conflict, match="outdated: shop has changed since it was made"):
         confirmed(people, deployment)
     deployment.refresh_from_db()
     assert (deployment.status, deployment.confirmed_at) == (DeploymentStatus.PLANNED, None)
@@ -137,7 +138,7 @@ def test_a_released_edit_makes_a_plan_stale(people: Cast, site: Site) -> None:
     adopt(site)
     deployment = planned(people, site)
     PinnedFile.objects.all().delete()
-    with pytest.raises(Conflict, match="stale"):
+    with pytest.raises(Conflict, match="outdated"):
         confirmed(people, deployment)
 
 
@@ -146,7 +147,7 @@ def test_a_move_is_stale_too(people: Cast, site: Site) -> None:
     live(people, site)
     (deployment,) = services.site_move(actor=people.admin, site=site, install=people.apache)
     Location.objects.filter(block__site=site, handler="proxy").update(read_timeout_s=77)
-    with pytest.raises(Conflict, match="stale: shop was changed"):
+    with pytest.raises(Conflict, match="outdated: shop has changed"):
         confirmed(people, deployment)
 
 
@@ -177,13 +178,11 @@ def test_what_the_files_do_not_follow_from_is_not_stale(people: Cast, site: Site
     assert confirmed(people, deployment) == DeploymentStatus.QUEUED
 
 
-def test_a_plan_without_a_record_of_its_inputs_is_stale(people: Cast, site: Site) -> None:
-    """One that an older version of the panel made."""
+def test_plan_is_stale_when_it_names_no_inputs(people: Cast, site: Site) -> None:
     deployment = planned(people, site)
-    for line in deployment.plan["sites"]:
-        del line["inputs"]
+    deployment.plan.sites = [replace(line, inputs="") for line in deployment.plan.sites]
     deployment.save(update_fields=["plan"])
-    with pytest.raises(Conflict, match="stale"):
+    with pytest.raises(Conflict, match="outdated"):
         confirmed(people, deployment)
 
 

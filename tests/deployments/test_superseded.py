@@ -32,8 +32,8 @@ def test_the_list_and_the_old_plans_page_lead_to_the_newer_one(people: Cast) -> 
     listed = client.get(reverse("deployments:list")).content.decode()
     assert listed.count("Replaced") == 2 and listed.count("newer plan</a>") == 2
     page = client.get(address(first)).content.decode()
-    assert "A newer plan of the same kind took its place" in page and address(third) in page
-    with pytest.raises(Conflict, match="A newer plan took this one's place"):
+    assert "A newer plan replaced this one" in page and address(third) in page
+    with pytest.raises(Conflict, match="A newer plan replaced this one"):
         services.deployment_confirm(actor=people.owner, deployment=first)
     assert AuditEntry.objects.filter(action="deployment.supersede").count() == 2
     told = caller_of(people.owner).get(f"deployments/{first.uuid}/?fields=status,superseded_by").json()  # type: ignore[attr-defined]

@@ -11,10 +11,11 @@ from pathlib import Path
 from django.core.cache import cache
 from pytest_django import Settings
 
+from panel.core.jobs import JobStatus
 from panel.deployments import execution, services
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, JobStatus, OperationKind
+from panel.hosts.models import EngineInstall, OperationKind
 from panel.hosts.services import operation_request
 from panel.remote import pool
 from panel.websites.models import Site

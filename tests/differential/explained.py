@@ -156,9 +156,17 @@ def _validators(pair: Pair) -> Pair:
 
 
 def _split_line(pair: Pair) -> Pair:
-    """Refused here, with whatever page there is for it; nginx sends it, and waits for what the upstream makes of it."""
-    refused = pair.gallop.status == 502 or (pair.nginx.status == -1 and pair.gallop.status > 0)
-    return replace(pair, nginx=pair.gallop) if re.search(rb"%0[AaDd]", pair.sent.data) and refused else pair
+    """gallop percent-encodes blanks and control characters for an upstream; nginx sends them as they are."""
+    breaks = re.search(rb"%(?:[01][0-9A-Fa-f]|20|7[Ff])", pair.sent.data)
+    refused = pair.gallop.status == 502 or (pair.nginx.status in (-1, 400, 502) and pair.gallop.status > 0)
+    return replace(pair, nginx=pair.gallop) if breaks and refused else pair
+
+
+def _ascending(pair: Pair) -> Pair:
+    """gallop refuses a file path whose `..` the request, a rewrite or try_files brings; nginx opens the file."""
+    brought = "/../" in pair.nginx.headers.get(FIELD, "") or "/../" in pair.gallop.headers.get(FIELD, "")
+    refused = pair.gallop.status == 403 or "403" in pair.gallop.headers.get(FIELD, "")
+    return replace(pair, nginx=pair.gallop) if brought and refused else pair
 
 
 def _bad_chunk(pair: Pair) -> Pair:
@@ -363,7 +371,8 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "If-Unmodified-Since that is no date, or of what has none": _unmodified,
     "a tab behind a field's value": _tab,
     "304 with the validators that a filter of all types takes away": _validators,
-    "a line break that a variable puts into a request to an upstream": _split_line,
+    "a blank or control character that a variable puts into a request to an upstream": _split_line,
+    "a file path that ascends by a .. of the request": _ascending,
     "a chunked body that is malformed and came with its head": _bad_chunk,
     **BODIES,
     "a Location and a $uri of NUL bytes": _unwritten,

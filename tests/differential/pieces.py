@@ -152,7 +152,7 @@ TRIES = [
     "/none =403", "/b.txt =404", "$uri.html $uri.txt @other", "$uri /a/index.html?x=$arg_q", "$uri $uri/ /none /x.gif",
     "$uri/index.html =410", "$uri /", "/a$uri $uri @other", "$uri =204", "/$arg_q $uri =404",
     "$uri $uri/ @none", "$uri/ $uri =404", "/a/ =404", "$uri.gif $uri/index.html /per%cent.txt",
-    "/../b.txt =404", "$document_uri$is_args$args $uri =410", "$uri /ssi.html?q=$arg_q&u=$uri", "/none$uri $uri/ =500",
+    "/./b.txt =404", "$document_uri$is_args$args $uri =410", "$uri /ssi.html?q=$arg_q&u=$uri", "/none$uri $uri/ =500",
     "//b.txt =404", "$cookie_c /a/$cookie_c =405", "$uri =444",
 ]  # fmt: skip
 ACCESS = [

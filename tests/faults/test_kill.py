@@ -12,8 +12,9 @@ import pytest
 
 from agents.host.faults import APPLY_POINTS, UNDO_POINTS
 from tests.agents.process import AgentProcess
-from tests.agents.sites import Sites
+from tests.agents.sites import Sites, sha256
 from tests.faults.scene import Scene
+from tests.support.disk import Disk
 
 COMMITTED = APPLY_POINTS.index("committed")
 
@@ -138,3 +139,31 @@ def test_a_full_disk_puts_everything_back(point: str, nginx_sites: Sites, agent_
         assert result["outcome"] == "rolled_back"
         assert "No space left on device" in result["error"]
         assert scene.assert_whole(agent) == "old"
+
+
+def test_comparing_files_first_undoes_what_a_killed_agent_left(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    """A plan compares files first; half a deployment is not an edit by a person."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    path = str(nginx_sites.path("shop.conf"))
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        files = [{"path": path, "sha256": sha256(scene.old["shop.conf"]), "secret": False}]
+        assert agent.call("drift", {"files": files}) == {"files": []}
+        assert not (tmp_path / "state" / "open").exists()
+        assert scene.assert_whole(agent) == "old"
+
+
+def test_an_edit_is_kept_beside_its_file_when_the_disk_is_full(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene = Scene(nginx_sites)
+    with Disk(tmp_path / "disk", "tmpfs", image=tmp_path / "image") as disk:
+        killed_at("switched", scene, agent_file, disk.path / "state")
+        edit = nginx_sites.text("shop", "by hand")
+        nginx_sites.put("shop.conf", edit)
+        disk.fill(0)
+        with AgentProcess(agent_file, disk.path / "state") as agent:
+            assert scene.assert_whole(agent) == "old"
+    assert nginx_sites.path(".shop.conf.edited").read_text() == edit

@@ -19,7 +19,10 @@ def as_older(root: Path) -> None:
     """Lays a state folder out as those agents did: a folder for each transaction, a mark that names the open one."""
     kept = root / "transactions"
     for journal in kept.glob("*.jsonl"):
-        _journal_into(kept / journal.stem, journal)
+        if journal.stat().st_size:
+            _journal_into(kept / journal.stem, journal)
+        else:  # the name that is reserved for the open one
+            journal.unlink()
     if (root / "open").exists():
         ident = json.loads((root / "open").read_text().splitlines()[0])["transaction"]
         _journal_into(kept / ident, root / "open")
@@ -32,7 +35,7 @@ def as_older(root: Path) -> None:
 
 def _journal_into(folder: Path, journal: Path) -> None:
     (folder / "old").mkdir(parents=True)
-    lines = journal.read_text().split("\n")  # the last may be cut off, and stays so
+    lines = journal.read_text().rstrip("\0").split("\n")  # the last may be cut off, and stays so
     records = [json.loads(line) for line in lines[:-1]]
     for record in records:
         record.pop("transaction", None)

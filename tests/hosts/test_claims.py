@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from panel.core.jobs import JobStatus
+from panel.core.owners import owner_name
 from panel.hosts import claims
 from panel.hosts.claims import Claim
-from panel.hosts.locks import host_lock
-from panel.hosts.models import Host, HostLock, HostOperation, JobStatus, OperationKind
+from panel.hosts.locks import HostBusy, host_lock
+from panel.hosts.models import Host, HostLock, HostOperation, OperationKind
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,3 +78,37 @@ def test_the_heartbeat_goes_on_for_what_is_left(monkeypatch: pytest.MonkeyPatch)
         assert eventually(lambda: not claim.rows.filter(heartbeat_at=old).exists())
     ended.refresh_from_db()
     assert ended.heartbeat_at == old
+
+
+def killed_claim() -> str:
+    """The token of a claim whose worker ran here and was killed."""
+    host, pid, _start, place = owner_name().split(":")
+    return f"{host}:{pid}:1:{place}:abcd0123"
+
+
+def test_job_of_a_killed_worker_is_queued_at_once() -> None:
+    (row,) = queued(1)
+    now = timezone.now()
+    HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by=killed_claim(), heartbeat_at=now)
+    assert claims.orphans_queue(HostOperation) == [row.uuid]
+
+
+def test_lock_of_a_killed_worker_is_free_at_once() -> None:
+    (row,) = queued(1)
+    HostLock.objects.create(
+        host=row.host, holder="deployment 1", owner=killed_claim(), expires_at=timezone.now() + timedelta(hours=1)
+    )
+    with host_lock(row.host, "deployment 2"):
+        assert HostLock.objects.get().holder == "deployment 2"
+
+
+def test_lock_of_another_machine_is_kept_until_it_expires() -> None:
+    (row,) = queued(1)
+    HostLock.objects.create(
+        host=row.host,
+        holder="deployment 1",
+        owner="web-9:1:1:000000000000",
+        expires_at=timezone.now() + timedelta(hours=1),
+    )
+    with pytest.raises(HostBusy), host_lock(row.host, "deployment 2"):
+        pass

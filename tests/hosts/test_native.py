@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from django.core.management import call_command
 
 from agents.protocol import plain
+from panel import env
 from panel.accounts.models import User
+from panel.core.jobs import JobStatus
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus, OperationKind
+from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.native import install_private_nginx
 from panel.hosts.services import operation_request, register_local_host
 from panel.hosts.targets import engine_control, target_for
@@ -201,3 +204,64 @@ def test_the_command_prepares_this_machine(here: Host) -> None:
     here.refresh_from_db()
     assert here.facts["cpus"] >= 1
     assert EngineInstall.objects.filter(engine="native").count() == 1
+
+
+def test_workers_of_gallop_never_run_as_root(here: Host, admin: User) -> None:
+    assert install(here, admin).status == JobStatus.SUCCEEDED
+    paths = EngineInstall.objects.get().paths
+    assert "user nobody;" in Path(paths["main_config"]).read_text()
+    (Path(paths["config_root"]) / "conf.d" / "site.conf").write_text(f"server {{ listen 127.0.0.1:{free_port()}; }}\n")
+    pid = int(Path(paths["pid_file"]).read_text())
+    os.kill(pid, signal.SIGHUP)
+    # A new worker gives its rights up before it accepts anything; the one before it may still be there.
+    assert eventually(lambda: bool(workers(pid)) and 0 not in workers(pid))
+
+
+def workers(master: int) -> set[int]:
+    """The user ids of the processes that this one started."""
+    children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    texts = [Path(f"/proc/{child}/status").read_text() for child in children]
+    return {int(re.search(r"^Uid:\t\d+\t(\d+)", text, re.M)[1]) for text in texts}  # type: ignore[index]
+
+
+def test_folder_that_workers_cannot_enter_is_named_with_what_to_do(
+    settings: Any, server_root: Path, admin: User
+) -> None:
+    """As with a panel whose home lies below /root: gallop is not started as root instead."""
+    settings.HOME, settings.GALLOP_BINARY = server_root / "private" / "home", Path(gallop_binary())
+    settings.LOCAL_HOST_ROOT = settings.HOME / "host"
+    settings.LOCAL_HOST_ROOT.mkdir(parents=True)
+    (server_root / "private").chmod(0o700)
+    operation = install(register_local_host(), admin)
+    pool.close()
+    assert operation.status == JobStatus.FAILED
+    assert f"cannot enter {server_root}/private" in operation.error and "PADDOCK_LOCAL_HOST_FOLDER" in operation.error
+    assert not EngineInstall.objects.exists() and not list(server_root.rglob("gallop.conf"))
+
+
+def test_local_folder_lies_outside_a_home_that_is_closed_to_others(
+    monkeypatch: pytest.MonkeyPatch, server_root: Path
+) -> None:
+    monkeypatch.setattr(env, "SYSTEM_FOLDER", server_root / "lib")
+    monkeypatch.delenv("PADDOCK_LOCAL_HOST_FOLDER")
+    shut, opened = server_root / "shut", server_root / "opened"
+    shut.mkdir(mode=0o700)
+    opened.mkdir(mode=0o755)
+    assert env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", opened / "home") == opened / "home" / "host"
+    outside = env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", shut / "home")
+    assert outside.parent == server_root / "lib"
+    assert outside != env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", shut / "other"), "two panels share no folder"
+    monkeypatch.setenv("PADDOCK_LOCAL_HOST_FOLDER", "/srv/paddock")
+    assert env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", shut / "home") == Path("/srv/paddock")
+
+
+def test_new_local_folder_is_open_to_workers_whatever_the_umask(settings: Any, server_root: Path) -> None:
+    settings.HOME, settings.LOCAL_HOST_ROOT = server_root / "home", server_root / "lib" / "paddock" / "abc"
+    settings.HOME.mkdir(mode=0o700)
+    before = os.umask(0o077)
+    try:
+        host = register_local_host()
+    finally:
+        os.umask(before)
+    assert env.shut_folder(Path(host.site_roots[0])) is None
+    assert settings.HOME.stat().st_mode & 0o777 == 0o700, "what is not on the way stays closed"

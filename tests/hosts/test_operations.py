@@ -17,11 +17,12 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.core.errors import Conflict
+from panel.core.jobs import JobStatus
 from panel.hosts import claims, preparing
 from panel.hosts.claims import Attempt
 from panel.hosts.execution import operation_execute, orphans_queue
 from panel.hosts.locks import host_lock
-from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
+from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, OperationKind
 from panel.hosts.services import install_adopt, install_create, operation_cancel, operation_request, register_local_host
 from panel.hosts.services.installs import installs_found
 from panel.hosts.watching import host_watch
@@ -60,12 +61,12 @@ def ask(host: Host, admin: User, kind: str, **params: Any) -> HostOperation:
 @pytest.mark.parametrize(
     ("kind", "params", "words"),
     [
-        ("service", {"install": 1, "action": "reload"}, "Reload a server"),
-        ("service", {"install": 1, "action": "stop"}, "Stop a server"),
+        ("service", {"install": 1, "action": "reload"}, "Reload a web server"),
+        ("service", {"install": 1, "action": "stop"}, "Stop a web server"),
         ("check", {}, "Check host"),
     ],
 )
-def test_an_errand_is_called_by_what_it_does(kind: str, params: dict[str, object], words: str) -> None:
+def test_operation_is_named_after_its_action(kind: str, params: dict[str, object], words: str) -> None:
     assert HostOperation(kind=kind, params=params).words == words
 
 
@@ -89,7 +90,7 @@ def test_a_private_server_is_shown_and_left_alone_until_it_is_taken_in(here: Hos
     assert found.version
     here.refresh_from_db()
     assert main_config not in [item["paths"]["main_config"] for item in here.facts["other_servers"]]
-    with pytest.raises(Conflict, match="found no such server"):
+    with pytest.raises(Conflict, match="found no web server"):
         install_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
     sites.server.stop()
     ask(here, admin, OperationKind.CHECK)
@@ -227,7 +228,7 @@ def test_only_what_nobody_began_can_be_taken_back(here: Host, admin: User) -> No
     assert operation_cancel(actor=admin, operation=operation).status == JobStatus.CANCELLED
     assert operation_execute(operation.uuid) == Attempt.NOTHING
     HostOperation.objects.update(status=JobStatus.RUNNING)
-    with pytest.raises(Conflict, match="has begun already"):
+    with pytest.raises(Conflict, match="cannot be cancelled"):
         operation_cancel(actor=admin, operation=operation)
 
 

@@ -13,8 +13,9 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from panel.core.jobs import JobStatus
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import Host, HostOperation, HostStatus, JobStatus
+from panel.hosts.models import Host, HostOperation, HostStatus
 from tests.support.process import tool
 from tests.support.sshd import SshServer
 
@@ -75,10 +76,10 @@ def test_the_defaults_are_the_names_in_the_compose_file(demo: Path) -> None:
     ("name", "content", "host", "said"),
     [
         ("demo_key", None, "a", "compose-secrets.sh"),
-        ("demo_key", "no key", "a", "not a private key"),
-        ("demo_host_key.pub", "no key", "a", "a is not registered"),
-        ("unused", "", "a=b:ssh", "is no port"),
-        ("unused", "", "a b", "a b is not registered"),
+        ("demo_key", "no key", "a", "private key cannot be read"),
+        ("demo_host_key.pub", "no key", "a", "a was not registered"),
+        ("unused", "", "a=b:ssh", "is not a valid port"),
+        ("unused", "", "a b", "a b was not registered"),
     ],
 )
 def test_what_cannot_be_registered_is_named(demo: Path, name: str, content: str | None, host: str, said: str) -> None:

@@ -104,13 +104,13 @@ def test_the_longest_section_says_whether_htaccess_counts(outside: str, inside: 
 
 def test_files_that_nobody_can_look_for_are_no_silent_loss() -> None:
     (lost,) = apache(OVERRIDE).refused  # an uploaded folder has none
-    assert lost.text.startswith("Directory") and "what they say in /srv/www/shop is not known" in lost.note
+    assert lost.text.startswith("Directory") and "does not know their content in /srv/www/shop" in lost.note
 
 
 def test_files_that_could_not_be_read_are_no_silent_loss() -> None:
     closed = [Fault("/srv/www/shop/a", 0, "may not be looked into"), Fault("/srv/www/shop/b/.htaccess", 0, "")]
     (lost,) = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=closed).refused
-    assert "is not known: /srv/www/shop/a and 1 more could not be read. Put their lines into the site" in lost.note
+    assert "Paddock does not know their content in /srv/www/shop" in lost.note
     elsewhere = [Fault("/srv/www/blog/.htaccess", 0, "")]
     assert not live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=elsewhere).refused
 
@@ -139,8 +139,8 @@ def test_cgi_is_named_where_it_stands_and_what_is_around_it_stays() -> None:
         "ScriptAlias", "Options", "AddHandler", "SetHandler", "Directory", "Options",
     ]  # fmt: skip
     assert all(item.file == "/etc/apache2/apache2.conf" for item in lost.values())
-    assert lost[1].note.startswith("CGI is not carried over") and "404" in lost[1].note
-    assert lost[4].note.startswith("CGI is not carried over") and "for everybody to read" in lost[4].note
+    assert lost[1].note.startswith("CGI is not imported") and "404" in lost[1].note
+    assert lost[4].note.startswith("CGI is not imported") and "to everybody as source text" in lost[4].note
     assert block(site)["autoindex"] is True, "the rest of its section holds"
     assert "cgi" not in str(block(site)).lower()
 
@@ -189,7 +189,7 @@ def test_other_times_stay_in_apaches_own_words(text: str) -> None:
     assert not site.refused and "Expires" in block(site)["snippets"]["apache"]
     assert all("expires" not in row for row in block(site)["locations"])
     of_lines = [item.note for item in site.items if item.text.startswith("Expires")]
-    assert all("the model says it of a location" in note for note in of_lines)
+    assert all("a site sets this per location" in note for note in of_lines)
 
 
 def test_a_proxied_segment_is_two_locations() -> None:
@@ -222,8 +222,11 @@ def test_websockets_beside_a_proxy_of_everything() -> None:
     assert site.definition["upstreams"][0]["servers"] == [{"address": "127.0.0.1:3000", "fail_timeout_s": 5}]
     assert set(outcomes(site, "Rewrite")) == {"mapped"}
     (passed,) = [item for item in site.items if item.text.startswith("ProxyPass ")]
-    assert passed.note == "max=3: not carried over"
-    assert set(outcomes(apache(rules.replace("ws://127.0.0.1:3000", "ws://127.0.0.1:9")), "Rewrite")) == {"snippet"}
+    assert passed.note == "max=3: not imported"
+    assert set(outcomes(apache(rules.replace("ws://127.0.0.1:3000", "ws://127.0.0.1:9")), "Rewrite")) == {
+        "snippet",
+        "refused",
+    }
 
 
 def test_redirects_of_paths_are_rewrites() -> None:

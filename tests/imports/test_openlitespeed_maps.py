@@ -66,13 +66,15 @@ def test_an_htaccess_file_becomes_the_sites() -> None:
     site = shop(AUTO, **{"/srv/shop/html/.htaccess": text})
     assert site.definition["blocks"][0]["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
     assert not site.refused
-    assert next(item.note for item in site.items if item.text.startswith("htaccess")).startswith("the server reads")
+    assert next(item.note for item in site.items if item.text.startswith("htaccess")).startswith(
+        "the web server no longer reads"
+    )
 
 
 def test_an_htaccess_file_that_has_no_place_is_lost_with_its_name() -> None:
     text = "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule . - [F]\n"
     (item,) = shop(AUTO, **{"/srv/shop/html/.htaccess": text}).refused
-    assert (item.file, item.note.startswith("its rules have no place")) == ("/srv/shop/html/.htaccess", True)
+    assert (item.file, item.note.startswith("sites do not support its rules")) == ("/srv/shop/html/.htaccess", True)
 
 
 def test_without_a_rewrite_block_no_such_file_is_read() -> None:

@@ -147,9 +147,9 @@ def test_adopted_sites_answer_as_before(scene: Scene) -> None:
     assert scene.answers() == before
     assert (scene.root / "sites-available" / "shop.conf").exists(), "adopting changes nothing on the host"
     plan = scene.machine.plan(*sites)
-    actions = {Path(file["path"]).name: file["action"] for file in plan.plan["files"]}
+    actions = {Path(file.path).name: file.action for file in plan.plan.files}
     assert (actions["shop.conf"], actions["blog.conf"]) == ("remove", "put")
-    assert not plan.plan["drifted"]
+    assert not plan.plan.drifted
     done = scene.machine.run(plan)
     assert done.status == DeploymentStatus.SUCCEEDED, done.error
     assert eventually(lambda: scene.answers() == before), [
@@ -215,7 +215,7 @@ def test_the_panels_own_sites_are_not_found_again(scene: Scene) -> None:
     scene.machine.deploy(*scene.adopt(scene.read(), "shop-example", "blog-example"))
     report = services.report_of(scene.read())
     assert [site.name for site in report.sites] == ["backend", "stays-example"]
-    assert "is the panel's own site shop-example" in [item.note for item in report.items]
+    assert "is the existing site shop-example" in [item.note for item in report.items]
 
 
 def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene, monk
         (scene.root / "sites-enabled" / "shop.conf").symlink_to(outside / "shop.conf")
         found = {site.name: site.problems for site in services.report_of(scene.read()).sites}
         assert found["shop-example"] == []
-        assert "where the panel changes no files" in found["blog-example"][0]
+        assert "Paddock changes only files below" in found["blog-example"][0]
     finally:
         shutil.rmtree(outside)
 
@@ -243,13 +243,13 @@ def test_a_file_edited_after_it_was_read_is_drift(scene: Scene) -> None:
     (site,) = scene.adopt(scene.read(), "blog-example")
     path = scene.root / "conf.d" / "blog.conf"
     path.write_text(path.read_text() + "# edited\n")
-    assert scene.machine.plan(site).plan["drifted"] == [str(path)]
+    assert scene.machine.plan(site).plan.drifted == [str(path)]
 
 
 def test_nothing_is_adopted_twice(scene: Scene) -> None:
     record = scene.read()
     scene.adopt(record, "blog-example")
-    with pytest.raises(ApplicationError, match="Adopted already"):
+    with pytest.raises(ApplicationError, match="Already adopted"):
         scene.adopt(record, "blog-example")
 
 

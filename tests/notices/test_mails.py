@@ -65,7 +65,7 @@ def test_a_trouble_is_told_once_and_again_when_it_is_over(people: Cast, mailbox:
     becomes(host, HostStatus.READY)
     for _ in range(2):
         notices_send()
-    assert subjects(mailbox)[1:] == [f"Over: Host {host.name}: Unreachable"]
+    assert subjects(mailbox)[1:] == [f"Resolved: Host {host.name}: Unreachable"]
     becomes(host, HostStatus.UNREACHABLE)
     notices_send()
     assert len(mailbox.messages) == 3, "the same trouble, come again, is told again"
@@ -78,7 +78,7 @@ def test_what_merely_waits_is_on_the_dashboard_and_not_mailed(people: Cast, mail
     Host.objects.create(name="resting-1", status=HostStatus.UNREACHABLE, is_paused=True, site_roots=["/srv/www"])
     planned(people, shop(people))
     page = signed_in(people.owner).get("/").content.decode()
-    assert "new-1" in page and "resting-1" in page and "A plan waits" in page
+    assert "new-1" in page and "resting-1" in page and "A plan is waiting" in page
     notices_send()
     assert not mailbox.messages
 
@@ -88,7 +88,7 @@ def test_many_troubles_are_one_mail(people: Cast, mailbox: Mailbox) -> None:
     for number in range(9):  # more than the dashboard shows of a kind
         Host.objects.create(name=f"db-{number}", status=HostStatus.UNREACHABLE, site_roots=["/srv/www"])
     notices_send()
-    assert subjects(mailbox) == ["9 things need attention"]
+    assert subjects(mailbox) == ["9 alerts"]
 
 
 def test_everybody_is_told_of_their_own_sites_and_only_who_wants_it(people: Cast, mailbox: Mailbox) -> None:
@@ -181,19 +181,19 @@ def test_a_stopped_server_with_live_sites_is_a_trouble(people: Cast, mailbox: Ma
     people.nginx.refresh_from_db()
     assert people.nginx.is_running, "its sites answered"
     page = signed_in(people.owner)
-    assert "live site of it" not in page.get("/").content.decode()
+    assert "live site on it" not in page.get("/").content.decode()
     people.nginx.is_running = False
     people.nginx.save()
-    assert "1 live site of it does not answer" in page.get("/").content.decode()
-    assert "live site of it" not in signed_in(people.outsider).get("/").content.decode()
+    assert "1 live site on it is not responding" in page.get("/").content.decode()
+    assert "live site on it" not in signed_in(people.outsider).get("/").content.decode()
     wants(people.owner)
     notices_send()
-    assert subjects(mailbox) == [f"Server {people.nginx}: Stopped"]
+    assert subjects(mailbox) == [f"Web server {people.nginx}: Stopped"]
     becomes(people.host, HostStatus.UNREACHABLE)
-    assert "live site of it" not in page.get("/").content.decode()
+    assert "live site on it" not in page.get("/").content.decode()
     SiteState.objects.update(status="disabled")
     becomes(people.host, HostStatus.READY)
-    assert "live site of it" not in page.get("/").content.decode()
+    assert "live site on it" not in page.get("/").content.decode()
 
 
 def test_notices_need_an_address_on_the_page_and_over_the_api(people: Cast) -> None:
@@ -220,4 +220,4 @@ def test_the_self_check_misses_a_mail_server_only_when_somebody_waits_for_mails(
     notices_send()
     becomes(people.host, HostStatus.UNREACHABLE)
     notices_send()
-    assert "No mail server is set" in Notices.objects.get().error
+    assert "No mail server is configured" in Notices.objects.get().error

@@ -84,18 +84,21 @@ def test_https_with_a_certificate_made_here(owner: Client, people: Cast) -> None
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": "My Shop"}, "Write small letters a-z, digits and single hyphens"),
+        ({"name": "My Shop"}, "Use lowercase letters a-z and digits"),
         ({"domains": "test..com"}, "test..com has two dots in a row"),
-        ({"domains": "a.example;\nb.example{}"}, "is not allowed"),
-        ({"kind": "proxy", "upstream": ""}, "Write where the program listens."),
-        ({"kind": "proxy", "upstream": "127.0.0.1"}, "is not an address to connect to"),
-        ({"kind": "php", "php_address": ""}, "Write where PHP listens."),
-        ({"kind": "redirect", "redirect_to": "javascript:alert(1)"}, "Write a whole address"),
-        ({"root": "srv/www"}, "Write the whole path from /"),
-        ({"install": "", "root": ""}, "Write the folder with the site's files"),
-        ({"port": 0}, "Write a whole number from 1 to 65535"),
+        ({"domains": "a.example;\nb.example{}"}, "is not valid"),
+        ({"kind": "proxy", "upstream": ""}, "Enter the address of the application, for example 127.0.0.1:3000."),
+        ({"kind": "proxy", "upstream": "127.0.0.1"}, "is not a valid address"),
+        (
+            {"kind": "php", "php_address": ""},
+            "Enter the address of the PHP pool, for example unix:/run/php/php8.2-fpm.sock.",
+        ),
+        ({"kind": "redirect", "redirect_to": "javascript:alert(1)"}, "Enter a complete URL"),
+        ({"root": "srv/www"}, "Enter the absolute path"),
+        ({"install": "", "root": ""}, "Enter the folder with the site's files"),
+        ({"port": 0}, "Enter a whole number from 1 to 65535"),
         ({"tls": "self_signed", "domains": ""}, "A certificate needs a domain"),
-        ({"tls": "certificate:unknown"}, "is not offered here, or not any more"),
+        ({"tls": "certificate:unknown"}, "is not available"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_made(
@@ -110,9 +113,9 @@ def test_what_is_wrong_is_said_and_nothing_is_made(
 
 def test_a_name_that_is_taken_and_a_domain_that_is_taken(owner: Client, people: Cast, shop: Site) -> None:
     answer = owner.post(URL, answers(people))
-    assert "There is already a site named shop" in text_of(answer)
+    assert "A site named shop already exists" in text_of(answer)
     answer = owner.post(URL, answers(people, name="shop-2", tls="self_signed"))
-    assert "already leads to the site shop" in text_of(answer)
+    assert "already used by the site shop" in text_of(answer)
     assert not Certificate.objects.exists()  # made for the site that could not be made
 
 

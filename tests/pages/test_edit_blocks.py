@@ -57,18 +57,18 @@ def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("listens", "", "Write at least one line, such as 80"),
-        ("listens", "80\n80", "*:80 stands here twice."),
+        ("listens", "", "Enter at least one address"),
+        ("listens", "80\n80", "*:80 appears twice."),
         ("listens", "443 http2", "HTTP/2 needs TLS"),
         ("listens", "1.2.3.4.5:80", "is not an IP address"),
         ("names", "ok.example\nno..pe", "no..pe has two dots in a row"),
-        ("names", "~(", "This regular expression does not compile"),
-        ("root", "/srv/../etc", "A path may not step with"),
-        ("headers", "X Y: 1", "is not a header's name"),
-        ("headers", "X-A: caf\u00e9", "A header's value is written in ASCII"),
+        ("names", "~(", "This regular expression is not valid"),
+        ("root", "/srv/../etc", "Paths cannot contain . or .."),
+        ("headers", "X Y: 1", "is not a header name"),
+        ("headers", "X-A: caf\u00e9", "Header values must be ASCII"),
         ("error_pages", "404 /x", "Line 1"),
-        ("try_files", "$uri", "Write at least two entries"),
-        ("access_log", "/srv/www/shop/x.php", "A log's path ends in .log"),
+        ("try_files", "$uri", "Enter at least two entries"),
+        ("access_log", "/srv/www/shop/x.php", "Enter a log path that ends in .log"),
         ("client_max_body_mb", "-1", "from 0 to 102400"),
     ],
 )
@@ -139,14 +139,14 @@ def test_a_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"handler": "proxy", "upstream": ""}, "upstream", "Choose the upstream that answers"),
-        ({"handler": "php", "php_pool": ""}, "php_pool", "Choose the PHP pool"),
-        ({"handler": "return", "return_code": ""}, "return_code", "Write the status to answer with"),
-        ({"match": "~", "pattern": "("}, "pattern", "does not compile"),
-        ({"pattern": "no-slash"}, "pattern", "Write a path that begins with /"),
+        ({"handler": "proxy", "upstream": ""}, "upstream", "Choose an upstream"),
+        ({"handler": "php", "php_pool": ""}, "php_pool", "Choose a PHP pool"),
+        ({"handler": "return", "return_code": ""}, "return_code", "Enter the response status"),
+        ({"match": "~", "pattern": "("}, "pattern", "is not valid"),
+        ({"pattern": "no-slash"}, "pattern", "Enter a path that starts with /"),
         ({"pattern": "/x;}\n"}, "pattern", ""),
-        ({"access_rules": "allow 10.0.0.1/8"}, "access_rules", "Write 10.0.0.0/8"),
-        ({"expires": "soon"}, "expires", "Write off, max, epoch"),
+        ({"access_rules": "allow 10.0.0.1/8"}, "access_rules", "Enter 10.0.0.0/8"),
+        ({"expires": "soon"}, "expires", "Enter off, max, epoch"),
         ({"basic_auth_users": "anna: (kept)"}, "basic_auth_users", "anna has no password yet"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
 @pytest.mark.parametrize(
     ("path", "data", "field", "words"),
     [
-        ("upstreams/+new/", {"name": "A b", "servers": "127.0.0.1:1"}, "name", "Write small letters a-z"),
+        ("upstreams/+new/", {"name": "A b", "servers": "127.0.0.1:1"}, "name", "Use lowercase letters a-z"),
         (
             "upstreams/+new/",
             {"name": "a", "servers": "127.0.0.1:3000", "keepalive": "-1"},

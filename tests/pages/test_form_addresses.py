@@ -18,7 +18,7 @@ def test_every_one_says_what_it_is(people: Cast, admin: Client) -> None:
         if answer.status_code == 405:
             found += 1
             page = answer.content.decode()
-            assert "<h1>Nothing to look at here</h1>" in page and "To the dashboard" in page, address.path
+            assert "<h1>This page has no content</h1>" in page and "Go to the dashboard" in page, address.path
             assert "POST" in answer.headers["Allow"]
     assert found > 20, "actions are done by POST alone"
 
@@ -30,7 +30,7 @@ def test_by_asgi_too(people: Cast) -> None:
         return (await client.get("/deployments/plan")).content.decode()
 
     page = async_to_sync(opened)()
-    assert "<h1>Nothing to look at here</h1>" in page and "olaf" in page
+    assert "<h1>This page has no content</h1>" in page and "olaf" in page
 
 
 def test_other_methods_and_the_api_are_answered_as_before(people: Cast, owner: Client) -> None:

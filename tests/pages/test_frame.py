@@ -73,7 +73,7 @@ def test_the_users_theme_is_the_pages(owner: Client, people: object) -> None:
 def test_a_missing_page_says_so_in_the_frame(owner: Client) -> None:
     answer = owner.get("/nowhere/")
     assert answer.status_code == 404
-    assert b"There is nothing here" in answer.content
+    assert b"Not found" in answer.content
     assert answer["X-Request-Id"].encode() in answer.content
 
 
@@ -96,12 +96,12 @@ def test_the_panels_own_failure_needs_no_database() -> None:
 
     answer = server_error(None)  # type: ignore[arg-type]
     assert answer.status_code == 500
-    assert b"Your sites are not affected" in answer.content
+    assert b"Your sites are still served by their hosts" in answer.content
 
 
 @pytest.mark.django_db
 def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from panel.core import views
+    from panel.core import database, views
 
     class Away:
         def cursor(self) -> None:
@@ -114,10 +114,10 @@ def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pyt
             return views.server_error(None)  # type: ignore[arg-type]
 
     assert failed().status_code == 500, "it answers: this was a fault of the panel"
-    monkeypatch.setattr(views, "connection", Away())
+    monkeypatch.setattr(database, "connection", Away())
     answer = failed()
     assert (answer.status_code, answer["Retry-After"]) == (503, "10")
-    assert b"database does not answer" in answer.content and b"PADDOCK_DATABASE_URL" in answer.content
+    assert b"cannot reach its database" in answer.content and b"PADDOCK_DATABASE_URL" in answer.content
     assert Client(HTTP_HOST="localhost").get("/healthz").status_code == 503
 
 

@@ -9,7 +9,8 @@ import paramiko
 import pytest
 from django.test import Client
 
-from panel.hosts.models import Host, HostOperation, HostStatus, JobStatus
+from panel.core.jobs import JobStatus
+from panel.hosts.models import Host, HostOperation, HostStatus
 from panel.hosts.selectors import offered_fingerprint
 from panel.remote.keys import key_line
 from panel.websites.models import Site
@@ -89,7 +90,7 @@ def test_the_offered_key_is_shown_and_trusted_by_what_was_shown(admin: Client, e
     shown = offered_fingerprint(edge)
     page = text_of(admin.get("/hosts/edge-1/"))
     assert shown in page
-    assert "Is this the right machine?" in page
+    assert "Is this the right host?" in page
     admin.post("/hosts/edge-1/trust/", {"confirmed": "SHA256:somethingelse"})
     edge.refresh_from_db()
     assert (edge.host_key, edge.status) == ("", HostStatus.NEW)
@@ -108,16 +109,17 @@ def test_a_changed_key_is_told_apart(admin: Client, edge: Host) -> None:
 def test_stored_secrets_stay_when_left_empty_and_are_never_shown(admin: Client, edge: Host) -> None:
     page = text_of(admin.get("/hosts/edge-1/edit/"))
     assert SECRET not in page
-    assert "One is stored." in page
-    sent = answers(password="", port=2222, version=edge.row_version)
+    assert "A value is stored." in page
+    sent = answers(password="", tags="eu", version=edge.row_version)
+    assert admin.post("/hosts/edge-1/edit/", sent).status_code == 302
+    edge.refresh_from_db()
+    assert (edge.tags, edge.password) == (["eu"], SECRET)
+    assert admin.post("/hosts/edge-1/edit/", sent | {"tags": "us"}).status_code == 422, "an old version"
+    sent = answers(password="another", port=2222, version=edge.row_version)
     answer = admin.post("/hosts/edge-1/edit/", sent, follow=True)
-    assert "looks whether the machine can be reached" in text_of(answer), "its port has changed"
+    assert "checking the SSH connection" in text_of(answer), "its port has changed"
     edge.refresh_from_db()
-    assert (edge.port, edge.password) == (2222, SECRET)
-    stale = admin.post("/hosts/edge-1/edit/", sent | {"port": 2223})
-    assert stale.status_code == 422
-    edge.refresh_from_db()
-    assert edge.port == 2222
+    assert (edge.port, edge.password, edge.tags) == (2222, "another", [])
 
 
 def test_errands_are_asked_for_and_taken_back(admin: Client, people: Cast) -> None:
@@ -146,9 +148,9 @@ def test_a_server_that_was_found_is_taken_in_and_forgotten(admin: Client, owner:
     admin.post("/hosts/web-1/servers/+adopt/", sent)
     install = people.host.installs.get(label="shop")
     assert install.paths["main_config"] == main_config
-    assert "Also running here" not in text_of(admin.get("/hosts/web-1/"))
+    assert "Other running instances" not in text_of(admin.get("/hosts/web-1/"))
     forget = f"/hosts/web-1/servers/{install.pk}/forget/"
-    assert "goes on running" in text_of(admin.get(forget))
+    assert "keeps running" in text_of(admin.get(forget))
     assert owner.post(forget).status_code == 403
     assert people.host.installs.filter(label="shop").exists()
     admin.post(forget)
@@ -157,7 +159,7 @@ def test_a_server_that_was_found_is_taken_in_and_forgotten(admin: Client, owner:
 
 def test_a_server_with_sites_is_not_forgotten(admin: Client, people: Cast, shop: Site) -> None:
     page = text_of(admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/forget/", follow=True))
-    assert "cannot be deleted while sites stand there: shop" in page
+    assert "cannot be deleted because it has sites: shop" in page
     assert people.host.installs.filter(pk=people.nginx.pk).exists()
 
 
@@ -181,11 +183,11 @@ def test_deleting_asks_for_the_name_and_refuses_while_sites_stand_there(
     admin: Client, people: Cast, shop: Site, edge: Host
 ) -> None:
     page = text_of(admin.get("/hosts/web-1/delete/"))
-    assert "move or delete shop first" in page and 'href="/sites/?host=web-1"' in page
+    assert "Move or delete shop first" in page and 'href="/sites/?host=web-1"' in page
     assert 'name="confirm"' not in page, "what cannot be done is not asked for"
     refused = admin.post("/hosts/web-1/delete/", {"confirm": "web-1"})
     assert refused.status_code == 422
-    assert "move or delete shop first" in text_of(refused)
+    assert "Move or delete shop first" in text_of(refused)
     assert admin.post("/hosts/edge-1/delete/", {"confirm": "edge"}).status_code == 422
     assert Host.objects.count() == 2
     assert admin.post("/hosts/edge-1/delete/", {"confirm": "edge-1"}).status_code == 302
@@ -227,8 +229,8 @@ def test_filters(owner: Client, people: Cast, query: str, is_found: bool) -> Non
     ("found", "words"),
     [
         ({"uid": 0, "netem": {"can": True, "why": ""}}, "by tc netem"),
-        ({"uid": 0, "netem": {"can": False, "why": "Not known."}}, "emulator; tc netem is refused: Not known."),
-        ({"uid": 1000, "netem": {"can": False, "why": "Not root."}}, "none: they need root"),
+        ({"uid": 0, "netem": {"can": False, "why": "Not known."}}, "emulator, because tc netem failed: Not known."),
+        ({"uid": 1000, "netem": {"can": False, "why": "Not root."}}, "needs root on the host"),
     ],
 )
 def test_a_host_says_what_carries_links_there(

@@ -97,7 +97,7 @@ def test_one_site_of_another_team_stops_the_whole_bulk(people: Cast, shop: Site)
     answer: Any = signed_in(people.owner).post(
         "/sites/+bulk/", {"site": ["shop", "foreign"], "action": "disable"}, follow=True
     )
-    assert "Nothing was done" in answer.content.decode()
+    assert "Nothing was changed" in answer.content.decode()
     assert Site.objects.filter(enabled=False).count() == 0
 
 

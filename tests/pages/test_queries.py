@@ -26,6 +26,7 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.deployments.plan import Plan
 from panel.hosts.models import Engine, EngineInstall, Host, HostOperation, HostStatus
 from panel.imports.models import Import
 from panel.reports.document import Document
@@ -101,7 +102,7 @@ class Rows:
             site=site, number=1, install=server, spec={}, files=[], digest=f"{self.count:064}", created_by=None
         )
         deployment: dict[str, Any] = {"host": server.host, "requested_by": self.people.owner}
-        plan = {"sites": [], "installs": [server.pk], "files": [], "warnings": [], "drifted": [], "after": {}}
+        plan = Plan(installs=[server.pk])
         for status in (DeploymentStatus.FAILED, DeploymentStatus.PLANNED, DeploymentStatus.SUCCEEDED):
             row = Deployment.objects.create(**deployment, status=status, plan=plan)
             DeploymentItem.objects.create(deployment=row, site=site, revision=revision, previous=revision)

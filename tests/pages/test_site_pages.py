@@ -48,17 +48,17 @@ def test_the_overview_leads_to_what_keeps_it_from_being_deployed(owner: Client, 
         actor=people.owner, data=shop_definition(people, name="x", blocks=[block], upstreams=[], php_pools=[])
     )
     page = text_of(owner.get("/sites/x/"))
-    assert "/opt/x lies outside the folders for sites on web-1: /srv/www." in page
+    assert "/opt/x is outside the site folders of web-1: /srv/www." in page
     assert f'href="/sites/x/blocks/{site.blocks.get().pk}/"' in page
 
 
 def test_the_overview_says_which_files_keep_an_edit_of_the_host(owner: Client, people: Cast, shop: Site) -> None:
     where = "/sites/shop/"
-    assert "Kept as edited on the host" not in text_of(owner.get(where))
+    assert "Adopted files" not in text_of(owner.get(where))
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
     path = "/etc/nginx/conf.d/shop.conf"
     PinnedFile.objects.create(site=shop, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
-    told = text_of(owner.get(where)).partition("Kept as edited on the host")[2]
+    told = text_of(owner.get(where)).partition("Adopted files")[2]
     assert path in told
     assert "/deployments/drift" in told
 
@@ -70,7 +70,7 @@ def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) 
     services.block_update(actor=people.owner, block=block, listens=listens, certificate=certificate)
     page = text_of(owner.get("/sites/shop/raw/"))
     assert "server_name shop.example www.shop.example;" in page
-    assert "Secret: its content is never shown." in page
+    assert "Secret: its content is hidden." in page
     assert "PRIVATE KEY" not in page
 
 
@@ -104,7 +104,7 @@ def test_an_upstream_may_not_lead_to_where_clouds_keep_secrets(owner: Client, sh
     sent = {"name": "meta", "balancing": "round_robin", "keepalive": "8", "servers": "169.254.169.254:80"}
     answer = owner.post("/sites/shop/upstreams/+new/", sent)
     assert answer.status_code == 422
-    assert "link-local address" in text_of(answer)
+    assert "metadata service" in text_of(answer)
 
 
 def test_a_php_pool_refuses_settings_that_change_what_code_runs(owner: Client, shop: Site) -> None:
@@ -179,23 +179,23 @@ def test_deleting_asks_for_the_name_and_says_what_is_lost(owner: Client, shop: S
 def test_deleting_with_the_wrong_name_deletes_nothing(owner: Client, shop: Site) -> None:
     answer = owner.post("/sites/shop/delete/", {"confirm": "Shop"})
     assert answer.status_code == 422
-    assert "This is not the name" in text_of(answer)
+    assert "The name does not match" in text_of(answer)
     assert Site.objects.exists()
 
 
 def test_logs_of_the_server_are_for_administrators(owner: Client, admin: Client, shop: Site) -> None:
-    assert "No log of its own" in text_of(owner.get("/sites/shop/logs/"))
+    assert "This site has no log of its own" in text_of(owner.get("/sites/shop/logs/"))
     assert owner.get("/sites/shop/logs/?log=server-access").status_code == 404
-    assert "The server's access log" in text_of(admin.get("/sites/shop/logs/"))
+    assert "The web server's access log" in text_of(admin.get("/sites/shop/logs/"))
 
 
 def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, shop: Site) -> None:
     found = text_of(owner.get("/search/?q=www.shop"))
     assert 'href="/sites/shop/"' in found
-    assert "Nothing here holds" in text_of(outsider.get("/search/?q=www.shop"))
+    assert "No name, domain, address, or folder matches" in text_of(outsider.get("/search/?q=www.shop"))
     part = owner.get("/search/?q=shop", HTTP_HX_REQUEST="true", HTTP_HX_TARGET="palette-results")
     assert b"<html" not in part.content
-    assert "Type two letters or more" in text_of(owner.get("/search/?q=s"))
+    assert "Enter at least two letters" in text_of(owner.get("/search/?q=s"))
 
 
 @pytest.mark.parametrize(
@@ -244,4 +244,4 @@ def test_what_is_missing_leads_only_those_to_the_editor_who_may_use_it(people: C
     editor = f'href="/sites/shop/blocks/{block.pk}/"'
     assert editor in text_of(signed_in(people.owner).get("/sites/shop/"))
     page = text_of(signed_in(people.viewer).get("/sites/shop/"))
-    assert "Before it can be deployed" in page and editor not in page
+    assert "Fix before deploying" in page and editor not in page

@@ -74,7 +74,7 @@ def test_many_sites_go_on_to_the_page_that_asks(people: Cast) -> None:
     assert client.post(url, {"add": "customer", "remove": ""}).status_code == 302
     assert Site.objects.filter(tags__has="customer").count() == COUNT
     later = client.get(forgotten, follow=True)
-    assert "tick the sites first" in later.content.decode(), "it says so, and takes no others"
+    assert "Select sites first" in later.content.decode(), "it says so, and takes no others"
 
 
 def test_all_hosts_that_fit_are_asked(people: Cast) -> None:

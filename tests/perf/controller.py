@@ -169,7 +169,7 @@ class Controller:
 def _size(deployment: Any) -> int:
     from panel.deployments.rendered import contents
 
-    return sum(len(text) for text in contents(file["sha256"] for file in deployment.plan["files"]).values())
+    return sum(len(text) for text in contents(file.sha256 for file in deployment.plan.files).values())
 
 
 def main(folder: Path) -> None:
@@ -183,10 +183,8 @@ def main(folder: Path) -> None:
 
     django.setup()
     import panel.celery  # noqa: F401 - what `.delay` sends its messages with
-    from panel.core.collector import settle
 
     controller = Controller()
-    settle()  # as every process of the panel does
     for line in sys.stdin:
         request = json.loads(line)
         operation = {"add": controller.add, "push": controller.push}[request.pop("op")]

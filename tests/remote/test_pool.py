@@ -148,7 +148,7 @@ def test_a_port_that_is_open_and_silent_is_called_that(
     monkeypatch.setattr(ssh, "ATTEMPTS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         there = replace(target, port=silent.getsockname()[1])
-        with pytest.raises(HostUnreachable, match="something listens there and says nothing within"):
+        with pytest.raises(HostUnreachable, match="the port accepts connections but sends nothing within"):
             pool.session(there).__enter__()
 
 

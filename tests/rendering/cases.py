@@ -260,6 +260,22 @@ def rewritten() -> SiteSpec:
     return SiteSpec("rewritten", (block,), upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:3000"),)),))
 
 
+def confined() -> SiteSpec:
+    """Paths that are checked while serving, beside some that need no check."""
+    block = ServerBlock(
+        HTTP,
+        ("confined.example",),
+        root="/srv/confined",
+        rewrites=(Rewrite(r"^/([a-z]+)\.htm$", "/$1.html"), Rewrite("^/(.)(.)-(.*)$", "/$1$2/$3", "last")),
+        locations=(
+            Location("", "/", "static", try_files=("$uri", "/cache/$http_host$request_uri/", "/by/$http_x?$args")),
+            Location("", "/static", "static", alias="/srv/confined/static"),
+            Location("~", r"^/u/(\w+)/(.*)$", "static", try_files=("/users/$1/$2", "/$1$http_x", "=404")),
+        ),
+    )
+    return SiteSpec("confined", (block,))
+
+
 def error_pages() -> SiteSpec:
     block = ServerBlock(
         HTTP,
@@ -325,5 +341,5 @@ def hostile() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache, rewritten,
+    hostile, logs, cache, rewritten, confined,
 )  # fmt: skip

@@ -25,7 +25,7 @@ from panel.rendering.spec import (
 from tests.rendering.cases import CASES, INSTALLS, limits, names, tls
 from tests.rendering.hostile import block, located, site
 
-OUTSIDE = {"InstallSpec", "OwnListener", "RenderedFile"}
+OUTSIDE = {"LocalServices", "InstallSpec", "OwnListener", "RenderedFile"}
 
 
 def found(spec: SiteSpec, engine: str) -> dict[str, Difference]:
@@ -73,7 +73,7 @@ def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
         found = [item for item in differences(spec, INSTALLS["openlitespeed"]) if item.field.endswith("access_rules")]
         return [item.nearest for item in found]
 
-    assert "the rules of the folder's location; give it the same" in said("/docs/index.html")
+    assert "the rules of the folder's location; set the same rules there" in said("/docs/index.html")
     assert not [words for words in said("/docs/a.html") if "folder's location" in words]
 
 
@@ -105,7 +105,7 @@ def test_fields_that_a_handler_does_not_read_are_reported(location: Location, me
 def test_nginx_leaves_out_backups_when_balancing_by_address() -> None:
     servers = (UpstreamServer("10.0.0.1:80"), UpstreamServer("10.0.0.2:80", backup=True))
     spec = site(block(), upstreams=(Upstream("up", servers, balancing="ip_hash"),))
-    assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "the server is left out"
+    assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "the server is ignored"
 
 
 def test_apache_without_a_needed_module_says_which() -> None:
@@ -114,7 +114,7 @@ def test_apache_without_a_needed_module_says_which() -> None:
     )
     spec = site(block(headers=(Header("X-A", "b"),)))
     assert [item.what for item in differences(spec, install)] == [
-        "Apache does not load mod_headers, which this site needs"
+        "Apache has not loaded mod_headers, which this site needs"
     ]
 
 

@@ -4,69 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panel.rendering import render, render_install
 from panel.rendering.explain import Explanation, Request, explain
 from panel.rendering.normalise import BadPath, normalise
-from panel.rendering.spec import Header, InstallSpec, Listen, Location, ServerBlock, SiteSpec, TlsFiles
+from panel.rendering.spec import Listen, Location, Rewrite, ServerBlock, SiteSpec, TlsFiles
 from tests.rendering.cases import nested, proxy, redirects, tls, wordpress
 from tests.rendering.generated import HOSTS, NAMES, locations, named, proxied, requests, site
-from tests.rendering.servers import write_files
+from tests.rendering.live import Live
 from tests.support.apache import ApacheInstance
-from tests.support.http import Answer, ask
-from tests.support.nginx import NginxInstance
-from tests.support.ports import free_port
-from tests.support.waiting import eventually
-
-
-class Live:
-    """A real server that takes one generated site after the other; a second site tells when it has taken it."""
-
-    def __init__(self, engine: str, root: Path) -> None:
-        self.server = NginxInstance(root) if engine == "nginx" else ApacheInstance(root)
-        self.port = free_port()
-        self.install = InstallSpec(engine, "sites", str(root), str(root / "log"), own_ports=frozenset())  # type: ignore[arg-type]
-        self.generation = 0
-        self.root = root
-
-    def take(self, spec: SiteSpec) -> None:
-        self.generation += 1
-        text = f"generation {self.generation}"
-        answer = Location("", "/", "return", return_code=200, return_value=text)
-        probe = SiteSpec("probe", (ServerBlock((Listen(self.port),), ("probe.invalid",), locations=(answer,)),))
-        spec, probe = self.marked(spec), self.marked(probe)
-        for link in (self.root / "sites-enabled").iterdir():
-            link.unlink()
-        files = [file for item in (spec, probe) for file in render(item, self.install)]
-        write_files([*files, *render_install([spec, probe], self.install)], self.root)
-        self.server.start() if self.generation == 1 else self.server.reload()
-        assert eventually(lambda: ask(self.port, host="probe.invalid").text == text, every_s=0.01)
-
-    def marked(self, spec: SiteSpec) -> SiteSpec:
-        """Every answer tells which configuration it is of: an old process, even one that began while the reload was
-        on its way, may take a request yet."""
-        header = (Header("X-Generation", str(self.generation), always=True),)
-        return replace(spec, blocks=tuple(replace(block, headers=header) for block in spec.blocks))
-
-    def stop(self) -> None:
-        self.server.stop()
-
-    def answer(self, path: str, host: str = "a.test") -> str:
-        answers: list[Answer] = []
-
-        def is_of_this_generation() -> bool:
-            answers.append(ask(self.port, path, host=host))
-            return answers[-1].headers.get("x-generation") == str(self.generation)
-
-        assert eventually(is_of_this_generation, every_s=0.01), (path, host, answers[-1:])
-        found = answers[-1]
-        return found.text if found.status == 200 else str(found.status)
 
 
 @pytest.fixture(scope="module", params=["nginx", "apache"])
@@ -121,7 +71,7 @@ def _apache_names(live: Live, blocks: list[list[str]]) -> None:
     live.take(spec)
     for host in HOSTS:
         explanation = explain([spec], Request("http", host, live.port))
-        if "no name fits" not in explanation.steps[1].reasons[0]:
+        if "no server name matches" not in explanation.steps[1].reasons[0]:
             assert live.answer("/", host) == said(explanation), (host, explanation.steps[1])
 
 
@@ -173,7 +123,10 @@ def test_steps_name_every_decision() -> None:
     explanation = explain([nested()], Request("http", "nested.example", 80, "/docs/old/%2e/x.PNG?y=1"))
     assert [step.name for step in explanation.steps] == ["listener", "server", "path", "location", "answer"]
     assert explanation.location == "/blocks/0/locations/6"
-    assert "location /docs/old/ is the longest beginning and is kept in mind" in explanation.steps[3].reasons
+    assert (
+        "location /docs/old/ is the longest prefix; regular expressions are checked next"
+        in explanation.steps[3].reasons
+    )
     assert explanation.outcome.files == ("/srv/nested/docs/old/x.PNG",)
 
 
@@ -183,7 +136,7 @@ def test_outcomes() -> None:
 
     page = ask_for(wordpress(), "blog.example", "/post/1?q=2", 443).outcome
     assert page.files == ("/srv/blog/post/1", "/srv/blog/post/1/")
-    assert page.otherwise == r"/index.php?q=2, which location ~ \.php$ answers"
+    assert page.otherwise == r"/index.php?q=2, which location ~ \.php$ handles"
     assert ask_for(wordpress(), "blog.example", "/x.php", 443).outcome.files == ("/srv/blog/x.php",)
     assert ask_for(wordpress(), "blog.example", "/uploads/x.php", 443).outcome.kind == "deny"
     assert ask_for(wordpress(), "blog.example", "/a?b").outcome.text == "https://blog.example/a?b"
@@ -218,3 +171,26 @@ def test_a_default_server_takes_unknown_names() -> None:
     )
     assert explain([first, default], Request("https", "none.test", 443)).site == "b"
     assert explain([first], Request("https", "none.test", 443)).site == "a"
+
+
+def test_path_that_a_site_may_not_make_is_explained_as_refused() -> None:
+    block = ServerBlock(
+        (Listen(80),),
+        ("a.example",),
+        root="/srv/a",
+        rewrites=(Rewrite("^/old/(.*)$", "/new/$1"), Rewrite("^/(..)a(.*)$", "/$1$2")),
+        locations=(
+            Location("", "/pic", "static", alias="/srv/a/pic"),
+            Location("", "/tried/", "static", try_files=("/$arg_f", "/x.$uri", "=404")),
+        ),
+    )
+    spec = SiteSpec("a", (block,))
+
+    def answer(path: str) -> tuple[str, int | None]:
+        outcome = explain([spec], Request("http", "a.example", 80, path)).outcome
+        return outcome.kind, outcome.status
+
+    assert answer("/old/..%0a") == ("return", 400)
+    assert answer("/..a/beta") == ("return", 403)
+    assert answer("/picx") == ("return", 404)
+    assert answer("/pic/x") == answer("/tried/x") == ("files", None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from panel.rendering import render, render_main
 from panel.rendering.spec import InstallSpec, SiteSpec
-from tests.rendering.cases import CASES
+from tests.rendering.cases import CASES, confined
 from tests.rendering.servers import relocated, write_certificates, write_files
 from tests.support.process import tool
 
@@ -41,3 +42,15 @@ def test_nginx_accepts_the_site(case: Callable[[], SiteSpec], layout: str, serve
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     assert "[warn]" not in done.stderr, done.stderr
+
+
+def test_nginx_accepts_variables_of_a_site_with_a_long_name(server_root: Path) -> None:
+    """nginx does not start with a variable's name of more than 46 characters."""
+    install = InstallSpec("nginx", "conf_d", f"{server_root}/etc", f"{server_root}/var/log", "1.22.0")
+    spec = replace(relocated(confined(), server_root), name="a" * 63)
+    for folder in ("etc/conf.d", "var/log", "tmp"):
+        (server_root / folder).mkdir(parents=True)
+    write_files([*render_main(install, temp_dir=f"{server_root}/tmp"), *render(spec, install)], server_root)
+    argv = [tool("nginx"), "-t", "-p", str(server_root), "-c", f"{server_root}/etc/nginx.conf"]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr

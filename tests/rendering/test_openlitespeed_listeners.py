@@ -25,10 +25,10 @@ def rendered(*listens: Listen) -> str:
 @pytest.mark.parametrize(
     ("listen", "words"),
     [
-        (Listen(80, tls=True), "the server's own listener Default has port 80 without TLS"),
-        (Listen(443), "the server's own listener Secure has port 443 with TLS"),
-        (Listen(8080, tls=True), "the server's own listener Both has port 8080 without TLS"),
-        (Listen(80, address="::"), "the server's own listener Default has port 80 for IPv4 only"),
+        (Listen(80, tls=True), "the web server's own listener Default already uses port 80 without TLS"),
+        (Listen(443), "the web server's own listener Secure already uses port 443 with TLS"),
+        (Listen(8080, tls=True), "the web server's own listener Both already uses port 8080 without TLS"),
+        (Listen(80, address="::"), "the web server's own listener Default already uses port 80 for IPv4 only"),
     ],
 )
 def test_a_socket_that_is_otherwise_there_is_refused_at_the_sites_field(listen: Listen, words: str) -> None:

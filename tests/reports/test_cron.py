@@ -53,9 +53,9 @@ def test_what_follows_is_later_and_what_passed_is_what_followed(minute: int, hou
     "expression, words",
     [
         ("", "five fields"),
-        ("* * * *", "this has 4"),
-        ("61 * * * *", "write *, or 0 to 59"),
-        ("0 0 30 2 *", "as many as the months have"),
+        ("* * * *", "you entered 4"),
+        ("61 * * * *", "enter * or 0 to 59"),
+        ("0 0 30 2 *", "as far as the month has them"),
         ("a b c d e", "minute"),
     ],
 )

@@ -101,14 +101,16 @@ def test_dates_missed_while_the_panel_was_down_are_counted_and_said(schedule: Sc
     watching.look(DUE + dt.timedelta(days=3, hours=5))
     assert rows(schedule) == [("missed", DUE + dt.timedelta(days=3), 4)]
     row = Occurrence.objects.get()
-    assert "did not run from 2026-03-02 01:59 UTC to 2026-03-05 07:00 UTC" in row.reason
+    assert "was not running from 2026-03-02 01:59 UTC to 2026-03-05 07:00 UTC" in row.reason
     assert not Run.objects.exists()
     # the next report says so
     watching.look(at("2026-03-06 02:00"))
     end_run(Run.objects.get())
     watching.look(at("2026-03-06 02:10"))
     (note,) = Report.objects.get().content["notes"]
-    assert note.startswith("Missed: 4 dates until 2026-03-05 02:00 UTC. The panel, its scheduler or its worker did not")
+    assert note.startswith(
+        "Missed: 4 dates until 2026-03-05 02:00 UTC. The panel, its scheduler, or its worker was not"
+    )
 
 
 def test_a_date_found_late_but_in_time_is_begun_and_said_to_be_late(schedule: Schedule) -> None:
@@ -116,13 +118,13 @@ def test_a_date_found_late_but_in_time_is_begun_and_said_to_be_late(schedule: Sc
     watching.look(DUE + dt.timedelta(days=1, minutes=30))
     assert rows(schedule) == [("missed", DUE, 1), ("running", DUE + dt.timedelta(days=1), 1)]
     reason = Occurrence.objects.get(status="running").reason
-    assert reason.startswith("Begun 30 minutes late. The panel, its scheduler")
+    assert reason.startswith("Started 30 minutes late. The panel, its scheduler")
 
 
 def test_a_host_that_stays_busy_makes_a_date_missed(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE)
-    Run.objects.update(progress="here is busy with deployment 4f1c. Wait until that has ended, or cancel it.")
+    Run.objects.update(progress="here is busy with deployment 4f1c. Wait until it ends, or cancel it.")
     watching.look(DUE + 59 * MINUTE)
     assert Run.objects.get().status == RunStatus.QUEUED
     watching.look(DUE + 61 * MINUTE)
@@ -141,7 +143,7 @@ def test_a_run_that_waited_for_its_host_says_so_in_the_report(schedule: Schedule
     Run.objects.update(started_at=started + 12 * MINUTE)
     watching.look(DUE + 20 * MINUTE)
     (note,) = Report.objects.get().content["notes"]
-    assert note == "It waited 12 minutes in the queue: its host, or every worker, was busy until then."
+    assert note == "The run waited 12 minutes in the queue because its host or every worker was busy."
 
 
 @pytest.mark.parametrize(("overlap", "second"), [(Overlap.SKIP, "skipped"), (Overlap.WAIT, "waiting")])
@@ -153,7 +155,7 @@ def test_a_date_that_meets_the_run_before_is_left_out_or_waits(
     watching.look(DUE)
     watching.look(DUE + dt.timedelta(days=1))
     assert [status for status, *_ in rows(schedule)] == ["running", second]
-    assert "was under way" in schedule.occurrences.get(status=second).reason
+    assert "still in progress" in schedule.occurrences.get(status=second).reason
     watching.look(DUE + dt.timedelta(days=2))  # a third never waits too
     assert [status for status, *_ in rows(schedule)] == ["running", second, "skipped"]
     end_run(Run.objects.get())
@@ -180,7 +182,7 @@ def test_run_now_is_beside_the_dates_and_one_at_a_time(schedule: Schedule, opera
     schedule_run_now(actor=operator, schedule=schedule)
     schedule.refresh_from_db()
     assert schedule.next_due_at == before and Occurrence.objects.get().by_hand
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         schedule_run_now(actor=operator, schedule=schedule)
 
 
@@ -189,8 +191,8 @@ def test_run_now_is_beside_the_dates_and_one_at_a_time(schedule: Schedule, opera
     [
         ("site", "The site paper of this schedule was deleted"),
         ("scenario", "The scenario of this schedule was deleted"),
-        ("account", "runs with that account's rights"),
-        ("role", "may not benchmark"),
+        ("account", "runs as the user who saved it last"),
+        ("role", "does not allow you to benchmark"),
     ],
 )
 def test_what_cannot_begin_is_reported_with_the_reason(
@@ -221,11 +223,11 @@ def test_a_cancelled_run_and_a_deleted_one_end_their_dates(schedule: Schedule, o
     watching.look(DUE)
     run_cancel(actor=operator, run=Run.objects.get())
     watching.look(DUE + MINUTE)
-    assert Report.objects.get().headline == "There are no figures: the run was cancelled."
+    assert Report.objects.get().headline == "No figures: the run was cancelled."
     watching.look(DUE + dt.timedelta(days=1))
     Run.objects.filter(status="queued").delete()
     watching.look(DUE + dt.timedelta(days=1, minutes=1))
-    assert schedule.occurrences.first().reason == "Its run was deleted before it was reported."  # type: ignore[union-attr]
+    assert schedule.occurrences.first().reason == "The run was deleted before its report was created."  # type: ignore[union-attr]
 
 
 def test_a_suite_is_begun_on_its_host(operator: User, host: Host, site: Site) -> None:
@@ -255,7 +257,7 @@ def test_old_reports_go_and_what_went_is_said(schedule: Schedule) -> None:
     assert Report.objects.count() == 2 and Run.objects.count() == 4
     newest = Report.objects.first()
     assert newest is not None
-    assert any(note.startswith("Removed, because only so much is kept") for note in newest.content["notes"])
+    assert any(note.startswith("Reports removed by the retention limit:") for note in newest.content["notes"])
     from panel.reports.selectors import removed_of
 
     assert len(removed_of(schedule)) == 2

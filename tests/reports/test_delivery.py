@@ -111,7 +111,7 @@ def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mail
     assert f"https://panel.example.com/reports/{report.uuid}" in text.get_content()
     assert "Throughput (requests/s)" in html.get_content()
     (line,) = [line for line in text.get_content().splitlines() if line.startswith("- Throughput (requests/s): ")]
-    assert re.search(r": [\d,]+ requests/s \([\d,]+ to [\d,]+ requests/s, \d+ % sure\)", line), line
+    assert re.search(r": [\d,]+ requests/s \([\d,]+ to [\d,]+ requests/s, \d+ % confidence\)", line), line
     found = {part.get_filename(): part.get_content() for part in anna.iter_attachments()}
     names = [name.rpartition(".")[2] for name in found if name]
     assert names == ["pdf", "csv"]
@@ -171,7 +171,7 @@ def test_a_title_cannot_add_header_lines(report: Report, mailbox: Mailbox) -> No
 def test_a_webhook_is_signed_over_time_and_body(report: Report, receiver: Receiver) -> None:
     (row,) = to(report, webhook_url=receiver.url, webhook_secret=SECRET)
     row = tried(row)
-    assert (row.status, row.log[0]["words"]) == ("succeeded", "Answered with 204.")
+    assert (row.status, row.log[0]["words"]) == ("succeeded", "The webhook responded with status 204.")
     ((path, headers, body),) = receiver.requests
     assert path == "/hook?from=paddock" and headers["Content-Type"] == "application/json"
     stamp = headers["Paddock-Timestamp"]
@@ -216,7 +216,7 @@ def test_a_very_long_report_is_cut_for_the_webhook(report: Report, receiver: Rec
 def test_send_again_goes_to_everyone_whom_the_schedule_tells(
     report: Report, receiver: Receiver, mailbox: Mailbox, operator: User
 ) -> None:
-    with pytest.raises(ApplicationError, match="names no receiver"):
+    with pytest.raises(ApplicationError, match="has no recipients"):
         report_send(actor=operator, report=report)
     for row in to(report, recipients=["anna@example.com"], webhook_url=receiver.url, webhook_secret=SECRET):
         tried(row)

@@ -63,7 +63,7 @@ def test_a_date_becomes_a_mail_and_a_webhook(
     assert first.outcome in ("first", "invalid"), first.headline
     assert second.content["sections"][0]["tables"][0]["rows"], "there are no figures"
     facts = str(second.content)
-    assert "Requests 400, Connections at once 2, Keep connections open" in facts, "not as the API calls them"
+    assert "Requests 400, Concurrent connections 2, Keep connections open" in facts, "not as the API calls them"
     assert "'native " not in facts
     for row in Delivery.objects.all():
         delivering.attempt(row.uuid)

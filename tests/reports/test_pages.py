@@ -43,8 +43,8 @@ def form(scenario: Scenario, site: Site) -> dict[str, Any]:
 
 
 def test_without_any_the_pages_name_the_next_step(operator: User, viewer: User) -> None:
-    assert "Schedule the first one" in client_of(operator).get("/reports/").content.decode()
-    assert "No schedule yet" in client_of(operator).get("/reports/schedules").content.decode()
+    assert "Add a schedule" in client_of(operator).get("/reports/").content.decode()
+    assert "No schedules yet" in client_of(operator).get("/reports/schedules").content.decode()
     page = client_of(viewer).get("/reports/").content.decode()
     assert "An operator of your team can schedule one." in page and "New schedule" not in page
 
@@ -55,7 +55,7 @@ def test_the_next_five_dates_stand_there_while_one_types(operator: User) -> None
     assert "At 02:30" in page and page.count("<li>") == 5
     assert page.count("02:30 CE") == 5, "the dates are not in the schedule's own zone"
     wrong = client.get("/reports/schedules/dates", {"cron": "30 2 * *", "timezone": "UTC"})
-    assert wrong.status_code == 200 and "this has 4" in wrong.content.decode()
+    assert wrong.status_code == 200 and "you entered 4" in wrong.content.decode()
     form = client.get("/reports/schedules/new/scenario").content.decode()
     assert 'hx-get="/reports/schedules/dates"' in form and form.count("<li><time") == 5
 
@@ -75,10 +75,10 @@ def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form:
     assert (schedule.name, schedule.webhook_secret) == ("Each Monday", "a secret that is long enough")
     again = client.post(f"{here}/edit", changed | {"version": "1"})
     assert again.status_code == 422 and "changed or deleted by someone else" in again.content.decode()
-    for step, words in (("pause", "Paused"), ("resume", "Resumed"), ("run", "Begun")):
+    for step, words in (("pause", "Paused"), ("resume", "Resumed"), ("run", "Started")):
         assert words in client.post(f"{here}/{step}", follow=True).content.decode()
     assert Run.objects.get().title == "Each Monday"
-    assert "This will be lost" in client.get(f"{here}/delete").content.decode()
+    assert "You will lose" in client.get(f"{here}/delete").content.decode()
     assert client.post(f"{here}/delete").status_code == 302
     assert not Schedule.objects.exists() and Run.objects.exists()
 
@@ -86,12 +86,12 @@ def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cron": "61 * * * *"}, "The minute is wrong. Write *, or 0 to 59"),
+        ({"cron": "61 * * * *"}, "The field “minute” is not valid. Enter * or 0 to 59"),
         ({"timezone": "Mars/Base"}, "Mars/Base"),
-        ({"recipients": "anna@example.com\nnot an address"}, "is not a mail address"),
+        ({"recipients": "anna@example.com\nnot an address"}, "is not an email address"),
         ({"webhook_url": "http://169.254.169.254/"}, "not a public address"),
         ({"webhook_secret": ""}, "at least 16 characters"),
-        ({"sites": []}, "Tick at least one site to measure"),
+        ({"sites": []}, "Select at least one site"),
         ({"grace_minutes": "0"}, "from 1 to 10080"),
         ({"name": "A\nB"}, "control character"),
     ],
@@ -127,7 +127,7 @@ def test_a_report_is_made_of_a_run_read_taken_away_and_deleted(history: History,
     client.post("/reports/create", {"run": str(run.uuid)})
     report = Report.objects.get()
     page = client.get(f"/reports/{report.uuid}").content.decode()
-    assert "nothing to compare it with yet" in page and "<svg" in page and "<style" not in page
+    assert "no earlier result to compare with" in page and "<svg" in page and "<style" not in page
     for form, kind in (
         ("html", "text/html"),
         ("pdf", "application/pdf"),
@@ -146,17 +146,17 @@ def test_lists_are_narrowed(history: History, operator: User) -> None:
     report = report_create(actor=operator, run=history.run())
     client = client_of(operator)
     assert report.title in client.get("/reports/", {"outcome": "first"}).content.decode()
-    assert "No report is like that" in client.get("/reports/", {"outcome": "worse"}).content.decode()
-    assert "No report is like that" in client.get("/reports/", {"outcome": "nonsense"}).content.decode()
+    assert "No report matches the filters" in client.get("/reports/", {"outcome": "worse"}).content.decode()
+    assert "No report matches the filters" in client.get("/reports/", {"outcome": "nonsense"}).content.decode()
 
 
 def test_a_panel_without_its_worker_says_so(operator: User, schedule: Schedule) -> None:
     client = client_of(operator)
     watching.look()
-    assert "Nobody has looked at the schedules" not in client.get("/reports/").content.decode()
+    assert "The scheduler has been inactive since" not in client.get("/reports/").content.decode()
     Watch.objects.update(looked_at=at("2026-01-01 00:00"))
     for path in ("/reports/", "/reports/schedules", f"/reports/schedules/{schedule.pk}"):
-        assert "Nobody has looked at the schedules since" in client.get(path).content.decode()
+        assert "The scheduler has been inactive since" in client.get(path).content.decode()
 
 
 # --- side by side ---
@@ -166,17 +166,17 @@ def test_runs_side_by_side_say_what_differs_and_how_surely(history: History, ope
     first, second = history.run(1.0), history.run(0.8)
     page = client_of(operator).get("/benchmarks/compare", {"run": [str(first.uuid), str(second.uuid)]})
     text = page.content.decode()
-    assert page.status_code == 200 and "against" in text and "0.800" in text and "95 % sure" in text
+    assert page.status_code == 200 and "compared with" in text and "0.800" in text and "95 % confidence" in text
 
 
 def test_suite_runs_side_by_side(history: History, operator: User) -> None:
     rows = [str(ended_suite(history, speed).uuid) for speed in (1.0, 0.8)]
     client = client_of(operator)
     text = client.get("/benchmarks/suites/compare", {"suite": rows}).content.decode()
-    assert "A new connection for each request" in text and "0.800" in text and "worse, but not sure yet" in text
-    assert "Ticked runs" in client.get("/benchmarks/suites").content.decode()
+    assert "A new connection for each request" in text and "0.800" in text and "worse, but not significant yet" in text
+    assert "Selected runs" in client.get("/benchmarks/suites").content.decode()
     answer = client.get("/benchmarks/suites/compare", {"suite": rows[:1]}, follow=True)
-    assert "Choose from two to 4 runs" in answer.content.decode()
+    assert "Select 2 to 4 runs" in answer.content.decode()
 
 
 def test_runs_at_several_concurrencies_are_a_curve(operator: User, scenario: Scenario, site: Site) -> None:
@@ -189,10 +189,10 @@ def test_runs_at_several_concurrencies_are_a_curve(operator: User, scenario: Sce
     for run, speed in zip(runs, (0.5, 1.0, 1.1), strict=True):
         end_run(run, speed)
     page = client.get("/benchmarks/compare", {"run": [str(run.uuid) for run in runs]}).content.decode()
-    assert "Throughput by concurrency" in page and "most at 16" in page
+    assert "Throughput by concurrency" in page and "maximum at 16" in page
     # they are three loads, of which the scenario asks for one: the others are not in its history
     assert "Throughput of 1 measurements" in client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()
-    for wrong, words in (("1 x", "is no number"), ("4", "from 2 to 8 different"), ("1 0", "With concurrency 0")):
+    for wrong, words in (("1 x", "is not a number"), ("4", "2 to 8 different"), ("1 0", "With concurrency 0")):
         answer = client.post("/benchmarks/new", form | {"concurrencies": wrong})
         assert answer.status_code == 422 and words in answer.content.decode()
     assert Run.objects.count() == 3
@@ -225,7 +225,7 @@ def test_a_history_marks_its_changes_on_the_page_and_in_the_api(
     history.runs([1.0, 1.01, 0.99, 1.005, 0.995, 0.8, 0.81, 0.79, 0.805, 0.795])
     client = client_of(operator)
     page = client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()
-    assert "0.80 times what it was, worse (chance 0.0" in page
+    assert "0.80 × the previous level, worse (p = 0.0" in page
     points = client.get(f"/api/v1/scenarios/{scenario.pk}/history/?figure=throughput_rps").json()
     assert [bool(point["change"]) for point in points] == [index == 5 for index in range(10)]
     assert client.get(f"/api/v1/scenarios/{scenario.pk}/history/?figure=nonsense").status_code == 400

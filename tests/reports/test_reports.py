@@ -22,18 +22,18 @@ def report_of(run: Run, actor: User) -> Report:
 
 def test_the_first_has_nothing_to_compare_with(history: History, operator: User) -> None:
     report = report_of(history.run(), operator)
-    assert report.outcome == "first" and "nothing to compare" in report.headline
+    assert report.outcome == "first" and "no earlier result to compare" in report.headline
 
 
 def test_a_fall_beyond_what_runs_differ_by_is_real_and_worse(history: History, operator: User) -> None:
     history.runs(STEADY)
     report = report_of(history.run(0.8), operator)
     assert report.outcome == "worse"
-    assert report.headline.startswith("A real change since the run of ")
+    assert report.headline.startswith("A significant change since the run of ")
     (first, *_) = report.content["changes"]
-    assert "throughput is 0.81 times what it was" in first and first.endswith("worse: a real change.")
+    assert "throughput is 0.81 × the previous value" in first and first.endswith("worse: significant.")
     titles = [section["title"] for section in report.content["sections"]]
-    assert titles == ["Figures", "Since last time", "Charts"]
+    assert titles == ["Figures", "Since the previous run", "Charts"]
 
 
 def test_rounds_too_short_for_the_kernels_clock_have_no_cpu_to_compare(history: History, operator: User) -> None:
@@ -54,15 +54,15 @@ def test_what_runs_differ_by_themselves_is_no_difference(history: History, opera
     """The rounds of the two runs do not overlap, but runs of this differ by more than that from day to day."""
     history.runs((1.0, 1.15, 0.9, 1.1, 0.95, 1.05))
     report = report_of(history.run(0.95), operator)
-    assert report.outcome == "no_difference" and "No difference shown since" in report.headline
-    assert "no more than runs of this do by themselves" in report.headline
+    assert report.outcome == "no_difference" and "No significant difference since" in report.headline
+    assert "within the normal variation between runs" in report.headline
     assert report.content["changes"] == []
 
 
 def test_with_few_runs_before_it_is_not_sure_yet(history: History, operator: User) -> None:
     history.runs((1.0, 1.0))
     report = report_of(history.run(0.8), operator)
-    assert report.outcome == "unsure" and "only 2 runs before" in report.headline
+    assert report.outcome == "unsure" and "only 2 earlier runs" in report.headline
 
 
 def test_equal_runs_show_no_difference(history: History, operator: User) -> None:
@@ -84,7 +84,7 @@ def test_what_must_not_be_believed_or_failed_is_not_compared(history: History, o
     assert report.outcome == "invalid" and "The load tool was the bottleneck." in report.headline
     failed = history.run(1.0, status="failed")
     Run.objects.filter(pk=failed.pk).update(error="here does not answer.")
-    assert report_of(Run.objects.get(pk=failed.pk), operator).headline == "There are no figures: here does not answer."
+    assert report_of(Run.objects.get(pk=failed.pk), operator).headline == "No figures: here does not answer."
     # neither stands in the way of the next comparison
     assert report_of(history.run(1.0), operator).outcome == "no_difference"
 
@@ -93,7 +93,7 @@ def test_other_versions_are_named_beside_the_change(history: History, operator: 
     history.runs(STEADY)
     report = report_of(history.run(0.8, version="1.24.0"), operator)
     (words,) = report.content["around"]
-    assert words.startswith("The server's version of paper (nginx, here) changed from 1.22.1 to 1.24.0")
+    assert words.startswith("The web server's version of paper (nginx, here) changed from 1.22.1 to 1.24.0")
 
 
 def test_other_parameters_are_another_load(history: History, operator: User, scenario: Scenario) -> None:
@@ -113,7 +113,7 @@ def test_a_report_stays_when_its_run_is_deleted(history: History, operator: User
 
 def test_a_run_under_way_has_no_report_yet(operator: User, scenario: Scenario, site: Site) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[site])
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         report_create(actor=operator, run=run)
 
 
@@ -125,17 +125,17 @@ def test_a_suite_is_compared_case_by_case_with_its_runs_before(history: History,
     assert first.outcome == "first" and not first.about_sites
     (section,) = first.content["sections"]
     assert section["title"] == "A new connection for each request" and section["pictures"]
-    assert any("Shortened" in words for words in first.content["warnings"])
+    assert any("quick preview" in words for words in first.content["warnings"])
     for speed in STEADY:
         ended_suite(history, speed)
     worse = report_create(actor=operator, suite_run=ended_suite(history, 0.8))
     assert worse.outcome == "worse"
     assert worse.content["changes"][0].startswith("A new connection for each request, nginx: throughput is 0.8")
-    assert worse.content["sections"][0]["title"] == "Since last time"
+    assert worse.content["sections"][0]["title"] == "Since the previous run"
 
 
 def test_a_suite_none_of_whose_cases_ended_well_has_failed(history: History, operator: User) -> None:
     row = ended_suite(history, fields={"status": "failed", "error": "nginx did not start."})
     report = report_create(actor=operator, suite_run=row)
-    assert report.outcome == "failed" and "no case of the suite ended well" in report.headline
+    assert report.outcome == "failed" and "no case of the suite succeeded" in report.headline
     assert any("nginx did not start." in words for part in report.content["sections"] for words in part["remarks"])

@@ -54,7 +54,7 @@ def test_a_part_is_chosen_shown_kept_and_begun(client: Client, form: dict[str, A
     schedule = made(client, form | PART)
     assert schedule.chosen == STORED
     page = client.get(f"/reports/schedules/{schedule.pk}").content.decode()
-    for words in ("Small static files, a first look", "Kept connections", "<dd>nginx</dd>"):
+    for words in ("Small static files, preview", "Keep-alive connections", "<dd>nginx</dd>"):
         assert words in page, words
     edited = client.get(f"/reports/schedules/{schedule.pk}/edit").content.decode()
     assert re.findall(r'name="(?:cases|setups|protocols)" value="([^"]*)"[^>]* checked', edited) == [
@@ -74,28 +74,29 @@ def test_a_part_is_chosen_shown_kept_and_begun(client: Client, form: dict[str, A
 def test_nothing_chosen_is_the_whole_suite(client: Client, form: dict[str, Any]) -> None:
     schedule = made(client, form)
     assert schedule.chosen == {}
-    assert "all that the host has" in client.get(f"/reports/schedules/{schedule.pk}").content.decode()
+    assert "all on the host" in client.get(f"/reports/schedules/{schedule.pk}").content.decode()
 
 
 def test_the_parts_are_those_of_the_suite_that_is_chosen(client: Client) -> None:
     first = client.get(NEW, {"suite": "php-application-2020"}).content.decode()
-    assert "Bundled shop" in first and "Pages of your own" in first and 'value="h3"' not in first
-    second = client.get(NEW, {"suite": "http3-2019"}).content.decode()
+    assert "Bundled shop" in first and "Custom pages" in first and 'value="h3"' not in first
+    second = " ".join(client.get(NEW, {"suite": "http3-2019"}).content.decode().split())
     assert "Bundled shop" not in second and 'value="h3"' in second
-    assert "First look: 4 cases, about" in second and "In full:" in second
+    assert "Preview: 4 cases, about" in second and "Full suite:" in second
     words = client.get("/benchmarks/suites/http3-2019/expected?words&protocols=h3").content.decode()
-    assert "First look: 2 cases" in words and "<button" not in words
+    words = " ".join(words.split())
+    assert "Preview: 2 cases" in words and "<button" not in words
 
 
 def test_what_a_preset_has_not_is_refused_at_its_field(client: Client, form: dict[str, Any]) -> None:
     wrong = form | {"suite": "http3-2019", "cases": ["file-1gb"]}
     answer = client.post(NEW, wrong)
     page = answer.content.decode()
-    assert answer.status_code == 422 and "There is no case “One file of 1 GB” (file-1gb) in this preset" in page
+    assert answer.status_code == 422 and "This preset has no case “One file of 1 GB” (file-1gb)" in page
     assert 'aria-invalid="true"' in page and not Schedule.objects.exists()
     assert client.post(NEW, wrong | {"preset": "full"}).status_code == 302
     unknown = client.post(NEW, form | {"setups": ["caddy"]}).content.decode()
-    assert "“caddy” is not offered here" in unknown
+    assert "“caddy” is not available" in unknown
 
 
 def test_a_row_chosen_over_the_api_stays_when_the_page_saves(client: Client, form: dict[str, Any], host: Host) -> None:
@@ -118,8 +119,8 @@ def test_its_report_says_what_was_chosen(client: Client, form: dict[str, Any], o
     watching.look()
     report = Report.objects.get()
     facts = dict(report.content["facts"])
-    assert (facts["Suite"], facts["Part"]) == ("Small static files, a first look", "Kept connections")
-    assert "nginx" in facts["Servers"] and "a part" in report.title
+    assert (facts["Suite"], facts["Part"]) == ("Small static files, preview", "Keep-alive connections")
+    assert "nginx" in facts["Web servers"] and "a part" in report.title
 
 
 # --- what else changed ---
@@ -131,8 +132,8 @@ def test_what_else_changed_is_named_once_for_all_cases(history: History, operato
     report = report_create(actor=operator, suite_run=row)
     assert report.content["around"] == [
         "The CPU governor of here changed from performance to powersave.",
-        "The server's version of nginx changed from 1.22.1 to 1.24.0.",
-        "The configuration that nginx was measured with changed.",
+        "The web server's version of nginx changed from 1.22.1 to 1.24.0.",
+        "The configuration of nginx has changed since its run.",
     ]
     again = report_create(
         actor=operator, suite_run=ended_suite(history, version="1.24.0", governor="powersave", digest="b" * 64)
@@ -147,7 +148,7 @@ def test_a_case_that_asks_for_something_else_is_not_compared(history: History, o
     row.save()
     report = report_create(actor=operator, suite_run=row)
     assert report.content["around"] == [
-        "A new connection for each request asks for something else, so it is not compared."
+        "A new connection for each request has different settings, so it is not compared."
     ]
     assert report.content["changes"] == []
 

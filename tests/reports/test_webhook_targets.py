@@ -19,7 +19,17 @@ from tests.reports.test_delivery import Receiver, receiver, report, to, tried  #
 PRIVATE = [
     *("127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.9.9", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1"),
     *("[::1]", "[::]", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[64:ff9b::7f00:1]"),
-    *("[2002:7f00:1::]", "[ff02::1]"),
+    *(
+        "[2002:7f00:1::]",
+        "[ff02::1]",
+        "0x7f000001",
+        "2130706433",
+        "0177.0.0.1",
+        "127.1",
+        "[fd00:ec2::254]",
+        "168.63.129.16",
+    ),
+    *("100.100.100.200", "0xa9fea9fe", "[64:ff9b::a9fe:a9fe]", "[2001:0:a00:1::5601:5601]"),
 ]
 
 
@@ -106,7 +116,7 @@ def test_networks_of_ones_own_can_be_opened(settings: LazySettings) -> None:
     settings.WEBHOOK_NETWORKS = ["10.1.0.0/16", "fd00::/8"]
     for host in ("10.1.2.3", "[fd00::5]"):
         assert targets.check_url(f"http://{host}/").port == 80
-    for host in ("10.2.0.1", "[fe80::1]", "127.0.0.1"):
+    for host in ("10.2.0.1", "[fe80::1]", "127.0.0.1", "[fd00:ec2::254]"):  # the last one is never opened
         with pytest.raises(ApplicationError):
             targets.check_url(f"http://{host}/")
     assert targets.check_url("https://8.8.8.8:8443/x?y=1").authority == "8.8.8.8:8443"
@@ -131,3 +141,30 @@ def test_the_secret_is_encrypted_at_rest(schedule: Schedule, operator: User) -> 
     from panel.audit.models import AuditEntry
 
     assert "plain secret" not in str(list(AuditEntry.objects.values_list("before", "after")))
+
+
+def test_a_new_url_needs_the_secret_again(schedule: Schedule, operator: User) -> None:
+    """A report signed with the stored secret must not reach another receiver, who could replay it to the first."""
+    first = {"webhook_url": "https://hooks.example/", "webhook_secret": "s" * 20}
+    schedule_update(actor=operator, schedule=schedule, **first)
+    schedule_update(actor=operator, schedule=schedule, webhook_url="https://hooks.example/", keep_days=3)
+    with pytest.raises(ValidationError) as caught:
+        schedule_update(actor=operator, schedule=schedule, webhook_url="https://evil.example/")
+    assert "Enter the secret again" in caught.value.message_dict["webhook_secret"][0]
+    assert Schedule.objects.get().webhook_secret == "s" * 20
+    schedule_update(actor=operator, schedule=schedule, webhook_url="")
+    assert Schedule.objects.get().webhook_secret == ""
+
+
+def test_a_queued_report_is_not_signed_for_the_old_url_with_the_new_secret(
+    report: Report,  # noqa: F811
+    receiver: Receiver,  # noqa: F811
+) -> None:
+    port = receiver.server.server_port
+    (row,) = to(report, webhook_url=f"http://127.0.0.1:{port}/", webhook_secret="s" * 20)
+    schedule = Schedule.objects.get()
+    schedule.webhook_url, schedule.webhook_secret = "https://hooks.example/", "t" * 20
+    schedule.save()
+    row = tried(row)
+    assert row.status == "failed" and "another URL now" in row.log[0]["words"]
+    assert not receiver.requests

@@ -78,7 +78,7 @@ def test_pdf_takes_any_letters_and_any_length() -> None:
 
 def test_ods_has_a_sheet_for_each_table_with_numbers_as_numbers(document: Document) -> None:
     found = sheets(written(document, Form.ODS))
-    assert list(found) == ["Report", "Figures", "Since last time"]
+    assert list(found) == ["Report", "Figures", "Since the previous run"]
     numbers = [cell.get(f"{OFFICE}value") for cell in found["Figures"] if cell.get(f"{OFFICE}value-type") == "float"]
     throughput = document.sections[0].tables[0].rows[0][1].value
     assert str(throughput) in numbers
@@ -88,7 +88,7 @@ def test_ods_has_a_sheet_for_each_table_with_numbers_as_numbers(document: Docume
 def test_csv_and_json_have_every_figure(document: Document) -> None:
     rows = list(csv.DictReader(io.StringIO(written(document, Form.CSV).decode())))
     throughput = document.sections[0].tables[0].rows[0][1]
-    assert {"Report", "Figures", "Since last time"} == {row["table"] for row in rows}
+    assert {"Report", "Figures", "Since the previous run"} == {row["table"] for row in rows}
     assert any(
         row["text"] == throughput.text and float(row["value"]) == throughput.value for row in rows if row["value"]
     )

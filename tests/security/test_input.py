@@ -112,6 +112,8 @@ def test_line_breaks_are_refused_by_the_models_whatever_the_door(world: World, a
         ("application/json", b"{notes: x}", 400),
         ("application/json", b'{"notes": NaN}', 400),
         ("application/json", b"\xff\xfe", 400),
+        ("application/json", b'{"notes": "\\ud800"}', 400),
+        ("application/json", b'{"\\udfff": 1}', 400),
         ("application/json", b'{"notes": {"a": [1]}}', 422),
         ("application/json", b'{"notes": ["x"]}', 422),
         ("application/json", b'[{"notes": "x"}]', 422),

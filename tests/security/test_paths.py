@@ -40,7 +40,7 @@ def test_the_api_refuses_and_says_no_more_than_was_asked(world: World, mine: Sit
     quick = {"name": "other", "team": "others", "domains": ["o.example"], "install": marks.KEY, "root": path}
     answers = [
         outsider.patch(f"blocks/{block.pk}/", {"root": path}),
-        outsider.post(f"blocks/{block.pk}/locations/", {"pattern": "/x/", "alias": path}),
+        outsider.post(f"blocks/{block.pk}/locations/", {"pattern": "/x/", "alias": f"{path}/"}),
         outsider.post("blocks/", {"site": "mine", "names": ["n.example"], "listens": [{"port": 80}], "root": path}),
         outsider.put(f"sites/{mine.name}/definition/", definition),
         outsider.post("sites/quick/", quick),

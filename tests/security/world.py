@@ -29,6 +29,7 @@ from panel.deployments.models import (
     SiteState,
     Step,
 )
+from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
 from panel.imports.models import Import
 from panel.imports.reading import Fault
@@ -39,6 +40,8 @@ from panel.reports.models import Delivery, Occurrence, Schedule, ScheduleSite
 from panel.reports.models import Report as Told
 from panel.trials.models import Contender, Trial
 from panel.websites.models import (
+    Allowance,
+    AllowanceKind,
     Certificate,
     Listen,
     Location,
@@ -119,6 +122,7 @@ def build() -> World:
     SavedView.objects.create(pk=KEY, user=owner, page=SavedView.Page.SITES, name=NAME, query=f"q={NAME}")
     host, install = _host()
     site = _site(team, install)
+    Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
     _deployments(site, install, owner)
     _benchmarks(site, install, team)
     HostOperation.objects.create(
@@ -199,18 +203,13 @@ def _files() -> list[dict[str, Any]]:
     ]
 
 
-def _plan(site: Site, install: EngineInstall, files: list[dict[str, Any]]) -> dict[str, Any]:
-    put = {"site": NAME, "install": install.pk, "action": "put", "old_sha256": "", "expect": None}
-    return {
-        "sites": [{"id": site.pk, "name": NAME, "install": install.pk, "number": 1, "previous": None}],
-        "installs": [install.pk],
-        "files": [row | put | {"found_sha256": None, "diff": ""} for row in files],
-        "warnings": [],
-        "drifted": [],
-        "checked": True,
-        "unchecked": "",
-        "after": {},
-    }
+def _plan(site: Site, install: EngineInstall, files: list[dict[str, Any]]) -> Plan:
+    put = {"site": NAME, "install": install.pk, "action": FileAction.PUT}
+    return Plan(
+        sites=[PlanSite(id=site.pk, name=NAME, install=str(install), number=1)],
+        installs=[install.pk],
+        files=[PlanFile(**row, **put) for row in files],
+    )
 
 
 def _deployments(site: Site, install: EngineInstall, owner: User) -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 
 from panel.accounts.models import Role, Team, User
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostStatus, Layout
+from panel.websites.models import Allowance, AllowanceKind
 
 
 @dataclass
@@ -79,4 +80,12 @@ def cast(root: str = "") -> Cast:
     nginx, apache = EngineInstall.objects.bulk_create(
         _install(host, engine, root) for engine in (Engine.NGINX, Engine.APACHE)
     )
+    everything_listed(host)
     return Cast(team, other_team, admin, owner, viewer, outsider, host, nginx, apache)
+
+
+def everything_listed(host: Host) -> None:
+    """Every team may pass requests on to every service of `host` itself, as on a host that one team has."""
+    Allowance.objects.bulk_create(
+        Allowance(kind=AllowanceKind.SERVICE, value=value, host=host) for value in ("127.0.0.1:*", "unix:/*")
+    )

@@ -13,6 +13,7 @@ from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.test.utils import modify_settings
 
+from panel.api.bodies import BodyLimit
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -36,7 +37,7 @@ class LiveServer:
         self.url = f"http://{HOST}:{(port := free_port())}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                StaticFiles(get_asgi_application()),
+                BodyLimit(StaticFiles(get_asgi_application())),
                 host=HOST,
                 port=port,
                 log_level="warning",

@@ -45,6 +45,9 @@ class OpenLiteSpeedInstance:
         self.binary = str(root / "bin" / "openlitespeed")
         if not Path(self.binary).exists():
             shutil.copytree(installed, root, symlinks=True, dirs_exist_ok=True, ignore=_own_folders(installed))
+        successor = root / "bin" / "litespeed"  # its installer makes this link, `make install` does not
+        if not successor.exists():
+            successor.symlink_to("openlitespeed")
         for name in ("conf/vhosts", "conf.d", "www", "logs", "log", "tmp", "run"):
             (root / name).mkdir(parents=True, exist_ok=True)
         types = installed / "conf" / "mime.properties"

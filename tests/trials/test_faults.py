@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from panel.benchmarks.models import Run
 from panel.core.errors import Conflict
+from panel.core.jobs import JobStatus
 from panel.deployments import services as deployments
 from panel.deployments.execution import deployment_execute
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState
-from panel.hosts.models import JobStatus
 from panel.remote import pool
 from panel.trials import execution, results, services
 from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase
@@ -121,10 +121,10 @@ def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
     before_comparing(monkeypatch, cut)
     trial = stand.tried()
     assert (trial.status, trial.outcome) == (JobStatus.QUEUED, JobStatus.FAILED)
-    assert trial.remains.count("does not answer") == 3
+    assert trial.remains.count("is not reachable") == 3
     assert trial.retry_at is not None and trial.retry_at > timezone.now()
     assert execution.orphans_queue() == []  # not before it is due
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="running"):
         stand.queued()
     sshd.start()
     Trial.objects.update(retry_at=timezone.now())
@@ -132,7 +132,7 @@ def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
     assert (trial.status, trial.remains) == (JobStatus.FAILED, "")
     told = [step["status"] for step in results.steps(trial)]
     assert told == ["succeeded", "succeeded", "failed", "skipped", "succeeded"]
-    assert "does not answer" in trial.error
+    assert "is not reachable" in trial.error
     stand.assert_as_before()
 
 

@@ -14,7 +14,7 @@ import pytest
 from django.urls import reverse
 
 from panel.audit.models import AuditEntry
-from panel.hosts.models import JobStatus
+from panel.core.jobs import JobStatus
 from panel.remote import pool
 from panel.trials import services
 from panel.trials.models import Contender, Trial
@@ -103,7 +103,7 @@ def asked(stand: Stand, **values: Any) -> dict[str, Any]:
 def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand: Stand, arrived: Arrived) -> None:
     client = signed_in(stand.machine.people.owner)
     page = reverse("websites:trials", args=["shop"])
-    assert "may change or delete data of the application" in client.get(page).content.decode()
+    assert "can change or delete data of the application" in client.get(page).content.decode()
     preview = client.get(reverse("websites:trials_replay", args=["shop"]), {"other_methods": "on"}).content.decode()
     assert "HEAD /app/head<" in preview and "POST /app/post<" in preview and "secret" not in preview
     answer = client.post(page, asked(stand, other_methods="on"))
@@ -122,12 +122,12 @@ def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand
     }
     assert deletes == 2, "it was asked twice whether it can be repeated"
     result = client.get(reverse("trials:detail", args=[trial.uuid])).content.decode()
-    for words in ("Sent by PUT: 1.", "DELETE /app/delete with status 404"):
+    for words in ("Sent with PUT: 1.", "DELETE /app/delete with status 404"):
         assert words in result
     assert trial.run is not None
     run = client.get(reverse("benchmarks:detail", args=[trial.run.uuid])).content.decode()
     assert "gallop-load" in run, "what stood in for h2load is named"
-    assert "Try the servers again" in run and f'href="{page}"' in run
+    assert "Repeat the server comparison" in run and f'href="{page}"' in run
     assert reverse("benchmarks:again", args=[trial.run.uuid]) not in run, "its copies are gone: it would be refused"
     audited = AuditEntry.objects.get(action="trial.create").after or {}
     assert audited["load"]["methods"] == ["DELETE", "GET", "HEAD", "POST"]
@@ -138,7 +138,7 @@ def test_without_being_asked_for_nothing_but_get_and_head_is_in_the_load(stand: 
     seen = caller.get("trials/replay/?site=shop").json()  # type: ignore[attr-defined]
     assert {share["method"] for share in seen["paths"]} == {"GET", "HEAD"}
     assert seen["left_out"] == 4
-    assert "Sent by POST: 2. Repeating it was not asked for" in " ".join(seen["reasons"])
+    assert "Sent with POST: 2. Not selected for replay" in " ".join(seen["reasons"])
     answer = caller.post("trials/", {"site": "shop", **asked(stand)})
     assert answer.status_code == 202, answer.content
     assert of_application(Trial.objects.get()) == {"/app/read", "HEAD /app/head"}

@@ -16,9 +16,10 @@ import pytest
 from django.utils import timezone
 
 from panel.benchmarks.models import RunStatus
+from panel.core.jobs import JobStatus
 from panel.deployments.execution import deployment_execute
 from panel.deployments.models import DeploymentStatus
-from panel.hosts.models import Engine, JobStatus, Layout
+from panel.hosts.models import Engine, Layout
 from panel.trials import execution, results, services
 from panel.trials.models import ContenderStatus, Trial
 from panel.websites import services as websites
@@ -130,19 +131,23 @@ if source() is not None:
         people.owner.role = "admin"  # whoever copies raw directives must be allowed to write them
         people.owner.save()
         websites.snippet_create(
-            actor=people.owner, site=four.site, engine="openlitespeed", text="gzipMaybe 1", block=four.block
+            actor=people.owner,
+            site=four.site,
+            engine="openlitespeed",
+            text="context /maybe/ {\n  order 1\n}",
+            block=four.block,
         )
         four.machine.deploy(four.site)
         trial = four.tried()
         *others, own = found(trial)
         assert others == alike(LABELS[:3])
         assert own[1] == ContenderStatus.REFUSED
-        assert "Not support [gzipmaybe 1]" in own[2]
+        assert "path is not accessible" in own[2]
         deployment = services.trial_switch(actor=people.owner, contender=earlier.contenders.get(position=3))
         deployment_execute(deployment.uuid)
         deployment.refresh_from_db()
         assert deployment.status == DeploymentStatus.ROLLED_BACK
-        assert "Not support [gzipmaybe 1]" in deployment.error
+        assert "path is not accessible" in deployment.error
         assert "nginx" in four.machine.get("shop").headers["server"]
         four.assert_as_before()
 

@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Run, Scenario
-from panel.hosts.models import Engine, JobStatus
+from panel.core.jobs import JobStatus
+from panel.hosts.models import Engine
 from panel.trials import results, services
 from panel.trials.models import Contender, ContenderStatus, Trial
 from panel.websites.models import Site
@@ -75,23 +76,23 @@ def trial(people: Cast, shop: Site) -> Trial:
 
 def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) -> None:
     client = signed_in(people.owner)
-    assert "Start the trial" in shown(client, page)
+    assert "Start the comparison" in shown(client, page)
     answer = client.post(page, chosen(people))
     trial = Trial.objects.get()
     assert answer["Location"] == reverse("trials:detail", args=[trial.uuid])
     assert [row.label for row in trial.contenders.all()] == ["nginx", "Apache httpd"]
-    assert "Waits for a worker" in shown(client, answer["Location"])
-    assert "A trial of this site is under way" in shown(client, page)
+    assert "Waiting for a free worker" in shown(client, answer["Location"])
+    assert "A server comparison of this site is running." in shown(client, page)
     assert AuditEntry.objects.get(action="trial.create").after["servers"] == ["nginx", "Apache httpd"]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"installs": []}, "Choose at least one other server"),
-        ({"installs": [999]}, "“999” is not offered here"),
-        ({"load": "replay"}, "“replay” is not offered here"),  # the site writes no log of its own
-        ({"load": "scenario:1"}, "“scenario:1” is not offered here"),
+        ({"installs": []}, "Choose at least one other web server"),
+        ({"installs": [999]}, "“999” is not available"),
+        ({"load": "replay"}, "“replay” is not available"),  # the site writes no log of its own
+        ({"load": "scenario:1"}, "“scenario:1” is not available"),
     ],
 )
 def test_what_is_wrong_is_said_on_the_page(people: Cast, page: str, changes: dict[str, Any], words: str) -> None:
@@ -106,7 +107,7 @@ def test_viewers_see_results_and_start_nothing(people: Cast, page: str, trial: T
     assert "An operator of the site" in shown(client, page)
     assert client.post(page, chosen(people)).status_code == 403
     result = shown(client, reverse("trials:detail", args=[trial.uuid]))
-    assert "1.10 times" in result and "Use Apache httpd" not in result
+    assert "1.10×" in result and "Move to Apache httpd" not in result
     assert client.post(reverse("trials:switch", args=[trial.uuid, 1])).status_code == 403
     assert client.post(reverse("trials:delete", args=[trial.uuid])).status_code == 403
     trial.refresh_from_db()
@@ -123,9 +124,9 @@ def test_another_team_finds_nothing(people: Cast, page: str, trial: Trial) -> No
 def test_a_page_without_anything_to_try_names_the_next_action(people: Cast, page: str) -> None:
     client = signed_in(people.owner)
     people.apache.delete()
-    assert "Its host has no other server" in shown(client, page)
+    assert "The host has only one web server" in shown(client, page)
     make_site("draft", people.team, people.nginx, 8090)
-    assert "Nothing to try yet" in shown(client, reverse("websites:trials", args=["draft"]))
+    assert "Not deployed yet" in shown(client, reverse("websites:trials", args=["draft"]))
 
 
 # --- the result ---
@@ -133,18 +134,18 @@ def test_a_page_without_anything_to_try_names_the_next_action(people: Cast, page
 
 def test_the_result_shows_each_server_and_why_one_is_left_out(people: Cast, trial: Trial) -> None:
     text = shown(signed_in(people.owner), reverse("trials:detail", args=[trial.uuid]))
-    assert "Use Apache httpd" in text and "Use nginx" not in text and "Use gallop" not in text
+    assert "Move to Apache httpd" in text and "Use nginx" not in text and "Use gallop" not in text
     assert "It says other things." in text
-    assert "Apache httpd answered 1.10 times as many requests as nginx" in text
+    assert "Apache httpd handled 1.10× as many requests as nginx" in text
 
 
 def test_no_difference_is_called_so(trial: Trial) -> None:
     assert trial.run is not None
     figure = trial.run.summary["ratios"][0]["figures"]["throughput_rps"]
     figure |= {"value": 1.02, "low": 0.97, "high": 1.08, "verdict": "no_difference"}
-    assert "no reason to move" in results.advice(trial)
+    assert "significantly faster than" in results.advice(trial)
     (apache,) = [row for row in results.rows(trial) if row.contender.label == "Apache httpd"]
-    assert apache.cells[0].ratio == "no difference shown (0.97 to 1.08 times)"
+    assert apache.cells[0].ratio == "no significant difference (0.97× to 1.08×)"
 
 
 def test_figures_that_must_not_be_believed_give_no_advice(trial: Trial) -> None:
@@ -168,7 +169,7 @@ def test_the_stream_tells_of_the_end(people: Cast, trial: Trial) -> None:
 def test_a_trial_is_deleted_with_its_run(people: Cast, trial: Trial) -> None:
     client = signed_in(people.owner)
     url = reverse("trials:delete", args=[trial.uuid])
-    assert "Delete the trial" in shown(client, url)
+    assert "Delete comparison" in shown(client, url)
     assert client.post(url)["Location"] == reverse("websites:trials", args=["shop"])
     assert not Trial.objects.exists() and not Contender.objects.exists()
     assert not Run.objects.exists()

@@ -36,8 +36,8 @@ def test_only_answered_get_and_head_requests_are_repeated_unless_others_are_aske
     assert set(found.paths) == {"/", "/cached", "HEAD /"}
     assert found.left_out == {"PUT": 1, "DELETE": 1, "POST": 2, "": 4}
     assert found.reasons[0].startswith("Other lines: 4. ")
-    assert "Sent by POST: 2. Repeating it was not asked for: it may change the application's data." in found.reasons
-    assert "Sent by PUT: 1. It means nothing without its body, which is not in a log." in found.reasons
+    assert "Sent with POST: 2. Not selected for replay: the request may change the application's data." in found.reasons
+    assert "Sent with PUT: 1. The request needs its body, which logs do not contain." in found.reasons
 
 
 def test_other_methods_keep_their_name_and_weight_and_lose_their_query() -> None:
@@ -49,7 +49,7 @@ def test_other_methods_keep_their_name_and_weight_and_lose_their_query() -> None
 
 @pytest.mark.parametrize("tool", ["ab", "siege"])
 def test_a_tool_that_cannot_send_a_method_is_never_given_it(tool: str) -> None:
-    with pytest.raises(ArgumentError, match=f"{tool} sends GET only"):
+    with pytest.raises(ArgumentError, match=f"{tool} supports only GET"):
         clean_paths(tool, ["POST /order"], with_methods=True)
 
 
@@ -70,7 +70,7 @@ def test_agents_compare_answers_to_every_method_that_a_load_may_have() -> None:
 
 
 def test_a_stored_scenario_never_sends_another_method() -> None:
-    with pytest.raises(ArgumentError, match="a path begins with /"):
+    with pytest.raises(ArgumentError, match="start the path with /"):
         clean_paths("wrk", ["POST /order"])
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from panel.core.errors import ApplicationError
+from panel.core.jobs import JobStatus
 from panel.hosts import execution as errands
-from panel.hosts.models import JobStatus, OperationKind
+from panel.hosts.models import OperationKind
 from panel.hosts.services import operation_request
 from panel.trials import servers, services
 from panel.trials.models import Contender, Trial

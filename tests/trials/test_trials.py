@@ -10,7 +10,7 @@ from panel.benchmarks import services as benchmarks
 from panel.benchmarks.models import Round, Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.core.errors import ApplicationError, Conflict
-from panel.hosts.models import JobStatus
+from panel.core.jobs import JobStatus
 from panel.trials import results, services
 from panel.trials.models import Contender, ContenderStatus, Trial
 from panel.websites import services as websites
@@ -42,7 +42,7 @@ def test_three_servers_are_measured_with_the_same_site_and_nothing_is_left(stand
     stand.assert_as_before()
     assert len(stand.log.read_text().splitlines()) < 10  # what verified the deployment; no load
     assert runs_visible(stand.machine.people.owner).get() == trial.run
-    with pytest.raises(ApplicationError, match="copies of shop that are gone"):
+    with pytest.raises(ApplicationError, match="copies of shop, which were removed"):
         benchmarks.run_repeat(actor=stand.machine.people.owner, run=trial.run)
 
 
@@ -55,13 +55,13 @@ def test_a_server_that_answers_otherwise_is_named_and_left_out(stand: Stand) -> 
     trial = stand.tried()
     native = trial.contenders.get(label="gallop")
     assert native.status == ContenderStatus.DIFFERENT
-    assert "The site's own server sends 12 bytes" in native.detail
-    assert "this server sends 5 bytes" in native.detail
-    assert "begin “other”" in native.detail
+    assert "The site's current web server sends 12 bytes" in native.detail
+    assert "this web server sends 5 bytes" in native.detail
+    assert "start with “other”" in native.detail
     assert trial.status == JobStatus.SUCCEEDED, trial.error
     assert trial.run is not None
     assert [target["label"] for target in trial.run.summary["targets"]] == ["nginx", "Apache httpd"]
-    with pytest.raises(ApplicationError, match="did not answer like"):
+    with pytest.raises(ApplicationError, match="different responses than the live site"):
         services.trial_switch(actor=people.owner, contender=native)
 
 
@@ -106,9 +106,9 @@ def test_what_cannot_be_tried_is_refused_before_anything_is_queued(stand: Stand)
         services.trial_create(actor=people.owner, site=stand.site, installs=[stand.installs["nginx"]], load=load())
     with pytest.raises(PermissionDenied):
         services.trial_create(actor=people.viewer, site=stand.site, installs=stand.others, load=load())
-    with pytest.raises(ApplicationError, match="no listener for HTTP"):
+    with pytest.raises(ApplicationError, match="no address for HTTP"):
         stand.queued(arguments={"concurrency": 2, "requests": 50, "tls": True})
     stand.queued()
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="already running"):
         stand.queued()
     assert (Trial.objects.count(), Contender.objects.count()) == (1, 3)

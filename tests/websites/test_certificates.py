@@ -58,12 +58,12 @@ def test_leaf_chain_and_key_are_read() -> None:
 @pytest.mark.parametrize(
     ("certificate", "key", "field", "words"),
     [
-        (LEAF, pem(CA), "private_key_pem", "does not belong"),
+        (LEAF, pem(CA), "private_key_pem", "does not match the first certificate"),
         (ROOT + LEAF, pem(KEY), "private_key_pem", "own certificate before its chain"),
-        (LEAF + LEAF, pem(KEY), "certificate_pem", "out of order"),
+        (LEAF + LEAF, pem(KEY), "certificate_pem", "wrong order"),
         (issued("x.example", KEY, "ca", CA, -1), pem(KEY), "certificate_pem", "expired on 2026-05-31"),
         ("hello", pem(KEY), "certificate_pem", "not a PEM certificate"),
-        (LEAF + pem(KEY), pem(KEY), "certificate_pem", "holds a private key"),
+        (LEAF + pem(KEY), pem(KEY), "certificate_pem", "contains a private key"),
         (LEAF, "hello", "private_key_pem", "not a PEM private key"),
         (LEAF, pem(KEY, b"locked"), "private_key_pem", "passphrase"),
         (LEAF, pem(rsa.generate_private_key(65537, 1024)), "private_key_pem", "1024 bits"),

@@ -71,13 +71,17 @@ def test_a_regular_expression_may_hold_spaces_and_commas() -> None:
 @pytest.mark.parametrize(
     ("read", "text", "words"),
     [
-        (lines.listens_from_text, "80\n443 ssl", "Line 2, “443 ssl”: “ssl” is not one of tls, http2, http3, default."),
-        (lines.listens_from_text, "99999", "Line 1, “99999”: write a port"),
-        (lines.headers_from_text, "X-A: 1\nnonsense", "Line 2, “nonsense”: write Name: value."),
-        (lines.error_pages_from_text, "404 /x.html", "Line 1, “404 /x.html”: write the status codes, = and the page"),
-        (lines.access_rules_from_text, "permit all", "Line 1, “permit all”: write allow or deny"),
-        (lines.settings_from_text, "a = 1\na = 2", "Line 2, “a = 2”: a stands here twice."),
-        (lines.servers_from_text, "h:1 weight=x", "“weight=x” is none of weight=2"),
+        (
+            lines.listens_from_text,
+            "80\n443 ssl",
+            "Line 2, “443 ssl”: “ssl” is not an option. Known options: tls, http2, http3, default.",
+        ),
+        (lines.listens_from_text, "99999", "Line 1, “99999”: enter a port"),
+        (lines.headers_from_text, "X-A: 1\nnonsense", "Line 2, “nonsense”: enter Name: value."),
+        (lines.error_pages_from_text, "404 /x.html", "Line 1, “404 /x.html”: enter status codes, =, and the page"),
+        (lines.access_rules_from_text, "permit all", "Line 1, “permit all”: enter allow or deny"),
+        (lines.settings_from_text, "a = 1\na = 2", "Line 2, “a = 2”: a appears twice."),
+        (lines.servers_from_text, "h:1 weight=x", "“weight=x” is not an option. Known options: weight=2"),
     ],
 )
 def test_a_fault_names_its_line_and_what_is_right(read: Callable[[str], Any], text: str, words: str) -> None:

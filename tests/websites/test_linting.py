@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.test import Client
 
 from panel.core.errors import ApplicationError
@@ -52,8 +52,12 @@ def located(**members: Any) -> dict[str, Any]:
     return {"locations": [{"pattern": "/", **members}]}
 
 
+def raw_of(engine: str, text: str) -> dict[str, Any]:
+    return {"locations": [{"pattern": "/x/", "snippets": {engine: text}}]}
+
+
 def raw(text: str, **members: Any) -> dict[str, Any]:
-    return {"locations": [{"pattern": "/x/", "snippets": {"nginx": text}}], **members}
+    return raw_of("nginx", text) | members
 
 
 L0 = "blocks/0/locations/0"
@@ -88,10 +92,8 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("response-splitting", L0, located(headers=[{"name": "X-Path", "value": "$uri"}])),
     ("response-splitting", "blocks/0", {"headers": [{"name": "X-Path", "value": "a$uri"}]}),
     ("headers-lost", L0, raw("add_header X-Own 1;", headers=HEADERS)),
-    ("weak-tls", L0, raw("# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;")),
-    ("weak-tls", L0, raw("ssl_ciphers HIGH:RC4-SHA:!aNULL;")),
-    ("open-proxy", L0, raw("proxy_pass http://$http_host$request_uri;")),
-    ("open-proxy", L0, raw("if ($arg_u) {\n  set $x 1;\n}\nproxy_pass https://$arg_u;")),
+    ("weak-tls", "blocks/0", {"snippets": {"nginx": "# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"}}),
+    ("weak-tls", "blocks/0", {"snippets": {"nginx": "ssl_ciphers HIGH:RC4-SHA:!aNULL;"}}),
     ("if-misuse", L0, raw(TO_INDEX)),
     ("cache-key", L0, located(**KEPT, cache_key="$uri")),
     ("cache-key", L0, located(**KEPT, cache_key="$host")),
@@ -110,7 +112,7 @@ ONLY_A_PERSON = [
         located(match="~", pattern="^/a/([^/]+)$", handler="return", return_code=301, return_value="/b/$1"),
     ),
     ("host-redirect", L0, located(handler="return", return_code=301, return_value="https://$host/") | {"names": []}),
-    ("weak-tls", L0, raw("ssl_protocols TLSv1; expires 1h;")),
+    ("weak-tls", "blocks/0", {"snippets": {"nginx": "ssl_protocols TLSv1; expires 1h;"}}),
     ("slow-expression", L0, located(match="~", pattern="^/(?:a+)+$")),
     ("slow-expression", L0, located(match="~", pattern=r"^/(?<name>(\w+\s?)*)\.html$")),
     ("slow-expression", L0, located(rewrites=[{"pattern": "^/x(.*)*$", "replacement": "/y", "flag": "last"}])),
@@ -134,10 +136,9 @@ FINE: list[dict[str, Any]] = [
     located(match="~", pattern="^/a/(.*)$", handler="return", return_code=301, return_value="/b/$1"),
     located(handler="return", return_code=200, return_value="$uri"),
     raw("add_header X-Own 1;"),
-    raw("ssl_protocols TLSv1.2 TLSv1.3;"),
-    raw("ssl_ciphers HIGH:!aNULL:!MD5;"),
-    raw("proxy_pass http://127.0.0.1:3000;"),
-    raw("proxy_pass http://backend$request_uri;"),
+    {"snippets": {"nginx": "ssl_protocols TLSv1.2 TLSv1.3;"}},
+    {"snippets": {"nginx": "ssl_ciphers HIGH:!aNULL:!MD5;"}},
+    raw("proxy_pass http://api.example.com:3000;"),
     raw("if ($request_method = POST) { return 405; }"),
     located(access_rules=[OFFICE, NOBODY]),
     located(access_rules=[{"action": "deny", "source": "10.1.2.3"}]),
@@ -195,8 +196,6 @@ def test_what_is_right_is_left_alone(people: Cast, members: dict[str, Any]) -> N
     [
         ("SSLProtocol all -SSLv3", "weak-tls"),
         ("SSLCipherSuite HIGH:3DES", "weak-tls"),
-        ("RewriteRule ^/p/(.*)$ http://$1 [P,L]", "open-proxy"),
-        ("RewriteRule ^/p/(.*)$ http://%{HTTP_HOST}/$1 [P]", "open-proxy"),
         ("SSLProtocol all -SSLv3 -TLSv1 -TLSv1.1", None),
         ("SSLProtocol -all +TLSv1.3", None),
         ("RewriteRule ^/p/(.*)$ /q/$1 [PT]", None),
@@ -215,9 +214,30 @@ def test_apache_directives_are_read_by_their_own_grammar(
         assert not refusal(Site.objects.get(), people.apache, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("nginx", "proxy_pass http://$http_host$request_uri;"),
+        ("nginx", "if ($arg_u) {\n  set $x 1;\n}\nproxy_pass https://$arg_u;"),
+        ("apache", "RewriteRule ^/p/(.*)$ http://$1 [P,L]"),
+        ("apache", "RewriteRule ^/p/(.*)$ http://%{HTTP_HOST}/$1 [P]"),
+    ],
+)
+def test_open_proxy_is_refused_and_found_when_it_was_stored_earlier(people: Cast, engine: str, text: str) -> None:
+    install = people.nginx if engine == "nginx" else people.apache
+    data = {"name": "shop", "team": people.team.slug, "install": install.pk}
+    with pytest.raises(ValidationError):
+        site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, text))]})
+    made = site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, "# later"))]})
+    RawSnippet.objects.update(text=text)
+    assert codes(linting.site_findings(made)) == [("open-proxy", L0)]
+    mended, _finding = linting.finding_mend(actor=people.admin, site=made, code="open-proxy", where=L0)
+    assert codes(linting.site_findings(mended)) == []
+
+
 def test_the_rest_of_a_snippet_stays(people: Cast) -> None:
-    made = site(people, **raw("# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"))
-    linting.finding_mend(actor=people.admin, site=made, code="weak-tls", where=L0)
+    made = site(people, snippets={"nginx": "# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"})
+    linting.finding_mend(actor=people.admin, site=made, code="weak-tls", where="blocks/0")
     assert RawSnippet.objects.get().text == "# old\nexpires 1h;"
 
 
@@ -231,11 +251,11 @@ def test_another_site_may_be_the_default(people: Cast) -> None:
 
 
 def test_raw_directives_are_mended_by_administrators_only(people: Cast) -> None:
-    made = site(people, **raw("ssl_protocols TLSv1;"))
+    made = site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     with pytest.raises(PermissionDenied):
-        linting.finding_mend(actor=people.owner, site=made, code="weak-tls", where=L0)
+        linting.finding_mend(actor=people.owner, site=made, code="weak-tls", where="blocks/0")
     with pytest.raises(PermissionDenied):
-        linting.finding_mend(actor=people.viewer, site=made, code="weak-tls", where=L0)
+        linting.finding_mend(actor=people.viewer, site=made, code="weak-tls", where="blocks/0")
     assert RawSnippet.objects.get().text == "ssl_protocols TLSv1;"
 
 
@@ -253,19 +273,19 @@ def mend(client: Client, code: str, where: str) -> Any:
 def test_the_sites_page_and_its_plan_offer_the_fix(people: Cast) -> None:
     site(people, **located(pattern="/files", alias="/srv/www/files/"))
     owner = signed_in(people.owner)
-    assert "Let the location be /files/" in text_of(owner.get("/sites/shop/"))
+    assert "Change the location to /files/" in text_of(owner.get("/sites/shop/"))
     plan = text_of(owner.post("/deployments/plan", {"site": "shop"}, follow=True))
-    assert "what lies beside the folder can be fetched" in plan and 'action="/sites/shop/mend/"' in plan
+    assert "Paddock serves only /files and paths below /files/" in plan and 'action="/sites/shop/mend/"' in plan
     page = text_of(mend(owner, "alias-traversal", L0))
-    assert "Done in the draft: Let the location be /files/." in page
+    assert "Fixed in the draft: Change the location to /files/." in page
     assert 'id="findings"' not in page
-    assert "any more" in text_of(mend(owner, "alias-traversal", L0))
+    assert "no longer has" in text_of(mend(owner, "alias-traversal", L0))
 
 
 def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
-    site(people, **raw("ssl_protocols TLSv1;"))
+    site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     page = text_of(signed_in(people.owner).get("/sites/shop/"))
-    assert "An administrator can mend it" in page and "/mend/" not in page
+    assert "An administrator can fix this" in page and "/mend/" not in page
     assert "/mend/" not in text_of(signed_in(people.viewer).get("/sites/shop/"))
     assert signed_in(people.outsider).post("/sites/shop/mend/").status_code == 404
     assert signed_in(people.viewer).post("/sites/shop/mend/").status_code == 403
@@ -273,7 +293,7 @@ def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
     session = admin.session
     session.pop("sudo_at", None)
     session.save()
-    answer = admin.post("/sites/shop/mend/", {"code": "weak-tls", "where": L0})
+    answer = admin.post("/sites/shop/mend/", {"code": "weak-tls", "where": "blocks/0"})
     assert answer.headers["Location"].startswith("/confirm/"), "raw directives ask for the password"
     assert RawSnippet.objects.exists()
 
@@ -282,13 +302,13 @@ def test_a_viewer_is_told_who_can_mend_it(people: Cast) -> None:
     site(people, **located(pattern="/files", alias="/srv/www/files/"), redirect_to_https=False)
     viewer, owner = signed_in(people.viewer), signed_in(people.owner)
     page = text_of(viewer.get("/sites/shop/"))
-    assert "An operator of the team can mend it: Let the location be /files/." in page
+    assert "An operator of the team can fix this: Change the location to /files/." in page
     assert "/mend/" not in page and "administrator can" not in page
     Site.objects.get().delete()
     moved = located(handler="return", return_code=301, return_value="https://$host$request_uri")
     site(people, **moved, names=["~^shop"])  # which name to lead to, only a person knows
-    assert "An operator of the team can change it." in text_of(viewer.get("/sites/shop/"))
-    assert "Change it in the editor" in text_of(owner.get("/sites/shop/"))
+    assert "An operator of the team can change this." in text_of(viewer.get("/sites/shop/"))
+    assert "Open in the editor" in text_of(owner.get("/sites/shop/"))
 
 
 def test_over_the_api(people: Cast) -> None:

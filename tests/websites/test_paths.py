@@ -63,14 +63,14 @@ THEIRS = [
 
 
 @pytest.mark.parametrize("path", THEIRS)
-def test_a_root_that_is_holds_or_lies_in_anothers_is_refused(people: Cast, blog: Site, shop: Site, path: str) -> None:
+def test_root_that_overlaps_with_another_teams_is_refused(people: Cast, blog: Site, shop: Site, path: str) -> None:
     block = shop.blocks.get()
     with pytest.raises(ValidationError) as caught:
         services.block_update(actor=people.owner, block=block, root=path)
     assert refused(caught.value, path) == ["root"]
-    for name in ("root", "alias"):
+    for name, value in (("root", path), ("alias", f"{path.rstrip('/')}/")):
         with pytest.raises(ValidationError) as caught:
-            services.location_create(actor=people.owner, block=block, pattern="/x/", **{name: path})
+            services.location_create(actor=people.owner, block=block, pattern="/x/", **{name: value})
         assert refused(caught.value, path) == [name]
     with pytest.raises(ValidationError) as caught:
         made(people, "second", people.owner, root=path)

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 from django.db import transaction
 
 from panel.accounts.models import SavedView, User
+from panel.accounts.permissions import require_writing
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
 
@@ -23,13 +24,16 @@ def essence(query: str) -> str:
 @transaction.atomic
 def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
     """Keeps `query` under `name`, in place of what had that name. ValidationError, ApplicationError at `name`."""
+    require_writing(actor)
     kept = essence(query)
     if not kept:
-        raise ApplicationError("The list shows everything: narrow or order it first, then name the view.", field="name")
+        raise ApplicationError(
+            "The list shows everything. Set a filter or an order first, then save the view.", field="name"
+        )
     own = SavedView.objects.filter(user=actor, page=page)
     view = own.filter(name__iexact=name.strip()).first() or SavedView(user=actor, page=page)
     if view.pk is None and own.count() >= PER_PAGE:
-        raise ApplicationError(f"There are {PER_PAGE} views of this list already: forget one first.", field="name")
+        raise ApplicationError(f"This list already has {PER_PAGE} views. Delete one first.", field="name")
     before = snapshot(view) if view.pk else None
     view.name, view.query = name.strip(), kept
     view.full_clean()
@@ -40,5 +44,6 @@ def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
 
 @transaction.atomic
 def view_delete(*, actor: User, view: SavedView) -> None:
+    require_writing(actor)
     audit_record(actor=actor, action="view.delete", target=view, before=snapshot(view))
     view.delete()

@@ -32,7 +32,7 @@ def _recovery_digest(user: User, code: str) -> str:
 def enrolment_begin(*, user: User) -> str:
     """A fresh secret for `user` to confirm; it does not count until then. Returns the otpauth URI."""
     if user.has_second_factor:
-        raise ApplicationError("Your second factor is on already. Turn it off first.", code="already_on")
+        raise ApplicationError("Two-factor authentication is already on. Turn it off first.", code="already_on")
     if not user.totp_secret:
         user.totp_secret = pyotp.random_base32()
         user.save(update_fields=["totp_secret"])
@@ -71,7 +71,7 @@ def enrolment_confirm(*, user: User, code: str) -> list[str]:
     counter = _matching_counter(user, code, time.time())
     if user.has_second_factor or counter is None or not _spend_counter(user, counter):
         raise ApplicationError(
-            "This code is wrong. Check that your phone shows the right time, then type its next code.",
+            "This code is not valid. Check the time on your phone, then enter the next code.",
             field="code",
             code="wrong_code",
         )
@@ -94,7 +94,7 @@ def _new_recovery_codes(user: User) -> list[str]:
 def recovery_codes_renew(*, user: User) -> list[str]:
     """New recovery codes; the old ones stop working."""
     if not user.has_second_factor:
-        raise ApplicationError("Turn the second factor on first.", code="off")
+        raise ApplicationError("Turn on two-factor authentication first.", code="off")
     with transaction.atomic():
         audit_record(actor=user, action="second_factor.recovery_codes", target=user)
         return _new_recovery_codes(user)

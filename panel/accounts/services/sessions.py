@@ -101,6 +101,6 @@ def session_end(*, actor: User, name: str) -> None:
     """Ends one of one's own sessions. ApplicationError when it has ended already."""
     row = next((row for row, _where in _sessions(actor) if _name(row.session_key) == name), None)
     if row is None:
-        raise ApplicationError("This session has ended already.", code="gone")
+        raise ApplicationError("This session has already ended.", code="gone")
     row.delete()
     audit_record(actor=actor, action="session.end", target=actor)

@@ -7,11 +7,12 @@ import hashlib
 import ipaddress
 import secrets
 
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
 from panel.accounts.models import ApiToken, Scope, User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, require_writing
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
 
@@ -34,11 +35,11 @@ def token_create(
 ) -> tuple[ApiToken, str]:
     """The token's row and its text, which nobody can see again. `addresses`: null any, an empty list nobody."""
     if actor.scopes is not None:
-        raise ApplicationError("A token cannot make tokens. Sign in to the panel.", code="session_required")
+        raise ApplicationError("Tokens cannot create tokens. Sign in to the panel.", code="session_required")
     if Scope.ADMIN in scopes:
         require(actor, Action.ADMINISTER)
     if expires_at is not None and expires_at <= timezone.now():
-        raise ApplicationError("This is in the past. Choose a later moment.", field="expires_at")
+        raise ApplicationError("This time is in the past. Choose a later time.", field="expires_at")
     prefix = f"{_MARK}_{secrets.token_hex(4)}"
     plain = f"{prefix}_{secrets.token_urlsafe(32)}"
     token = ApiToken(
@@ -58,9 +59,15 @@ def token_create(
 
 
 def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
-    """Ends a token for good: one's own, or anyone's by an administrator."""
+    """Ends a token for good: one's own, or anyone's by an administrator. A token ends none that reaches further."""
+    require_writing(actor)
     if token.user_id != actor.pk:
         require(actor, Action.ADMINISTER)
+    if actor.scopes is not None and Scope.ADMIN not in actor.scopes and not set(token.scopes) <= actor.scopes:
+        more = ", ".join(sorted(set(token.scopes) - actor.scopes))
+        raise PermissionDenied(
+            f"This token cannot revoke one that reaches further ({more}). Revoke it in the panel, under API tokens."
+        )
     if token.revoked_at is None:
         with transaction.atomic():
             before = snapshot(token)
@@ -81,6 +88,12 @@ def address_allowed(token: ApiToken, address: str) -> bool:
         return any(caller in ipaddress.ip_network(str(network)) for network in token.addresses)
     except ValueError:
         return False
+
+
+def token_is_good(plain: str) -> bool:
+    """Whether this is the text of a usable token of an active account. Its use is not noted."""
+    token = ApiToken.objects.select_related("user").filter(digest=_digest(plain)).first()
+    return token is not None and token.is_usable and token.user.is_active
 
 
 def token_authenticate(*, plain: str, address: str) -> ApiToken | None:

@@ -14,6 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from panel.accounts.guessing import Guesser, Kind, guess, guesses_forget
 from panel.accounts.models import Role, Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
@@ -66,7 +67,9 @@ def _keep_an_admin(user: User) -> None:
     others = User.objects.filter(role=Role.ADMIN, is_active=True).exclude(pk=user.pk)
     if (user.role != Role.ADMIN or not user.is_active) and not others.exists():
         raise ApplicationError(
-            f"{user.username} is the last administrator. Make another one first.", field="role", code="last_admin"
+            f"{user.username} is the last administrator. Create another administrator first.",
+            field="role",
+            code="last_admin",
         )
 
 
@@ -103,6 +106,7 @@ def user_update(
             sessions_end(user)
         after = snapshot(user)
         if password:
+            guesses_forget(user)
             after["password"] = "(changed)"  # noqa: S105 - a mark
         audit_record(actor=actor, action="user.update", target=user, before=before, after=after)
     return user
@@ -123,7 +127,7 @@ def user_delete(*, actor: User, user: User) -> None:
 
 def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, mail_notices: bool) -> User:
     if mail_notices and not email:
-        raise ApplicationError("Write the address that the mails are to go to.", field="email", code="required")
+        raise ApplicationError("Enter the email address for alerts.", field="email", code="required")
     with transaction.atomic():
         before = snapshot(actor)
         actor.email, actor.timezone, actor.theme, actor.mail_notices = email, timezone_name, theme, mail_notices
@@ -133,10 +137,10 @@ def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, m
     return actor
 
 
-def password_change(*, actor: User, current: str, new: str, session_key: str | None) -> None:
-    """One's own password. Every other session of the account ends."""
-    if not actor.check_password(current):
-        raise ApplicationError("This is not your current password.", field="current", code="wrong_password")
+def password_change(*, actor: User, current: str, new: str, guesser: Guesser, session_key: str | None) -> None:
+    """One's own password. Every other session of the account ends. TooManyGuesses after too many wrong attempts."""
+    if not guess(guesser, kind=Kind.PASSWORD, account=actor, check=lambda: actor.check_password(current)):
+        raise ApplicationError("The current password is wrong.", field="current", code="wrong_password")
     with transaction.atomic():
         set_password_checked(actor, new)
         actor.save(update_fields=["password"])

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from panel.accounts import selectors
 from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, SavedViewForm, TokenForm
+from panel.accounts.guessing import guesser_in_session
 from panel.accounts.models import ApiToken, SavedView
 from panel.accounts.services import saved_views, second_factor, sessions, tokens, users
 from panel.accounts.sudo import sudo_required
@@ -36,7 +37,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None, initial=initial)
     saved = submit(form, lambda data: users.profile_update(actor=user, **data)) if request.method == "POST" else None
     if saved:
-        messages.success(request, _("Your profile is saved."))
+        messages.success(request, _("Your profile was saved."))
         return redirect("accounts:account")
     context = {
         "form": form,
@@ -56,12 +57,18 @@ def password(request: HttpRequest) -> HttpResponse:
 
     def change(data: dict[str, str]) -> bool:
         key = request.session.session_key
-        users.password_change(actor=user, current=data["current"], new=data["password"], session_key=key)
+        users.password_change(
+            actor=user,
+            current=data["current"],
+            new=data["password"],
+            guesser=guesser_in_session(request),
+            session_key=key,
+        )
         return True
 
     if request.method == "POST" and submit(form, change):
         update_session_auth_hash(request, user)
-        messages.success(request, _("Your password is changed. Your other sessions have ended."))
+        messages.success(request, _("Your password was changed. You were signed out on all other devices."))
         return redirect("accounts:account")
     return render(
         request, "accounts/password.html", {"form": form, "crumbs": [SETTINGS, ACCOUNT]}, status=form_status(form)
@@ -82,7 +89,7 @@ def session_end(request: HttpRequest, name: str) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("That session has ended: its browser has to sign in again."))
+        messages.success(request, _("The session was ended. That browser has to sign in again."))
     return redirect("accounts:sessions")
 
 
@@ -90,7 +97,7 @@ def session_end(request: HttpRequest, name: str) -> HttpResponse:
 def sessions_end(request: HttpRequest) -> HttpResponse:
     """All but this one."""
     count = users.sessions_end_others(actor=actor_of(request), keep=request.session.session_key)
-    messages.success(request, ngettext("%d other session has ended.", "%d other sessions have ended.", count) % count)
+    messages.success(request, ngettext("Ended %d other session.", "Ended %d other sessions.", count) % count)
     return redirect("accounts:sessions")
 
 
@@ -105,7 +112,7 @@ def second_factor_page(request: HttpRequest) -> HttpResponse:
         return render(request, "accounts/second_factor.html", context)
     uri = second_factor.enrolment_begin(user=user)
     form = CodeForm(request.POST or None)
-    form.fields["code"].help_text = _("The six digits that the app shows now.")
+    form.fields["code"].help_text = _("The six digits that the app shows now, for example `492039`.")
     if request.method == "POST":
         codes = submit(form, lambda data: second_factor.enrolment_confirm(user=user, code=data["code"]))
         if codes:
@@ -132,7 +139,7 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
 def second_factor_off(request: HttpRequest) -> HttpResponse:
     user = actor_of(request)
     second_factor.second_factor_disable(actor=user, user=user)
-    messages.success(request, _("Your second factor is off."))
+    messages.success(request, _("Two-factor authentication is off."))
     return redirect("accounts:second_factor")
 
 
@@ -145,7 +152,7 @@ def view_save(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(str(word) for words in form.errors.values() for word in words))
         page, query = form.cleaned_data.get("page"), saved_views.essence(request.POST.get("query", ""))
         return redirect(f"{reverse(page)}?{query}" if page else "dashboard")
-    messages.success(request, _("The view “%(name)s” is kept; only you see it.") % {"name": view.name})
+    messages.success(request, _("The view “%(name)s” was saved. Only you can see it.") % {"name": view.name})
     return redirect(f"{reverse(view.page)}?{view.query}")
 
 
@@ -154,7 +161,7 @@ def view_delete(request: HttpRequest, pk: int) -> HttpResponse:
     view = get_object_or_404(SavedView, pk=pk, user=actor_of(request))
     page, query = view.page, view.query
     saved_views.view_delete(actor=actor_of(request), view=view)
-    messages.success(request, _("The view “%(name)s” is forgotten.") % {"name": view.name})
+    messages.success(request, _("The view “%(name)s” was deleted.") % {"name": view.name})
     return redirect(f"{reverse(page)}?{query}")
 
 
@@ -197,14 +204,14 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(ApiToken, pk=pk, user=actor_of(request))
     if request.method == "POST":
         tokens.token_revoke(actor=actor_of(request), token=token)
-        messages.success(request, _("The token %(name)s is revoked.") % {"name": token.name})
+        messages.success(request, _("The token %(name)s was revoked.") % {"name": token.name})
         return redirect("accounts:tokens")
     context = {
         "title": _("Revoke the token %(name)s?") % {"name": token.name},
         "text": _(
-            "Whatever uses it is refused from now on. A revoked token does not come back; a new one can be made."
+            "Programs that use this token lose access. A revoked token cannot be restored; create a new one instead."
         ),
-        "verb": _("Revoke it"),
+        "verb": _("Revoke"),
         "cancel_url": reverse("accounts:tokens"),
         "crumbs": [SETTINGS, ACCOUNT, TOKENS],
     }

@@ -61,7 +61,7 @@ def user_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         user = submit(form, lambda data: users.user_create(actor=actor_of(request), **data))
         if user:
-            messages.success(request, _("The account %(name)s is made.") % {"name": user.username})
+            messages.success(request, _("The account %(name)s was created.") % {"name": user.username})
             return redirect("accounts:users")
     return render(
         request, "accounts/user_form.html", {"form": form, "crumbs": [SETTINGS, USERS]}, status=form_status(form)
@@ -79,7 +79,7 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         saved = submit(form, lambda data: users.user_update(actor=actor_of(request), user=account, **data))
         if saved:
-            messages.success(request, _("The account %(name)s is saved.") % {"name": saved.username})
+            messages.success(request, _("The account %(name)s was saved.") % {"name": saved.username})
             return redirect("accounts:users")
     context = {"form": form, "account": account, "crumbs": [SETTINGS, USERS]}
     return render(request, "accounts/user_form.html", context, status=form_status(form))
@@ -96,7 +96,7 @@ def _delete_page(
         return True
 
     if request.method == "POST" and submit(form, confirmed):
-        messages.success(request, _("%(name)s is deleted.") % {"name": name})
+        messages.success(request, _("%(name)s was deleted.") % {"name": name})
         return redirect(str(above.url))
     context = {"form": form, "title": title, "losses": losses, "verb": _("Delete"), "cancel_url": above.url}
     context["crumbs"] = [SETTINGS, above]
@@ -112,7 +112,7 @@ def user_delete(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         account.username,
         title=_("Delete the account %(name)s?") % {"name": account.username},
-        losses=[_("its API tokens"), _("its sessions"), _("its second factor")],
+        losses=[_("its API tokens"), _("its sessions"), _("its two-factor authentication")],
         above=USERS,
         delete=lambda: users.user_delete(actor=actor_of(request), user=account),
     )
@@ -124,7 +124,7 @@ def user_delete(request: HttpRequest, pk: int) -> HttpResponse:
 def user_second_factor_off(request: HttpRequest, pk: int) -> HttpResponse:
     account = get_object_or_404(User, pk=pk)
     second_factor.second_factor_disable(actor=actor_of(request), user=account)
-    messages.success(request, _("The second factor of %(name)s is off.") % {"name": account.username})
+    messages.success(request, _("Two-factor authentication of %(name)s is off.") % {"name": account.username})
     return redirect("accounts:user", pk=pk)
 
 
@@ -142,7 +142,7 @@ def team_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         team = submit(form, lambda data: users.team_create(actor=actor_of(request), **data))
         if team:
-            messages.success(request, _("The team %(name)s is made.") % {"name": team.name})
+            messages.success(request, _("The team %(name)s was created.") % {"name": team.name})
             return redirect("accounts:teams")
     return render(
         request, "accounts/team_form.html", {"form": form, "crumbs": [SETTINGS, TEAMS]}, status=form_status(form)
@@ -159,7 +159,7 @@ def team_edit(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         saved = submit(form, lambda data: users.team_update(actor=actor_of(request), team=team, **data))
         if saved:
-            messages.success(request, _("The team %(name)s is saved.") % {"name": saved.name})
+            messages.success(request, _("The team %(name)s was saved.") % {"name": saved.name})
             return redirect("accounts:teams")
     context = {"form": form, "team": team, "sites": team.sites.count(), "crumbs": [SETTINGS, TEAMS]}
     return render(request, "accounts/team_form.html", context, status=form_status(form))
@@ -173,7 +173,7 @@ def team_delete(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         team.name,
         title=_("Delete the team %(name)s?") % {"name": team.name},
-        losses=[_("its members' belonging to it")],
+        losses=[_("the memberships in the team")],
         above=TEAMS,
         delete=lambda: users.team_delete(actor=actor_of(request), team=team),
     )

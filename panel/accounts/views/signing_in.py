@@ -6,13 +6,13 @@ import time
 from typing import cast
 from urllib.parse import unquote, urlencode, urlsplit
 
-from axes.handlers.proxy import AxesProxyHandler
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -20,6 +20,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
+from panel.accounts.guessing import Kind, device_remember, guess, guesser_at_sign_in, wrong_secret_counted
 from panel.accounts.models import User
 from panel.accounts.services import setup as setup_services
 from panel.accounts.services.sessions import session_mark
@@ -31,7 +32,7 @@ from panel.core.http import Request
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 _PENDING = "second_factor_pending"
 _PENDING_SECONDS = 300
-_WRONG = "The user name or the password is not right."
+_WRONG = "The user name or the password is wrong."
 
 
 def safe_next(request: HttpRequest, default: str) -> str:
@@ -42,10 +43,33 @@ def safe_next(request: HttpRequest, default: str) -> str:
     return default
 
 
-def _enter(request: HttpRequest, user: User) -> None:
+def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
+    """Begins the session, then leads to `target`."""
     login(request, user, backend=BACKEND)  # gives the session a new key
     session_mark(request)
     audit_record(actor=user, action="session.begin", target=user)
+    response = redirect(target)
+    device_remember(request, response, user)
+    return response
+
+
+def _named(username: str) -> User | str:
+    """The account of that name, in any case; where there is none, the name itself."""
+    try:
+        return User.objects.get_by_natural_key(username)
+    except User.DoesNotExist:
+        return username
+
+
+def _authenticated(request: HttpRequest, username: str, password: str) -> User | None:
+    """Who has this name and password. TooManyGuesses after too many wrong attempts."""
+    account = _named(username)
+    guesser = guesser_at_sign_in(request, account if isinstance(account, User) else None)
+
+    def check() -> User | None:
+        return authenticate(request, username=username, password=password)
+
+    return guess(guesser, kind=Kind.PASSWORD, account=account, check=check)
 
 
 @never_cache
@@ -54,6 +78,7 @@ def _enter(request: HttpRequest, user: User) -> None:
 @require_http_methods(["GET", "POST"])
 def setup(request: HttpRequest, secret: str) -> HttpResponse:
     if not setup_services.setup_is_open(secret):
+        wrong_secret_counted(request, Kind.SETUP)
         return render(request, "accounts/setup_closed.html", status=404)
     form = SetupForm(request.POST or None)
     if request.method == "POST":
@@ -68,8 +93,7 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
             ),
         )
         if user is not None:
-            _enter(request, user)
-            return redirect("accounts:self_check")
+            return _enter(request, user, reverse("accounts:self_check"))
     return render(request, "accounts/setup.html", {"form": form}, status=form_status(form))
 
 
@@ -84,14 +108,14 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _ended(cast(Request, request))
     form = LoginForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        user = authenticate(request, **form.cleaned_data)
-        if isinstance(user, User):
+        user = _authenticated(request, **form.cleaned_data)
+        if user is not None:
             target = safe_next(request, reverse("dashboard"))
             if not user.has_second_factor:
-                _enter(request, user)
-                return redirect(target)
+                return _enter(request, user, target)
             request.session.cycle_key()
-            request.session[_PENDING] = {"user": user.pk, "at": int(time.time()), "next": target}
+            password = user.get_session_auth_hash()
+            request.session[_PENDING] = {"user": user.pk, "at": int(time.time()), "next": target, "password": password}
             return redirect("accounts:code")
         form.add_error(None, _(_WRONG))
     target = safe_next(request, "")
@@ -120,7 +144,9 @@ def _pending_user(request: HttpRequest) -> User | None:
     pending = request.session.get(_PENDING)
     if not pending or time.time() - pending["at"] > _PENDING_SECONDS:
         return None
-    return User.objects.filter(pk=pending["user"], is_active=True).first()
+    user = User.objects.filter(pk=pending["user"], is_active=True).first()
+    is_same = user is not None and constant_time_compare(pending.get("password", ""), user.get_session_auth_hash())
+    return user if is_same else None  # a password that was changed since opens nothing
 
 
 @never_cache
@@ -134,13 +160,9 @@ def code(request: HttpRequest) -> HttpResponse:
         return redirect("accounts:login")
     form = CodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        if not AxesProxyHandler.is_allowed(request, {"username": user.username}):
-            return render(request, "accounts/locked.html", status=429)
-        if second_factor_passed(request, user, form.cleaned_data["code"]):
-            target = request.session.pop(_PENDING)["next"]
-            _enter(request, user)
-            return redirect(target)
-        form.add_error("code", _("This code is not right, or was used already. Type the next one."))
+        if second_factor_passed(guesser_at_sign_in(request, user), user, form.cleaned_data["code"]):
+            return _enter(request, user, request.session.pop(_PENDING)["next"])
+        form.add_error("code", _("This code is wrong or was already used. Enter the next one."))
     return render(request, "accounts/code.html", {"form": form}, status=form_status(form))
 
 
@@ -161,6 +183,6 @@ def sudo(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         if sudo_check(request, password=form.cleaned_data["password"], code=form.cleaned_data.get("code", "")):
             return redirect(target)
-        form.add_error(None, _("This is not right. Type your password (and the next code) again."))
+        form.add_error(None, _("The password or code is wrong. Enter your password (and the next code) again."))
     context = {"form": form, "next": target}
     return render(request, "accounts/sudo.html", context, status=form_status(form))

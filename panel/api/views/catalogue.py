@@ -41,7 +41,7 @@ class ProblemView(ApiMixin):
     @extend_schema(responses=ProblemKindSerializer, operation_id="problems_retrieve")
     def get(self, request: Request, kind: str) -> Response:
         if kind not in CATALOGUE:
-            raise ApiError("not-found", f"There is no kind of error called “{kind}”.")
+            raise ApiError("not-found", f"Unknown error kind “{kind}”.")
         return Response(_row(kind))
 
 
@@ -53,7 +53,10 @@ class NothingView(APIView):
     authentication_classes = []
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ApiError("not-found", f"There is no such address; see {TYPE_PREFIX.replace('problems', 'docs')}.")
+        raise ApiError(
+            "not-found",
+            f"This endpoint does not exist. The documentation is at {TYPE_PREFIX.replace('problems', 'docs')}.",
+        )
 
     def get(self, request: Request) -> Response:
         raise AssertionError("initial() answers")

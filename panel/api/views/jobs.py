@@ -97,8 +97,9 @@ class JobEventsView(ApiMixin):
             raise Http404
         token = request.auth if isinstance(request.auth, ApiToken) else None
         address = client_address(request._request)
+        session = "" if token else request._request.session.session_key or ""
         return StreamingHttpResponse(
-            stream.events(self.actor, token, address, uuid),
+            stream.events(self.actor, token, address, uuid, session=session),
             content_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )

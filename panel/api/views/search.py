@@ -18,7 +18,7 @@ class HitSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=KINDS)
     label = serializers.CharField()  # type: ignore[assignment]
     detail = serializers.CharField(allow_blank=True)
-    page = serializers.CharField(help_text="The panel's page about it.")
+    page = serializers.CharField(help_text="The page of this object in the panel.")
 
 
 class SearchView(ApiMixin):
@@ -35,7 +35,7 @@ class SearchView(ApiMixin):
     def get(self, request: Request) -> Response:
         words = request.query_params.get("q", "").strip()
         if not MIN_LENGTH <= len(words) <= 100:
-            raise parameter_error("q", f"Write {MIN_LENGTH} to 100 characters to look for.")
+            raise parameter_error("q", f"Search for {MIN_LENGTH} to 100 characters.")
         return Response(
             [
                 {"kind": group.kind, "label": hit.label, "detail": str(hit.detail), "page": hit.url}

@@ -32,7 +32,7 @@ class Output:
         usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
         if usage:
             return lines[0]
-        return lines[-1] if lines else "it printed nothing"
+        return lines[-1] if lines else "the tool printed nothing"
 
 
 @dataclass(frozen=True)

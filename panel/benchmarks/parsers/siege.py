@@ -19,9 +19,7 @@ def parse(output: Output) -> Metrics:
     except (ValueError, KeyError, TypeError):
         raise ParseError(f"siege printed no result: {output.last_words()}") from None
     if answered and not seconds:
-        raise ParseError(
-            "siege measured 0.00 s: the round is shorter than it can tell. Ask for more requests, or for seconds."
-        )
+        raise ParseError("siege reported 0.00 s: the round is too short to measure. Use more requests, or set seconds.")
     return Metrics(
         requests=answered + failed,
         failed=failed,

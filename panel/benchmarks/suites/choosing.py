@@ -67,9 +67,7 @@ class Choice:
         if self.network is not None:
             cases = links.over(self.network, cases)
         if self.paths and not any(case.browses for case in cases):
-            raise ApplicationError(
-                "None of these cases browses an application; leave the list of paths empty.", field="paths"
-            )
+            raise ApplicationError("These cases use no application. Leave the list of paths empty.", field="paths")
         if application is None:
             return cases
         paths = tuple(_checked(self.paths)) or application.paths
@@ -79,7 +77,7 @@ class Choice:
         found = suite.application(self.application)
         if found is None and self.application:
             known = ", ".join(item.slug for item in suite.applications)
-            there = f"there are {known}" if known else "its cases ask for files"
+            there = f"known applications: {known}" if known else "its cases request files"
             raise ApplicationError(f"The suite has no application “{self.application}”; {there}.", field="application")
         return found
 
@@ -87,13 +85,13 @@ class Choice:
         for name in self.cases:
             if not any(name in _names(case) for case in cases):
                 known = ", ".join(dict.fromkeys(_called(suite, case.source) for case in cases))
-                words = f"There is no case {_called(suite, name)} in this preset; there are {known}."
+                words = f"This preset has no case {_called(suite, name)}. Known cases: {known}."
                 raise ApplicationError(words, field="cases")
         for name in self.protocols:
             if not any(case.protocol == name for case in cases):
                 known = ", ".join(protocols(cases))
                 raise ApplicationError(
-                    f"No case of this preset is by the protocol “{name}”; there are {known}.", field="protocols"
+                    f"No case of this preset uses the protocol “{name}”. Known protocols: {known}.", field="protocols"
                 )
         found = tuple(
             case
@@ -103,7 +101,7 @@ class Choice:
         )
         if not found:
             raise ApplicationError(
-                "No case is left of what was chosen: none of these cases is by these protocols.", field="cases"
+                "The selection is empty: none of the selected cases uses these protocols.", field="cases"
             )
         return found
 
@@ -118,7 +116,7 @@ class Choice:
         found = suite.application(self.application)
         if found is None:
             return ""
-        own = f", {len(self.paths)} paths of your own" if len(self.paths) > 1 else ", a path of your own"
+        own = f", {len(self.paths)} custom paths" if len(self.paths) > 1 else ", a custom path"
         return found.label + (own if self.paths else "")
 
 
@@ -155,7 +153,9 @@ def check_setups(suite: Suite, setups: Sequence[str]) -> None:
     known = [setup.slug for setup in suite.setups]
     for slug in setups:
         if slug not in known:
-            raise ApplicationError(f"The suite has no set-up “{slug}”; it has {', '.join(known)}.", field="setups")
+            raise ApplicationError(
+                f"The suite has no configuration “{slug}”. Known configurations: {', '.join(known)}.", field="setups"
+            )
 
 
 def _names(case: Case) -> set[str]:
@@ -195,13 +195,13 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
 
 def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
     """What was chosen, as names and words. `servers` in words; none: all that the host has."""
-    found = [("Suite", f"{suite.title}, {'in full' if preset == 'full' else 'a first look'}")]
+    found = [("Suite", f"{suite.title}, {'full suite' if preset == 'full' else 'preview'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
     found += [("Link", choice.network.words)] if choice.network else []
-    found += [("Link carried by", f"{links.CARRIERS[choice.link]}")] if choice.link else []
-    found += [("Load from", choice.load_from)] if choice.load_from else []
-    return [*found, ("Servers", ", ".join(servers) or "all that the host has")]
+    found += [("Link emulation", f"{links.CARRIERS[choice.link]}")] if choice.link else []
+    found += [("Load generator on", choice.load_from)] if choice.load_from else []
+    return [*found, ("Web servers", ", ".join(servers) or "all on the host")]
 
 
 # --- how long it takes ---

@@ -45,17 +45,17 @@ class Network:
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000
         if abs(rtt_ms - self.rtt_ms) > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
-            found.append(f"its round trip took {rtt_ms:.2f} ms instead of {self.rtt_ms:g} ms")
+            found.append(f"the round trip took {rtt_ms:.2f} ms instead of {self.rtt_ms:g} ms")
         # Between two hosts, the way from one to the other is part of it.
         whole_ms = measured.get("whole_rtt_us", measured["rtt_us"])["p50"] / 1000
         if not found and whole_ms - self.rtt_ms > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
-            found.append(f"to the other host and back took {whole_ms:.2f} ms instead of {self.rtt_ms:g} ms")
+            found.append(f"the round trip to the other host took {whole_ms:.2f} ms instead of {self.rtt_ms:g} ms")
         for way, kbit in measured["rate_kbit"].items():
             if abs(kbit / 1000 / self.bandwidth_mbps - 1) > 0.05 + self.loss_percent / 100:
-                found.append(f"{kbit / 1000:.2f} Mbit/s instead of {self.bandwidth_mbps:g} Mbit/s passed {way}")
+                found.append(f"{way} bandwidth was {kbit / 1000:.2f} Mbit/s instead of {self.bandwidth_mbps:g} Mbit/s")
         sent, came = measured["burst"]
         if came < sent and not self.loss_percent:
-            found.append(f"{sent - came} of {sent} packets were dropped before its queue was full")
+            found.append(f"{sent - came} of {sent} packets were dropped before the queue was full")
         return found
 
     @property

@@ -13,9 +13,9 @@ from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Content, Networ
 SLUG = "http3-2019"
 _NAMES = {"-n": "requests", "-c": "concurrency", "-m": "streams", "-t": "threads"}
 _TITLES = {
-    "small-short": "Small page, few requests on each connection",
-    "small-long": "Small page, many requests on each connection",
-    "small-multiplexed": "Small page, ten streams at once",
+    "small-short": "Small page, few requests per connection",
+    "small-long": "Small page, many requests per connection",
+    "small-multiplexed": "Small page, ten concurrent streams",
     "small-million": "Small page, one million requests",
     "file-10mb": "One file of 10 MB",
     "file-100mb": "One file of 100 MB",
@@ -96,10 +96,10 @@ def _short() -> tuple[Case, ...]:
 
 SUITE = Suite(
     slug=SLUG,
-    title="HTTP/3 over shaped links",
+    title="HTTP/3 over emulated links",
     about=(
-        "A small page and large files over links of given bandwidth, delay and queue, by HTTP/3, HTTP/2 and HTTP/1.1 "
-        "with TLS, one worker for each server."
+        "Requests a small page and large files over links with set bandwidth, delay, and queue, using "
+        "HTTP/3, HTTP/2, and HTTP/1.1 with TLS. Each web server has one worker."
     ),
     source=published.suite(SLUG)["source"],
     setups=(
@@ -112,9 +112,7 @@ SUITE = Suite(
     settings=Settings(workers=1, keepalive_requests=100_000_000, one_process=True),
     content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
     table="grid",
-    not_measured=(
-        "By HTTP/3: Apache, which does not speak it, and nginx where it was built without the module for it.",
-    ),
+    not_measured=("HTTP/3 on Apache, which does not support it, and on nginx builds without the HTTP/3 module.",),
     full=_full(),
     short=_short(),
 )

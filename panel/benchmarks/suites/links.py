@@ -23,13 +23,13 @@ LIMITS: dict[str, tuple[str, float, float]] = {
 
 # Values are agents/host/link.py's.
 EMULATOR, KERNEL = "emulator", "tc netem"
-CARRIERS = {"": "as the host has: tc netem, else the bundled emulator", EMULATOR: "the bundled emulator"}
+CARRIERS = {"": "tc netem if available, otherwise the bundled emulator", EMULATOR: "the bundled emulator"}
 
 
 def check_carrier(link: str) -> None:
     """ApplicationError for a name that is none of CARRIERS."""
     if link not in CARRIERS:
-        words = f"A link is carried as the host has it, or by “{EMULATOR}”; “{link}” is neither."
+        words = f"Unknown link emulation “{link}”. Use “{EMULATOR}”, or omit the field for the host's default."
         raise ApplicationError(words, field="link")
 
 
@@ -43,7 +43,7 @@ def carrier_words(measured: dict[str, Any]) -> str:
     if carrier(measured) != EMULATOR:
         return carrier(measured)
     why = measured.get("why")
-    return f"{CARRIERS[EMULATOR]} (the host cannot shape it by tc netem: {why})" if why else CARRIERS[EMULATOR]
+    return f"{CARRIERS[EMULATOR]} (tc netem failed on the host: {why})" if why else CARRIERS[EMULATOR]
 
 
 def measured_words(network: dict[str, Any]) -> str:
@@ -54,12 +54,12 @@ def measured_words(network: dict[str, Any]) -> str:
     if network["asked"].get("bandwidth_kbit"):
         there, back = (found["rate_kbit"][way] / 1000 for way in ("forward", "backward"))
         parts += [
-            f"{there:.2f} Mbit/s there and {back:.2f} back",
-            f"{burst[1]} of a burst of {burst[0]} packets passed",
+            f"{there:.2f} Mbit/s upstream and {back:.2f} downstream",
+            f"{burst[1]} of a burst of {burst[0]} packets arrived",
         ]
     if "whole_rtt_us" in found:
-        parts += [f"{found['whole_rtt_us']['p50'] / 1000:.2f} ms to the other host and back"]
-    return f"{', '.join(parts)}; carried by {carrier_words(found)}"
+        parts += [f"{found['whole_rtt_us']['p50'] / 1000:.2f} ms round trip to the other host"]
+    return f"{', '.join(parts)}; emulated by {carrier_words(found)}"
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
@@ -79,10 +79,13 @@ def check(network: Network) -> None:
     for name, (label, low, high) in LIMITS.items():
         value = getattr(network, name)
         if not low <= value <= high:  # nor is it where somebody left it out: math.nan
-            given = "" if math.isnan(value) else f"; this is {value:g}"
-            raise ApplicationError(f"{label}: write a number from {low:,} to {high:,}{given}.", field=f"network/{name}")
+            given = "" if math.isnan(value) else f"; you entered {value:g}"
+            raise ApplicationError(f"{label}: enter a number from {low:,} to {high:,}{given}.", field=f"network/{name}")
     if network.jitter_ms > network.rtt_ms / 2:
-        words = f"Jitter (ms): at most half of the round trip, {network.rtt_ms / 2:g}: it is each way's, to both sides."
+        words = (
+            f"Jitter (ms): enter at most half of the round trip, {network.rtt_ms / 2:g}, because jitter "
+            "applies in each direction."
+        )
         raise ApplicationError(words, field="network/jitter_ms")
 
 
@@ -109,7 +112,7 @@ def _check_time(case: Case) -> None:
     least = least_s(case, int(requests)) if requests and not case.arguments.get("duration_s") else 0.0
     if least > case.timeout_s:
         words = (
-            f"A round of “{case.title}” takes {least:,.0f} s at least, and its limit is {case.timeout_s} s. Choose a "
-            "faster link, or other cases."
+            f"A round of “{case.title}” takes at least {least:,.0f} s, but its time limit is "
+            f"{case.timeout_s} s. Choose a faster link, or other cases."
         )
         raise ApplicationError(words, field="network")

@@ -205,17 +205,16 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
     return {f"{name}/server.conf": "".join(f"{text}\n" for text in lines)}
 
 
-def mariadb(*, as_root: bool) -> dict[str, str]:
-    """The stand's own database: no network, what it holds is made by the agent, small where size changes nothing."""
+def mariadb() -> dict[str, str]:
+    """The stand's own database: no network, what it holds is made by the agent, small where size changes nothing. The
+    agent starts it as the servers' account, which owns `data`, `temp` and `run`; its errors go to its output."""
     place = home(DATABASE)
     lines = [
         "[mariadbd]",
-        *([f"user = {USER}"] if as_root else []),
         f"datadir = {place}/data",
         f"tmpdir = {place}/temp",
-        f"socket = {place}/{DATABASE}.sock",
-        f"pid-file = {place}/server.pid",
-        f"log-error = {place}/error.log",
+        f"socket = {place}/run/{DATABASE}.sock",
+        f"pid-file = {place}/run/server.pid",
         f"init-file = {place}/init.sql",
         "skip-networking",
         "innodb_log_file_size = 16M",

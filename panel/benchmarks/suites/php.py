@@ -49,12 +49,12 @@ def _case(
 
 def _cases(*, short: bool) -> tuple[Case, ...]:
     cases = (
-        _case("phpinfo", "phpinfo(), 5 at once", 5, ("/phpinfo.php",), short=short),
-        _case("static-files", "Five images, 15 at once", 15, IMAGES, short=short),
-        _case("app-warmup", "Browsing, one visitor", 1, PAGES, short=short, parser=True),
-        _case("app-browsing", "Browsing, 15 at once", 15, PAGES, short=short, parser=True),
-        _case("app-php-only", "The pages alone, 15 at once", 15, PAGES, short=short),
-        _case("app-php-only-c5", "The pages alone, 5 at once", 5, PAGES, short=short),
+        _case("phpinfo", "phpinfo(), 5 users", 5, ("/phpinfo.php",), short=short),
+        _case("static-files", "Five images, 15 users", 15, IMAGES, short=short),
+        _case("app-warmup", "Browsing, one user", 1, PAGES, short=short, parser=True),
+        _case("app-browsing", "Browsing, 15 users", 15, PAGES, short=short, parser=True),
+        _case("app-php-only", "Pages only, 15 users", 15, PAGES, short=short),
+        _case("app-php-only-c5", "Pages only, 5 users", 5, PAGES, short=short),
     )
     return tuple(case for case in cases if not short or case.slug in _FIRST_LOOK)
 
@@ -73,8 +73,8 @@ SUITE = Suite(
     slug=SLUG,
     title="PHP application",
     about=(
-        "siege on phpinfo(), on images and on an application, with and without what its pages link to; CPU and memory "
-        "of the web server and of PHP over time."
+        "siege on phpinfo(), on images, and on an application, with and without linked files. Records "
+        "CPU and memory of the web server and of PHP over time."
     ),
     source=published.suite(SLUG)["source"],
     setups=(
@@ -92,7 +92,7 @@ SUITE = Suite(
         ),
         Setup(
             "openlitespeed-socket",
-            "OpenLiteSpeed + lsphp it starts",
+            "OpenLiteSpeed + lsphp (managed)",
             "openlitespeed",
             "openlitespeed-socket",
             php_children=_LSPHP_CHILDREN,
@@ -106,14 +106,14 @@ SUITE = Suite(
         Application(
             slug="shop",
             label="Bundled shop",
-            about="21 pages of a small shop that comes with the panel, without a database.",
+            about="21 pages of a small shop without a database, included with Paddock.",
             content=_SHOP_CONTENT,
             paths=PAGES,
         ),
         Application(
             slug="wordpress",
             label="WordPress",
-            about="A private copy of the distribution's WordPress with a MariaDB of its own; 21 pages written for it.",
+            about="A private copy of the distribution's WordPress with its own MariaDB and 21 pages.",
             content=Content(texts=(_PHPINFO,), sizes=_FILLED),
             paths=wordpress.PAGES,
             ready_made="wordpress",
@@ -122,7 +122,8 @@ SUITE = Suite(
         ),
     ),
     not_measured=(
-        "The source's shop: 21 pages of a small application with the same numbers of files stand for it, or WordPress.",
+        "The source's shop. Paddock uses 21 pages of a small application with the same number of files "
+        "instead, or WordPress.",
     ),
     full=_cases(short=False),
     short=_cases(short=True),

@@ -43,7 +43,7 @@ _NAMES = {
     "apache-worker": "Apache, worker",
     "apache-event": "Apache, event",
     "openlitespeed-tcp": "OpenLiteSpeed + lsphp over TCP",
-    "openlitespeed-socket": "OpenLiteSpeed + lsphp it starts",
+    "openlitespeed-socket": "OpenLiteSpeed + lsphp (managed)",
 }
 
 

@@ -161,7 +161,7 @@ def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str)
     """{path below the stand: text} of all files that are not only of a size."""
     files = _certificate() if ground.tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
-    files |= mains.mariadb(as_root=ground.as_root) if ready_made else {}
+    files |= mains.mariadb() if ready_made else {}
     for lot in lots:
         files |= lot.files
     return files
@@ -276,4 +276,4 @@ def site(setup: Setup, address: str, port: int, *, tls: bool) -> SiteSpec:
 
 
 def network_words(network: Network | None) -> str:
-    return network.words if network else "this machine's loopback"
+    return network.words if network else "loopback of this host"

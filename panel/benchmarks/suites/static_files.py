@@ -9,7 +9,7 @@ from panel.benchmarks.suites.definitions import Case, Content, Settings, Setup, 
 SLUG = "small-static-files"
 _PAGE = "<html><head><title>test</title></head><body><p>A page of one hundred and one bytes.</p></body></html>"
 PAGE = _PAGE + "\n" * (101 - len(_PAGE))
-_TITLES = {"no-keepalive": "A new connection for each request", "keepalive": "Kept connections"}
+_TITLES = {"no-keepalive": "A new connection for each request", "keepalive": "Keep-alive connections"}
 
 
 def _case(slug: str, requests: int, concurrency: int, rounds: int) -> Case:
@@ -31,7 +31,9 @@ def _case(slug: str, requests: int, concurrency: int, rounds: int) -> Case:
 SUITE = Suite(
     slug=SLUG,
     title="Small static files",
-    about="ApacheBench on one small page, with and without keep-alive: what accepting, parsing and answering cost.",
+    about=(
+        "ApacheBench on one small page, with and without keep-alive: the cost of connections, parsing, and responses."
+    ),
     source=published.suite(SLUG)["source"],
     setups=(
         Setup("apache-prefork", "Apache, prefork", "apache", "apache-prefork", mpm="prefork"),
@@ -47,5 +49,5 @@ SUITE = Suite(
     # As many at once as prefork has processes from the start: it makes more at its leisure.
     short=(_case("no-keepalive", 1_500, 5, 3), _case("keepalive", 4_000, 5, 3)),
     table="rounds",
-    not_measured=("LiteSpeed, the commercial server; OpenLiteSpeed stands for it where the host has it.",),
+    not_measured=("LiteSpeed, the commercial web server. OpenLiteSpeed is measured instead if the host has it.",),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
@@ -16,8 +17,8 @@ from django.http import HttpRequest
 from django.template.context import RequestContext
 from django.urls import NoReverseMatch, reverse
 from django.utils import formats, timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -35,7 +36,7 @@ NAVIGATION = (
     ("deployments:list", gettext_lazy("Deployments"), "deployments", "g p"),
     ("benchmarks:list", gettext_lazy("Benchmarks"), "benchmarks", "g b"),
     ("reports:list", gettext_lazy("Reports"), "file", "g r"),
-    ("audit:list", gettext_lazy("Audit"), "audit", "g a"),
+    ("audit:list", gettext_lazy("Audit log"), "audit", "g a"),
     ("accounts:settings", gettext_lazy("Settings"), "settings", ""),
 )
 
@@ -155,6 +156,12 @@ def number(value: float | None, digits: int = 0) -> str:
         return "–"
     rounded = round(value, digits) if isinstance(value, int | float) else value
     return formats.number_format(rounded, digits, use_l10n=True, force_grouping=True)
+
+
+@register.filter
+def codes(text: Any) -> SafeString:
+    """The text, escaped, with what stands between backticks as code."""
+    return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", conditional_escape(text)))  # noqa: S308
 
 
 @register.filter

@@ -35,7 +35,9 @@ def store(
         name = sorted(unknown)[0]
         kind = instance._meta.verbose_name
         raise ApplicationError(
-            f"A {kind} has no member “{name}”. It has: {', '.join(sorted(members))}.", field=name, code="unknown"
+            f"Unknown field “{name}” of a {kind}. Known fields: {', '.join(sorted(members))}.",
+            field=name,
+            code="unknown",
         )
     created = instance.pk is None
     before = None if created else snapshot(type(instance)._base_manager.get(pk=instance.pk))

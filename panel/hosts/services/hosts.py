@@ -7,6 +7,7 @@ import hmac
 import os
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.db import transaction
 from django.db.models import F, ProtectedError
 from django.utils import timezone
 from django.utils.text import slugify
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
@@ -30,7 +32,15 @@ from panel.remote.keys import fingerprint, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
 PLACE = frozenset({"address", "port"})
+BOUND = PLACE | {"username"}  # what the stored secrets are for, with the trusted host key (decision 0410)
 WAY = PLACE | SECRETS | {"username", "use_sudo"}  # how the host is reached
+NO_TOKEN = gettext_lazy(
+    "A token cannot replace a trusted host key: that needs a session in the browser and your password."
+)
+SECRETS_GONE = gettext_lazy(
+    "Its new host key is trusted. The stored key and passwords belonged to the old one and were cleared: edit the host "
+    "and enter them again."
+)
 MEMBERS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
 
@@ -51,10 +61,13 @@ def host_create(*, actor: User, name: str, address: str, username: str, **values
 def host_update(*, actor: User, host: Host, expected_version: int | None = None, **values: Any) -> Host:
     """Changes a host. Its pinned key stays: another machine at the new address is noticed before anything is sent.
 
-    One that is reached another way is checked at once; what was found out at the old address is forgotten.
+    A new address, port or user clears the stored secrets that `values` does not give anew, and one to sign in with
+    must be given. A host that is reached another way is checked at once.
     """
-    old = Host.objects.get(pk=host.pk)
+    require(actor, Action.ADMINISTER)
     with transaction.atomic():
+        old = Host.objects.select_for_update().get(pk=host.pk)
+        values |= _secrets_cleared(old, values)
         store(
             actor=actor,
             instance=host,
@@ -73,6 +86,24 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
     return host
 
 
+def _secrets_cleared(old: Host, values: dict[str, Any]) -> dict[str, str]:
+    """Empty values for the stored secrets that belong to another address, port or user than the new ones.
+
+    ValidationError at the secret that was stored, if none is left to sign in with.
+    """
+    if not any(name in values and getattr(old, name) != values[name] for name in BOUND):
+        return {}
+    cleared = {name: "" for name in SECRETS if getattr(old, name) and name not in values}
+    after = {name: values.get(name, "") for name in ("private_key", "password")}
+    if cleared and not any(after.values()):
+        message = (
+            f"Enter this again: the stored one belongs to {old.username}@{old.address}, port {old.port}, and is not "
+            "sent anywhere else."
+        )
+        raise ValidationError({name: message for name in after if name in cleared} or {"private_key": message})
+    return cleared
+
+
 @transaction.atomic
 def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Host]:
     """Whether anything may begin on these hosts: deployments, measurements, the regular look for drift. What waits or
@@ -80,7 +111,7 @@ def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Hos
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
-        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+        raise ApplicationError("No hosts selected. Choose at least one host.", field="hosts")
     for host in chosen:
         rows = Host.objects.filter(pk=host.pk, is_paused=not paused)
         if rows.update(is_paused=paused, row_version=F("row_version") + 1, updated_at=timezone.now()):
@@ -93,7 +124,9 @@ def refuse_paused(hosts: Iterable[Host]) -> None:
     """Raises Conflict when one of these hosts is paused. Asked wherever something would begin on a host."""
     names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
     if names:
-        raise Conflict(f"Paused: {', '.join(sorted(names))}. Nothing begins there until an administrator resumes it.")
+        raise Conflict(
+            f"Paused: {', '.join(sorted(names))}. No jobs start there until an administrator resumes the host."
+        )
 
 
 def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:
@@ -104,10 +137,10 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
     require(actor, Action.ADMINISTER)
     name = host.name
     if not hmac.compare_digest(confirm, name):
-        raise ValidationError({"confirm": f"Write {name} to confirm. Lost would be: {_joined(host_losses(host))}."})
+        raise ValidationError({"confirm": f"Type {name} to confirm. You will lose: {_joined(host_losses(host))}."})
     sites = sorted(site.name for install in host.installs.all() for site in install.sites.all())
     if sites:
-        raise Conflict(f"{name} cannot be deleted while sites stand there: {', '.join(sites)}. Move or delete them.")
+        raise Conflict(f"{name} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first.")
     try:
         with transaction.atomic():
             version_bump(host, expected_version)
@@ -117,12 +150,14 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
             host.delete()
     except ProtectedError as error:
         kinds = sorted({str(item._meta.verbose_name) for item in error.protected_objects})
-        raise Conflict(f"{name} cannot be deleted: {', '.join(kinds)} of sites elsewhere refer to it.") from None
+        raise Conflict(
+            f"{name} cannot be deleted because {', '.join(kinds)} of sites on other hosts refer to it."
+        ) from None
     transaction.on_commit(lambda: pool.forget(name), robust=True)
 
 
 def _joined(losses: list[str]) -> str:
-    return ", ".join(losses) or "nothing but its entry"
+    return ", ".join(losses) or "only its entry in the panel"
 
 
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
@@ -134,7 +169,9 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
     if actor is not None:
         require(actor, Action.ADMINISTER)
     if host.connection == Connection.LOCAL:
-        raise ApplicationError(f"{host.name} is this machine: there is no host key to confirm.", code="local_host")
+        raise ApplicationError(
+            f"{host.name} is the panel's own host, so there is no host key to confirm.", code="local_host"
+        )
     offered = ssh.offered_key(host.name, host.address, host.port)
     with transaction.atomic():
         # While the host was asked, somebody may have trusted the key that another check brought.
@@ -153,24 +190,37 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
 @transaction.atomic
 def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
     """Pins the offered key. `confirmed` is the fingerprint that the person compared (SHA256:...), or the whole key
-    line: a key that was exchanged in between is not trusted by accident. A check of the host is queued."""
+    line: a key that was exchanged in between is not trusted by accident. A check of the host is queued.
+
+    A key in place of a trusted one clears the stored secrets: they were entered for another machine. No token may do
+    that; callers with a session confirm the password first.
+    """
     require(actor, Action.ADMINISTER)
     host = Host.objects.select_for_update().get(pk=host.pk)
+    if host.host_key and actor.scopes is not None:
+        raise ApplicationError(str(NO_TOKEN), code="session_required")
     if not host.offered_host_key:
-        raise Conflict(f"{host.name} has no key that waits to be confirmed. Ask it for its key again.")
+        raise Conflict(f"{host.name} has no host key to confirm. Read its key again.")
     kind, _ = parse_key_line(host.offered_host_key)
     shown = fingerprint(host.offered_host_key)
     if confirmed.strip() not in (shown, host.offered_host_key):
-        message = f"{host.name} offers {shown} ({kind}), which is not what you confirmed. Compare it and try again."
+        message = (
+            f"{host.name} presents {shown} ({kind}), which differs from the key you confirmed. Compare the "
+            "fingerprints and try again."
+        )
         raise ValidationError({"confirmed": message})
-    before = snapshot(host)
+    before, replaces = snapshot(host), bool(host.host_key)
     host.host_key, host.offered_host_key = host.offered_host_key, ""
     host.status, host.status_detail = HostStatus.READY, ""
+    if replaces:
+        host.private_key = host.password = host.sudo_password = ""
+        host.status, host.status_detail = HostStatus.UNREACHABLE, str(SECRETS_GONE)
     version_bump(host, None)
-    host.save(update_fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at"])
+    host.save(update_fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at", *SECRETS])
     audit_record(actor=actor, action="host.trust_key", target=host, before=before, after=snapshot(host))
     transaction.on_commit(lambda: pool.forget(host.name), robust=True)
-    operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+    if not replaces:
+        operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
     return host
 
 
@@ -183,7 +233,7 @@ def register_local_host() -> Host:
     if Host.objects.filter(name=name).exists():
         name = f"{name[:57]}-local"
     root = settings.LOCAL_HOST_ROOT / "www"
-    root.mkdir(parents=True, exist_ok=True)
+    _make_enterable(root)
     if os.geteuid() == 0:
         _open_to_workers()
     values = {"name": name, "site_roots": [str(root)], "username": _login()}
@@ -210,14 +260,24 @@ def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
     return host
 
 
+def _make_enterable(folder: Path) -> None:
+    """Makes `folder`, and what is missing above it, so that other accounts may pass whatever this one's umask is."""
+    if not folder.exists():
+        _make_enterable(folder.parent)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+
+
 def _open_to_workers() -> None:
     """A server that root starts serves by unprivileged workers: they must be able to pass to the sites' folder, and
     to nothing else that lies beside it."""
+    settings.LOCAL_HOST_ROOT.chmod(0o711)
+    if not settings.LOCAL_HOST_ROOT.is_relative_to(settings.HOME):
+        return
     for entry in settings.HOME.iterdir():
         if entry != settings.LOCAL_HOST_ROOT and not entry.is_symlink():
             entry.chmod(entry.stat().st_mode & 0o700)
-    for folder in (settings.LOCAL_HOST_ROOT, settings.HOME):
-        folder.chmod(0o711)
+    settings.HOME.chmod(0o711)
 
 
 def _login() -> str:

@@ -64,14 +64,16 @@ def install_delete(*, actor: User, install: EngineInstall, expected_version: int
     require(actor, Action.ADMINISTER)
     sites = sorted(site.name for site in install.sites.all())
     if sites:
-        raise Conflict(f"{install} cannot be deleted while sites stand there: {', '.join(sites)}. Move or delete them.")
+        raise Conflict(
+            f"{install} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first."
+        )
     version_bump(install, expected_version)
     audit_record(actor=actor, action="install.delete", target=install, before=snapshot(install))
     try:
         with transaction.atomic():
             install.delete()
     except ProtectedError:
-        raise Conflict(f"{install} cannot be deleted: revisions of sites that stood there are kept.") from None
+        raise Conflict(f"{install} cannot be deleted because revisions of former sites refer to it.") from None
 
 
 @transaction.atomic
@@ -105,7 +107,9 @@ def install_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> 
     for found in host.facts.get("other_servers", []):
         if (found["engine"], found["paths"]["main_config"]) == (engine, main_config):
             return _adopted(actor, host, found)
-    raise Conflict(f"The last check of {host.name} found no such server: {main_config}. Check the host again.")
+    raise Conflict(
+        f"The last check of {host.name} found no web server with the main file {main_config}. Check the host again."
+    )
 
 
 @transaction.atomic

@@ -13,7 +13,8 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
-from panel.hosts.models import Host, HostOperation, JobStatus, OperationKind
+from panel.core.jobs import JobStatus
+from panel.hosts.models import Host, HostOperation, OperationKind
 
 SERVICE_ACTIONS = ("start", "stop", "reload")
 UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
@@ -53,7 +54,7 @@ def operations_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
-        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+        raise ApplicationError("No hosts selected. Choose at least one host.", field="hosts")
     return [operation_request(actor=actor, host=host, kind=kind) for host in chosen]
 
 
@@ -63,7 +64,7 @@ def operation_cancel(*, actor: User, operation: HostOperation) -> HostOperation:
     require(actor, Action.ADMINISTER)
     rows = HostOperation.objects.filter(pk=operation.pk, status=JobStatus.QUEUED)
     if not rows.update(status=JobStatus.CANCELLED, finished_at=timezone.now()):
-        raise Conflict(f"{operation} has begun already; it ends by itself.")
+        raise Conflict(f"{operation} is already running and cannot be cancelled.")
     audit_record(actor=actor, action="operation.cancel", target=operation.host, after={"job": str(operation.uuid)})
     operation.refresh_from_db()
     return operation
@@ -79,11 +80,11 @@ def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
             raise ValidationError({"params": f"{kind} takes no parameters."})
         return {}
     if set(params) != {"install", "action"}:
-        raise ValidationError({"params": "Name the server (install) and what to do with it (action)."})
+        raise ValidationError({"params": "Set the web server (install) and the action (action)."})
     if params["action"] not in SERVICE_ACTIONS:
-        raise ValidationError({"action": f"The action is one of {', '.join(SERVICE_ACTIONS)}."})
+        raise ValidationError({"action": f"Set action to one of {', '.join(SERVICE_ACTIONS)}."})
     if not isinstance(params["install"], int) or not host.installs.filter(pk=params["install"]).exists():
-        raise ValidationError({"install": f"{host.name} has no such server."})
+        raise ValidationError({"install": f"{host.name} has no such web server."})
     return {"install": params["install"], "action": params["action"]}
 
 

@@ -29,7 +29,7 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
     require(actor, Action.ADMINISTER)
     chosen = {host.pk: host for host in hosts}
     if not chosen:
-        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+        raise ApplicationError("No hosts selected. Choose at least one host.", field="hosts")
     rows_tag(actor, "host.tag", list(chosen.values()), add, remove)
     return list(chosen.values())
 
@@ -39,10 +39,10 @@ def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove
     a row was changed otherwise (`updated_at`) is left alone, since a tag says nothing about what is to be deployed."""
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:
-        raise ApplicationError("Write at least one tag to add or to remove.", field="add")
+        raise ApplicationError("Enter at least one tag to add or remove.", field="add")
     if taken & set(given):
         both = ", ".join(sorted(taken & set(given)))
-        raise ApplicationError(f"To be added and removed at once: {both}. Decide for one.", field="remove")
+        raise ApplicationError(f"These tags are both added and removed: {both}. Choose one.", field="remove")
     told: list[Any] = []
     for row in rows:
         before: list[str] = row.tags  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ PAUSING = {"pause": True, "resume": False}
 def paused_words(hosts: Sequence[Host], paused: bool) -> str:
     names = ", ".join(host.name for host in hosts)
     if paused:
-        return _("Paused: %s. Nothing is deployed or measured there until you resume it.") % names
+        return _("Paused: %s. No deployments or benchmarks start there until you resume the host.") % names
     return _("Resumed: %s.") % names
 
 
@@ -40,7 +40,7 @@ def _ticked(request: Request, names: list[str]) -> list[Host]:
     hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
     if hosts and len(hosts) == len(set(names)):
         return hosts
-    messages.error(request, _("Nothing was done: tick the hosts first; one may have been deleted meanwhile."))
+    messages.error(request, _("Nothing was changed. Select hosts first; a selected host may have been deleted."))
     return []
 
 
@@ -63,7 +63,7 @@ def bulk(request: Request) -> HttpResponse:
         messages.success(request, paused_words(hosts, PAUSING[errand]))
         return redirect("hosts:list")
     asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
-    words = ngettext("%(what)s: asked of %(count)d host.", "%(what)s: asked of %(count)d hosts.", len(asked))
+    words = ngettext("%(what)s: started on %(count)d host.", "%(what)s: started on %(count)d hosts.", len(asked))
     messages.success(request, words % {"what": KINDS[errand].label, "count": len(asked)})
     return redirect("hosts:list")
 
@@ -78,7 +78,7 @@ def bulk_tag(request: Request) -> HttpResponse:
         return redirect("hosts:list")
     page = TagsPage(
         title=ngettext("Tags of %d host", "Tags of %d hosts", len(hosts)) % len(hosts),
-        done=ngettext("%d host tagged.", "%d hosts tagged.", len(hosts)) % len(hosts),
+        done=ngettext("Changed the tags of %d host.", "Changed the tags of %d hosts.", len(hosts)) % len(hosts),
         back=Crumb(_("Hosts"), reverse("hosts:list")),
     )
     known = tags_counted(Host.objects.all())

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
+from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
+from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors
 from panel.core.http import Request
+from panel.core.jobs import JobStatus
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.models import EngineInstall, Host, JobStatus, OperationKind
+from panel.hosts.models import EngineInstall, Host, OperationKind
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
@@ -86,13 +89,16 @@ def edit(request: Request, name: str) -> HttpResponse:
             )
             if changed is not None:
                 messages.success(request, _saved_words(changed))
+                if any(value and not getattr(changed, name) for name, value in form.stored.items()):
+                    words = _("Stored secrets that belonged to the old address, port or user were cleared.")
+                    messages.warning(request, words)
                 return redirect("hosts:detail", changed.name)
     return _form_page(request, form, Host.objects.get(pk=host.pk))
 
 
 def _saved_words(host: Host) -> str:
     if host.operations.filter(kind=OperationKind.CHECK, status__in=[JobStatus.QUEUED, JobStatus.RUNNING]).exists():
-        return _("Saved. The panel now looks whether the machine can be reached this way.")
+        return _("Saved. Paddock is now checking the SSH connection to the host.")
     return _("Saved.")
 
 
@@ -108,7 +114,7 @@ def delete(request: Request, name: str) -> HttpResponse:
             return True
 
         if attempt(form, work):
-            messages.success(request, _("The host %s is deleted from the panel.") % name)
+            messages.success(request, _("The host %s was deleted from the panel.") % name)
             return redirect("hosts:list")
     standing = selectors.sites_standing(host)
     return _confirm_page(
@@ -125,10 +131,10 @@ def delete(request: Request, name: str) -> HttpResponse:
 
 def _delete_words(standing: list[str]) -> str:
     if standing:
-        words = _("It can be deleted when no site stands there any more: move or delete %s first.")
+        words = _("Hosts with sites cannot be deleted. Move or delete %s first.")
         named = ", ".join(standing[:SHOWN_SITES])
         return words % (f"{named} …" if len(standing) > SHOWN_SITES else named)
-    return _("On the machine itself nothing changes.")
+    return _("The host itself stays unchanged.")
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
@@ -150,10 +156,19 @@ def _asked(request: Request, host: Host, work: Callable[[], object], done: str) 
 def trust(request: Request, name: str) -> HttpResponse:
     """Pin the key whose fingerprint the page showed; another one that came meanwhile is refused."""
     host = administered(request, name)
-    confirmed = request.POST.get("confirmed", "")
-    words = _("The key is trusted. The panel now looks at the machine.")
+    if not host.host_key:
+        return _trust(request, host, _("The key is trusted. Paddock is now checking the host."))
+    words = _("The new key is trusted. Edit the host and enter its private key or passwords again.")
+    return sudo_required(_trust)(request, host, words)
+
+
+def _trust(request: HttpRequest, host: Host, words: str) -> HttpResponse:
+    actor, confirmed = cast(User, request.user), request.POST.get("confirmed", "")
     return _asked(
-        request, host, lambda: services.host_trust_key(actor=request.user, host=host, confirmed=confirmed), words
+        cast(Request, request),
+        host,
+        lambda: services.host_trust_key(actor=actor, host=host, confirmed=confirmed),
+        words,
     )
 
 
@@ -162,7 +177,7 @@ def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) ->
         request,
         host,
         lambda: services.operation_request(actor=request.user, host=host, kind=kind, params=params),
-        _("Asked for: %s. This page follows it.") % kind.label,
+        _("Started: %s. This page shows the progress.") % kind.label,
     )
 
 
@@ -206,10 +221,12 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
         request,
         host,
         title=_("Stop %s?") % install,
-        text=_("Until it is started again these sites do not answer:") if sites else _("No site stands on it."),
+        text=_("These sites are unavailable until you start the web server again:")
+        if sites
+        else _("No site uses this web server."),
         losses=sites,
         losses_are_said=True,
-        verb=_("Stop it"),
+        verb=_("Stop the web server"),
     )
 
 
@@ -223,7 +240,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
         request,
         host,
         lambda: services.install_adopt(actor=request.user, host=host, engine=engine, main_config=main_config),
-        _("The server is managed from now on. Nothing was changed on it."),
+        _("Paddock now manages this web server. Its configuration is unchanged."),
     )
 
 
@@ -234,14 +251,14 @@ def forget(request: Request, name: str, pk: int) -> HttpResponse:
     host = administered(request, name)
     install = _install(host, pk)
     if request.method == "POST":
-        words = _("%s is not managed any more. It goes on running as it is.") % install
+        words = _("Paddock no longer manages %s. It keeps running with its current configuration.") % install
         return _asked(request, host, lambda: services.install_delete(actor=request.user, install=install), words)
     return _confirm_page(
         request,
         host,
         title=_("Stop managing %s?") % install,
-        text=_("On the machine nothing changes: it goes on running. A check can find it again."),
-        verb=_("Stop managing it"),
+        text=_("The web server keeps running with its current configuration. A check of the host can find it again."),
+        verb=_("Stop managing"),
     )
 
 
@@ -256,5 +273,5 @@ def cancel(request: Request, name: str, pk: int) -> HttpResponse:
         request,
         host,
         lambda: services.operation_cancel(actor=request.user, operation=operation),
-        _("Taken back; nothing was done."),
+        _("Cancelled. Nothing was changed."),
     )

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.core.jobs import JobStatus
 from panel.core.templatetags.ui import bytes_iec
 from panel.core.ticking import can_tick_all, the_others
 from panel.core.ui import Crumb
@@ -22,7 +23,7 @@ from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
 from panel.hosts.logs import host_log_tail, host_logs
-from panel.hosts.models import Engine, Host, JobStatus
+from panel.hosts.models import Engine, Host
 from panel.websites.listing import changed_by_host
 from panel.websites.selectors import sites_visible
 
@@ -105,7 +106,7 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
         (_("Memory"), facts.get("memory_bytes") and bytes_iec(facts["memory_bytes"])),
         (_("Python"), facts.get("python")),
         (_("Load tools"), ", ".join(facts.get("tools", {}))),
-        (_("Shaped links"), _links(facts)),
+        (_("Network emulation"), _links(facts)),
     ]
     return [(label, value) for label, value in found if value]
 
@@ -116,10 +117,10 @@ def _links(facts: dict[str, Any]) -> str:
     if not netem:
         return ""
     if facts.get("uid"):
-        return _("none: they need root on the host")
+        return _("unavailable: Paddock needs root on the host")
     if netem["can"]:
         return _("by tc netem")
-    return _("by the bundled emulator; tc netem is refused: %(why)s") % {"why": netem["why"]}
+    return _("by the bundled emulator, because tc netem failed: %(why)s") % {"why": netem["why"]}
 
 
 @login_required

@@ -12,8 +12,8 @@ from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import InstallSpec
 
-KEPT = "is not part of a site; it stays in the server's own files and goes on working"
-NOT_NOW = "is left out with what stands in it: this does not hold on the server"
+KEPT = "is not part of a site; it stays in the web server's own files"
+NOT_NOW = "is left out with its content: the condition is false on this web server"
 CONDITIONS = ("ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection")
 ALWAYS_THERE = {"core", "so", "http", "mpm", "log_config", "mime", "alias", "dir", "authz_core", "authz_host"}
 

@@ -15,15 +15,15 @@ from panel.rendering.caching import USUAL
 from panel.websites import shapes
 
 DEFAULT_S, LONGEST_S = 3600, 86400  # CacheDefaultExpire and CacheMaxExpire where nothing says them
-OWN = "the panel keeps answers in a folder of its own choice"
+OWN = "Paddock chooses the cache folder"
 NOTES = {
-    "cacheenable": "requests with a password, and answers that set a cookie, are not kept",
-    "cachedefaultexpire": "so long also where an answer only says when it last changed",
+    "cacheenable": "requests with a password and responses that set a cookie are not cached",
+    "cachedefaultexpire": "this time also applies to responses that only have a modification date",
     "cacheroot": OWN,
     "cachedirlevels": OWN,
     "cachedirlength": OWN,
-    "cachequickhandler": "rules about who may come in are asked before what is kept",
-    "cachelock": "it is not said that only one request fetches what is missing",
+    "cachequickhandler": "access rules are checked before the cache",
+    "cachelock": "concurrent requests for an uncached response are not combined",
     "cachelockpath": "",
     "cachelockmaxage": "",
     "cachelastmodifiedfactor": "",
@@ -40,7 +40,7 @@ OTHERS = (
     "cachekeybaseurl", "cachemaxfilesize", "cacheminfilesize", "cachereadsize", "cachereadtime",
 )  # fmt: skip
 WORDS = frozenset((*NOTES, *OTHERS))
-MISFIT = "the model keeps answers for a time that it is given, and these say it otherwise"
+MISFIT = "a site caches responses for set times; these directives set them differently"
 
 
 def taken(made: Host, node: Node) -> str | None:
@@ -63,7 +63,7 @@ def _whole(made: Host) -> str:
     kind, path = enabled[0].args
     rows = [row for row in made.block["locations"] if row["handler"] in ("proxy", "php")]
     if kind not in ("disk", "socache") or not rows or not all(_is_within(row, path) for row in rows):
-        return "it is not said of whole locations that pass requests on"
+        return "a site's cache applies only to whole locations that proxy requests"
     times = [{"codes": list(USUAL), "seconds": seconds}]
     if why := fits(shapes.validate_cache_times, times):
         return why

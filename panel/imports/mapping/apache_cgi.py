@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from panel.imports.reading import Node
 
-_INSTEAD = "run it as a FastCGI or HTTP service and give the path to that, or leave this virtual host where it is"
-PATHS = f"CGI is not carried over: sites of the panel start no programs. These paths will answer 404; {_INSTEAD}"
+_INSTEAD = "run it as a FastCGI or HTTP service and send the path there, or do not adopt this virtual host"
+PATHS = f"CGI is not imported because sites cannot start programs. These paths will respond with 404; {_INSTEAD}"
 FILES = (
-    "CGI is not carried over: sites of the panel start no programs. Scripts below the site's folders would be sent as "
-    f"they are, for everybody to read: take them out of there; {_INSTEAD}"
+    "CGI is not imported because sites cannot start programs. Scripts in the site's folders would be "
+    f"sent to everybody as source text, so move them; {_INSTEAD}"
 )
 _PATHS = ("scriptalias", "scriptaliasmatch", "virtualscriptalias", "virtualscriptaliasip")
 _HANDLERS = ("addhandler", "sethandler")

@@ -15,8 +15,8 @@ from panel.imports.reading import Node
 from panel.websites import validators
 
 WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
-BY_TYPE = "the model says it of a location, not of a type; it goes on holding on Apache alone"
-OF_ALL = "the model says it of a location, not of a whole server block; it goes on holding on Apache alone"
+BY_TYPE = "a site sets this per location, not per media type; it only works on Apache"
+OF_ALL = "a site sets this per location, not per server block; it only works on Apache"
 _UNITS = {"year": 31536000, "month": 2592000, "week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 # Of the file's change the model says nothing.
 _PLUS = re.compile(r"(?:access|now)(?:\s+plus)?((?:\s+\d{1,9}\s+[a-z]+)+)")

@@ -8,7 +8,7 @@ from panel.imports.mapping.apache_made import Host
 from panel.imports.reading import Node
 from panel.rendering.roots import is_below
 
-BESIDE = "no path of this site leads there, and its own folders have sections of the panel's"
+BESIDE = "no path of this site uses this folder, and Paddock writes its own sections for the site's folders"
 PLAIN = {"indexes", "followsymlinks", "multiviews", "-indexes", "none", "symlinksifownermatch", "-multiviews"}
 _SIMPLE = ("options", "require", "allowoverride", "order", "allow")
 _LEAD = ("alias", "scriptalias")
@@ -58,7 +58,7 @@ def directory(made: Host, node: Node) -> str | None:
     if rules and not _ruled(made, rules):
         return files or None
     made.block["autoindex"] = "indexes" in options(node)
-    guessed = "files are no longer guessed from the beginnings of their names (MultiViews)"
+    guessed = "file names are no longer completed (MultiViews)"
     notes = [guessed] if "multiviews" in options(node) else []
     notes += [files] if files else []
     return f"!{'; '.join(notes)}" if notes else ""

@@ -18,7 +18,7 @@ from panel.websites import shapes, validators
 REDIRECTS = {"": 302, "temp": 302, "permanent": 301, "seeother": 303}
 PHP_FILES = (r"\.php$", r".+\.php$", r"\.ph(?:ar|p|tml)$", r".+\.ph(?:ar|p|tml)$", r".+\.ph(ar|p|tml)$")
 FPM = re.compile(r"proxy:(?:(?P<socket>unix:/[^|]+)\|fcgi://.*|fcgi://(?P<address>[^/]+)/?)\Z")
-NO_REDIRECT = "this redirect has no place in the model"
+NO_REDIRECT = "sites do not support this redirect"
 TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\}|/\$1)\Z")
 
 
@@ -27,16 +27,16 @@ def alias(made: Host, node: Node) -> str | None:
     led to itself with a slash."""
     path, folder = _aliased(node)
     if not path:
-        return "without a final slash it means other paths than the model's locations"
+        return "without a final slash it matches other paths than a location would"
     if fits(validators.validate_path, folder) or fits(validators.validate_uri_path, path):
-        return "its path has no place in the model"
+        return "sites do not support this path"
     if why := made.add({"pattern": path, "alias": folder}):
         return why
     if node.value.endswith("/"):
         return ""
     led = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
     made.add({"match": "=", "pattern": node.value, "rewrites": [led]})
-    return f"!{node.value} leads to {path} by a location of its own"
+    return f"!{node.value} redirects to {path} through its own location"
 
 
 def _aliased(node: Node) -> tuple[str, str]:
@@ -64,7 +64,7 @@ def redirect(made: Host, node: Node) -> str | None:
     if code is None or not re.fullmatch(r"https?://[^$%?]+/", args[1]):
         return NO_REDIRECT
     if code not in validators.REDIRECTS:
-        return "this status has no place in the model"
+        return "sites do not support this status"
     return _everything(made, code, args[1].rstrip("/") + "$request_uri")
 
 
@@ -74,7 +74,7 @@ def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
         return NO_REDIRECT
     if any(item.low in ("proxypass", "proxypassmatch", "rewriterule") for item in made.own):
-        return "its order with ProxyPass and RewriteRule counts"
+        return "its order relative to ProxyPass and RewriteRule matters"
     path, target = args
     if is_expression:
         item = {"pattern": path, "replacement": target, "flag": flag}
@@ -113,7 +113,7 @@ def rewrite(made: Host, node: Node) -> str | None:
     names = {value.lower() for low in ("servername", "serveralias") for item in made.own if item.low == low
              for value in item.args}  # fmt: skip
     if not apache_rewrites.is_on(made.own) or not apache_rewrites.always_holds(conditions, names, is_tls=tls):
-        return "its conditions have no place in the model"
+        return "sites do not support its conditions"
     if node.low != "rewriterule":
         return "!every request to this virtual host is redirected" if node.low == "rewritecond" else ""
     flags = rules[0].args[2].strip("[]").lower().split(",")
@@ -124,7 +124,7 @@ def rewrite(made: Host, node: Node) -> str | None:
 
 def _rewrites(made: Host, node: Node, own: list[Node]) -> str | None:
     if not apache_rewrites.is_on(own):
-        return "the engine is off, so they do nothing"
+        return "the rewrite engine is off, so they have no effect"
     found = apache_rewrites.found(own)
     if found.why or not (found.rewrites or found.try_files):
         return found.why or None
@@ -144,7 +144,7 @@ def is_to_https(node: Node) -> bool:
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
-    return "" if node.value.lower() == "on" else "!the upstream gets the client's Host"
+    return "" if node.value.lower() == "on" else "!the upstream receives the client's Host header"
 
 
 def files_match(made: Host, node: Node) -> str | None:

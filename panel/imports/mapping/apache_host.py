@@ -112,7 +112,7 @@ def _listens(made: Host, first: set[str]) -> None:
         }
         first.add(value)
         made.block["listens"].append(listen)
-    note = f"no such listen in the model: {', '.join(refused)}" if refused else ""
+    note = f"sites do not support these addresses: {', '.join(refused)}" if refused else ""
     made.draft.note(made.node, "refused" if refused else "mapped", note, made.where)
 
 
@@ -152,7 +152,7 @@ def _names(made: Host, node: Node) -> str | None:
             continue
         if name not in made.block["names"]:
             made.block["names"].append(name)
-    return f"-no such name in the model: {', '.join(refused)}" if refused else ""
+    return f"-sites do not support these names: {', '.join(refused)}" if refused else ""
 
 
 def _root(made: Host, node: Node) -> str | None:
@@ -173,11 +173,11 @@ def _directory_index(made: Host, node: Node) -> str | None:
 
 def _error_document(made: Host, node: Node) -> str | None:
     if len(node.args) != 2 or not node.value.isdigit():
-        return "this form has no place in the model"
+        return "sites do not support this form"
     page = {"codes": [int(node.value)], "uri": node.args[1], "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if fits(shapes.validate_error_pages, pages) or "%" in node.args[1]:
-        return "this form has no place in the model"
+        return "sites do not support this form"
     made.block["error_pages"] = pages
     return ""
 
@@ -185,12 +185,12 @@ def _error_document(made: Host, node: Node) -> str | None:
 def _log(made: Host, name: str, value: str) -> str | None:
     path = made.path(value)
     if made.block.get(name):
-        return "the model has one log of a kind"
+        return "a site has one log of each kind"
     if why := fits(validators.validate_log_path, path):
         return why
     log_dir = made.draft.install.log_dir
     if log_dir and not is_below(path, (log_dir,)):
-        return f"it lies outside {log_dir}"
+        return f"it is outside {log_dir}"
     made.block[name] = path
     return ""
 
@@ -198,7 +198,7 @@ def _log(made: Host, name: str, value: str) -> str | None:
 def _custom_log(made: Host, node: Node) -> str | None:
     known = _format(made, node.args[1:])
     if known is None:
-        return "its format has no place in the model"
+        return "sites do not support its format"
     if why := _log(made, "access_log", node.value):
         return why
     made.block["access_log_format"] = known
@@ -227,29 +227,29 @@ def _error_log(made: Host, node: Node) -> str | None:
 
 def _log_level(made: Host, node: Node) -> str | None:
     is_plain = len(node.args) == 1 and node.value.lower() in LEVELS
-    return "" if is_plain and made.values("errorlog") else "levels of modules have no place in the model"
+    return "" if is_plain and made.values("errorlog") else "sites do not support log levels per module"
 
 
 def _header(made: Host, node: Node) -> str | None:
     args = [value for value in node.args if value.lower() not in ("onsuccess", "always")]
     always = any(value.lower() == "always" for value in node.args[:1])
     if len(args) != 3 or args[0].lower() != "set" or "%" in args[2] or args[2].startswith("expr="):
-        return "only fixed headers that are set have a place in the model"
+        return "sites support only fixed headers with “set”"
     row = {"name": args[1].rstrip(":"), "value": args[2], "always": always}
     if fits(shapes.validate_headers, [row]) or "$" in args[2]:
-        return "its value has no place in the model"
+        return "sites do not support its value"
     made.block.setdefault("headers", []).append(row)
     return ""
 
 
 def _tls_file(made: Host, node: Node) -> str | None:
     first = next(item for item in made.own if item.low == node.low)
-    return "" if node is first else "!the model has one certificate for a server block"
+    return "" if node is first else "!a server block has one certificate"
 
 
 def _admin(made: Host, node: Node) -> str | None:
     """Debian's own and Apache's example say nothing; somebody's address stays."""
-    return f"!Apache's page of a failure names no {node.value}" if node.value.lower() in NOBODY else None
+    return f"!Apache's error pages no longer contain {node.value}" if node.value.lower() in NOBODY else None
 
 
 def _compressed(made: Host, node: Node) -> str | None:
@@ -258,7 +258,7 @@ def _compressed(made: Host, node: Node) -> str | None:
     types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
     others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}
     if others or any(args[:1] != ("DEFLATE",) for args in kinds) or "text/html" not in types:
-        return "the model compresses text/html too, by DEFLATE, or nothing"
+        return "sites always compress text/html, and only with DEFLATE"
     kept = [kind for kind in types if kind != "text/html"]
     if why := fits(shapes.validate_gzip_types, kept):
         return why
@@ -300,5 +300,5 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "protocols": lambda made, node: "",
     "sslengine": lambda made, node: "",
     **dict.fromkeys(TLS_FILES, _tls_file),
-    **dict.fromkeys(OWN, lambda made, node: "!the panel writes its own"),
+    **dict.fromkeys(OWN, lambda made, node: "!Paddock writes its own"),
 }

@@ -12,10 +12,10 @@ from panel.imports.mapping.common import Draft
 from panel.imports.nodes import Node
 from panel.rendering.roots import is_below
 
-NO_LONGER = "the server reads .htaccess files no longer; "
+NO_LONGER = "the web server no longer reads .htaccess files; "
 UNREAD = (
-    "AllowOverride: .htaccess files would no longer be read, and what they say in {folder} is not known: {why}. Put "
-    "their lines into the site"
+    "AllowOverride: .htaccess files would no longer be read, and Paddock does not know their content in "
+    "{folder}: {why}. Copy their lines into the site"
 )
 RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteoptions", "rewritemap")
 
@@ -29,7 +29,7 @@ def are_read(made: Host, folder: str) -> bool:
 def unread(made: Host, folder: str) -> str:
     """Why what .htaccess files say in that folder is not known; "" where it is."""
     if not are_read(made, folder):
-        return UNREAD.format(folder=folder, why="they lie outside of what was given to be read")
+        return UNREAD.format(folder=folder, why="they are outside the imported files")
     inside = [path for path in made.closed if is_below(path, (folder,))]
     if inside:
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
@@ -40,7 +40,7 @@ def unread(made: Host, folder: str) -> str:
 def files_note(made: Host) -> str:
     """Of the section that allows them."""
     files = sum(1 for node in made.own if node.name == "htaccess")
-    return f"{NO_LONGER}{f'what they say ({files} found) stands below' if files else 'its folders hold none'}"
+    return f"{NO_LONGER}{f'the lines of {files} found files are listed below' if files else 'its folders contain none'}"
 
 
 def take(made: Host, node: Node) -> None:
@@ -61,7 +61,7 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
     """Whether the model says the rules. They come after the virtual host's own, which may not end the list."""
     if not apache_rewrites.is_on(rules):
         for item in rules:
-            made.draft.note(item, "changed", "the engine is off, so it does nothing", made.where)
+            made.draft.note(item, "changed", "the rewrite engine is off, so it has no effect", made.where)
         return True
     below = node.value.rstrip("/").removeprefix(made.root.rstrip("/"))
     found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")

@@ -44,7 +44,7 @@ class Host:
         values = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
         if self.ended or (values["match"], values["pattern"]) in keys:
-            return "another directive answers these paths already"
+            return "another directive already handles these paths"
         self.block["locations"].append(values)
         return ""
 

@@ -18,7 +18,7 @@ from panel.websites import validators
 
 TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
 SECURE = ("https", "wss")
-SLASHES = "-without a final slash on both it means other paths than the model's locations; write the slashes"
+SLASHES = "-without a final slash on both sides it matches other paths than a location would; add the slashes"
 _UPGRADE = {"%{HTTP:UPGRADE}": ("websocket", "=websocket", "^websocket$"), "%{HTTP:CONNECTION}": None}
 _WHOLE = re.compile(r"(?:/\$1|\$1|%\{REQUEST_URI\})\Z")
 _HARMLESS = ("require", "order", "allow", "proxypassreverse", "proxypreservehost")
@@ -59,8 +59,8 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | Non
         if found := made.add({**same, **row, "proxy_uri": "" if own == pattern else own}):
             return f"-{found}"
     kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
-    notes = [] if kept else ["the upstream gets the client's Host"]
-    notes += [f"{', '.join(rest)}: not carried over"] if rest else []
+    notes = [] if kept else ["the upstream receives the client's Host header"]
+    notes += [f"{', '.join(rest)}: not imported"] if rest else []
     return f"!{'; '.join(notes)}" if notes else ""
 
 

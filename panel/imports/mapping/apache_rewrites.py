@@ -17,7 +17,7 @@ from panel.websites import shapes
 _VARIABLES = {"%{HTTP_HOST}": "$http_host", "%{SERVER_NAME}": "$host", "%{REQUEST_SCHEME}": "$scheme"}
 _LAST = {"L", "END", "PT"}
 _CODES = {"R": "redirect", "R=302": "redirect", "R=TEMP": "redirect", "R=301": "permanent", "R=PERMANENT": "permanent"}
-PLACELESS = "this form has no place in the model"
+PLACELESS = "sites do not support this form"
 KEPT_QUERY = "$is_args$args"
 # Paths that a test for a file may name: the one that the request leads to.
 _FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
@@ -67,14 +67,14 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
     rules, dangling = _rules(own)
     if others or dangling:
         return Found(why=PLACELESS)
-    note = "programs get the Authorization header without a rule" if any(_passes_on(rule) for rule in rules) else ""
+    note = "programs receive the Authorization header without a rule" if any(_passes_on(rule) for rule in rules) else ""
     rules = [rule for rule in rules if not _passes_on(rule)]
     tries = _front(rules[-1], folder, base, hands_back) if rules else []
     if tries:
         controller = tries[-1].removesuffix(KEPT_QUERY)
         rules = [rule for rule in rules[:-1] if not _is_of(rule, controller)]
     if any(rule.conditions for rule in rules):
-        return Found(why="conditions have no place in the model")
+        return Found(why="sites do not support conditions")
     rewrites = []
     for rule in rules:
         item = _rewrite(rule, hands_back or bool(folder), folder, base)

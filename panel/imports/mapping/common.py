@@ -45,7 +45,8 @@ class Draft:
         node = _absolute(node, self.install)
         try:
             text = printed(node, self.install.engine)
-            problems = snippets.check(text, self.install)
+            place = "location" if "locations" in where else "server"
+            problems = snippets.check(text, self.install, place)
         except NotExpressible as error:
             self.note(node, "refused", error.message, where)
             return

@@ -12,7 +12,7 @@ from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import InstallSpec
 
-KEPT = "is not part of a site; it stays in the server's own files and goes on working"
+KEPT = "is not part of a site; it stays in the web server's own files"
 
 
 def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:

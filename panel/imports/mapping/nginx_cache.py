@@ -47,13 +47,13 @@ def _mapped(place: Location, kind: str) -> tuple[dict[str, Any], dict[str, str]]
     stale = {word for node in place.chain.effective(f"{kind}_cache_use_stale") for word in node.args} - {"off"}
     notes: dict[str, str] = {}
     if keeps_passwords:
-        notes["cache"] = "requests with a password get no kept answer and leave none"
+        notes["cache"] = "requests with a password bypass the cache"
     if not place.chain.effective(f"{kind}_cache_key"):
-        notes["cache"] = "the panel's key also holds the host that was asked"
+        notes["cache"] = "Paddock's cache key also contains the requested host"
     if stale and not stale >= USUAL_STALE:
-        notes["cache_use_stale"] = "old answers are also given where the application fails in other ways"
+        notes["cache_use_stale"] = "expired responses are also served for other failures of the application"
     if cookies:
-        note = "a cookie counts where it is there, also with the value 0"
+        note = "a cookie counts if it exists, even with the value 0"
         notes |= {"cache_bypass": note, "no_cache": note}
     row = {"cache_times": times, "cache_skip_cookies": cookies, "cache_skip_queries": queries}
     return row | {"cache_stale": bool(stale), "cache_key": key}, notes

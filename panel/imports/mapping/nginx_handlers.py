@@ -50,11 +50,11 @@ def proxy(place: Location) -> bool:
     for item in place.own:
         if item.name == "proxy_http_version":
             is_same = item.value == "1.1"
-            place.took(item, "mapped" if is_same else "changed", "" if is_same else "the panel speaks HTTP/1.1")
+            place.took(item, "mapped" if is_same else "changed", "" if is_same else "Paddock uses HTTP/1.1")
         elif item.name in ("proxy_ssl_server_name", "proxy_ssl_name"):
-            place.took(item, "changed", "the panel sends the request's own host name")
+            place.took(item, "changed", "Paddock sends the host name of the request")
     if not place.chain.effective("proxy_http_version"):
-        place.took(node, "changed", "the upstream is asked with HTTP/1.1 instead of 1.0")
+        place.took(node, "changed", "the upstream receives HTTP/1.1 instead of 1.0")
     return True
 
 
@@ -115,9 +115,9 @@ def _headers(place: Location, server: str) -> None:
         if is_ours or (low == "connection" and (upgraded or value == "")) or (low == "upgrade" and upgraded):
             place.took(node)
         elif fits(shapes.validate_headers, [{"name": name, "value": value}]) or not place.known([value]):
-            place.raw(node, "its value has no place in the model")
+            place.raw(node, "sites do not support its value")
             if any(known.lower() == low for known in FORWARDED_HEADERS) or low == "connection":
-                place.took(node, "changed", "and the panel's own value goes out beside it")
+                place.took(node, "changed", "and Paddock's own value is sent too")
         else:
             kept.append({"name": name, "value": value})
             place.took(node)
@@ -137,14 +137,14 @@ def _proxy_times(place: Location, module: str) -> None:
         if node := own.get(name):
             value = whole_seconds(node.value)
             if value is None:
-                place.took(node, "changed", "the model counts whole seconds; the default is used")
+                place.took(node, "changed", "sites support whole seconds only; the default is used")
             else:
                 place.row[field] = value
                 place.took(node)
     send, read = own.get(f"{module}_send_timeout"), own.get(f"{module}_read_timeout")
     if send:
         same = read is not None and read.value == send.value
-        note = "" if same else "the model has one time for reading and sending"
+        note = "" if same else "sites have one timeout for reading and sending"
         place.took(send, "mapped" if same else "changed", note)
 
 
@@ -203,7 +203,7 @@ def _split(place: Location) -> None:
     place.row["split_path_info"] = bool(own)
     for node in own:
         same = node.value == SPLITS[0]
-        place.took(node, "mapped" if same else "changed", "" if same else "the panel splits after the first .php")
+        place.took(node, "mapped" if same else "changed", "" if same else "Paddock splits after the first .php")
     indexes = [item for item in place.own if item.name == "fastcgi_index"]
     for node in indexes:
         place.took(node)
@@ -216,7 +216,7 @@ def _param(place: Location, node: Node) -> None:
     if FASTCGI_PARAMS.get(name) == value or (name == "SCRIPT_FILENAME" and value == SCRIPTS[0]):
         place.took(node)
     elif name == "SCRIPT_FILENAME":
-        place.took(node, "changed", f"the panel sends {SCRIPTS[0]}")
+        place.took(node, "changed", f"Paddock sends {SCRIPTS[0]}")
     elif name in ("PHP_VALUE", "PATH_INFO"):
         place.took(node)
     else:
@@ -233,7 +233,7 @@ def _tried(place: Location) -> set[str]:
             taken.add("try_files")
     if not tries:
         first = next(item for item in place.own if item.name == "fastcgi_pass")
-        place.took(first, "changed", "PHP is only handed scripts that are there; others are answered with 404")
+        place.took(first, "changed", "PHP receives only existing scripts; other paths respond with 404")
     sets = [item for item in place.own if item.name == "set"]
     if place.row["split_path_info"] and [item.args for item in sets] == [("$path_info", "$fastcgi_path_info")]:
         place.took(sets[0])

@@ -95,7 +95,7 @@ def location(
     at = f"blocks/{len(draft.blocks) - 1}"
     found = matched(node)
     if found is None or any(child.low == "location" and child.args == node.args for child in node.body or ()):
-        draft.snippet(block, node, at, "named or unusual locations have no place in the model")
+        draft.snippet(block, node, at, "sites do not support named or unusual locations")
         return
     rows = block["locations"]
     where = f"{at}/locations/{len(rows)}"
@@ -166,9 +166,9 @@ def _rest(place: Location, taken: frozenset[str]) -> None:
 
 def _path(place: Location, node: Node, name: str) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "only locations that serve files have it in the model"
+        return "only locations that serve files support this"
     if name == "alias" and place.is_regex:
-        return "an alias of a regular expression has no place in the model"
+        return "sites do not support an alias with a regular expression"
     path = posixpath.join(place.prefix, node.value)
     if why := fits(validators.validate_path, path):
         return why
@@ -178,7 +178,7 @@ def _path(place: Location, node: Node, name: str) -> str:
 
 def _index(place: Location, node: Node) -> str:
     if place.row["handler"] != "static":
-        return "only locations that serve files have it in the model"
+        return "only locations that serve files support this"
     if why := fits(shapes.validate_index, list(node.args)):
         return why
     place.row["index"] = list(node.args)
@@ -187,11 +187,11 @@ def _index(place: Location, node: Node) -> str:
 
 def _try_files(place: Location, node: Node) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "only locations that serve files have it in the model"
+        return "only locations that serve files support this"
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not place.known(node.args):
-        return "it names a variable that the model does not know"
+        return "it uses a variable that sites do not support"
     place.row["try_files"] = list(node.args)
     return ""
 
@@ -205,11 +205,11 @@ def _header(place: Location, node: Node) -> str:
     """The model adds the block's headers to the location's own; nginx does not, so then they stay raw."""
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
-        return "in nginx it takes the place of the server block's headers; the model would send both"
+        return "in nginx it replaces the server block's headers; a site would send both"
     if why := header_fits(node.args):
         return why
     if not place.known(node.args[1:2]):
-        return "it names a variable that the model does not know"
+        return "it uses a variable that sites do not support"
     place.row.setdefault("headers", []).append(header_of(node.args))
     return ""
 
@@ -220,14 +220,14 @@ def header_of(args: Sequence[str]) -> dict[str, Any]:
 
 def header_fits(args: Sequence[str]) -> str:
     if len(args) not in (2, 3) or (len(args) == 3 and args[2] != "always"):
-        return "this form has no place in the model"
+        return "sites do not support this form"
     return fits(shapes.validate_headers, [{"name": args[0], "value": args[1]}])
 
 
 def _expires(place: Location, node: Node) -> str:
     value = node.value
     if len(node.args) != 1 or fits(validators.validate_expires, value):
-        return "this form has no place in the model"
+        return "sites do not support this form"
     place.row["expires"] = value
     return ""
 
@@ -242,7 +242,7 @@ def _access(place: Location, node: Node) -> str:
 def _body_size(place: Location, node: Node) -> str:
     size = megabytes(node.value)
     if size is None:
-        return "the model counts whole megabytes"
+        return "sites support whole megabytes only"
     place.row["client_max_body_mb"] = size
     return ""
 
@@ -250,7 +250,7 @@ def _body_size(place: Location, node: Node) -> str:
 def _gzip(place: Location, node: Node) -> str:
     """The panel sends Vary with it; where nginx would not, it stays raw."""
     if node.value == "on" and place.chain.one("gzip_vary") != "on":
-        return "without gzip_vary the model cannot say it"
+        return "sites do not support this without gzip_vary"
     place.row["gzip"] = node.value
     return ""
 

@@ -17,13 +17,13 @@ OTHERS = ("if", "set", "break", "return")
 def rewrites_of(own: Sequence[Node]) -> tuple[list[dict[str, Any]], str]:
     """The list of a server or location, and why it has no place in the model, "" where it has."""
     if others := sorted({node.name for node in own if node.name in OTHERS}):
-        return [], f"its order with {', '.join(others)} counts, which the model does not know"
+        return [], f"its order relative to {', '.join(others)} matters, which sites do not preserve"
     found: list[dict[str, Any]] = []
     for node in own:
         if node.name != "rewrite":
             continue
         if len(node.args) not in (2, 3):
-            return [], "this form has no place in the model"
+            return [], "sites do not support this form"
         pattern, replacement, flag = (*node.args, "")[:3]
         item = {"pattern": pattern, "replacement": replacement, "flag": flag}
         why = fits(shapes.validate_rewrites, [item])

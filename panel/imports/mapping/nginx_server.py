@@ -120,10 +120,10 @@ def _listens(made: Server) -> None:
     for node in nodes:
         found, unknown = listen_of(node)
         if found is None or "proxy_protocol" in unknown:
-            made.draft.note(node, "refused", "the model has no such listen", made.where)
+            made.draft.note(node, "refused", "sites do not support this address", made.where)
             continue
         _add_listen(made.block["listens"], found, is_quic="quic" in node.args)
-        note = f"{', '.join(unknown)} is not carried over" if unknown else ""
+        note = f"{', '.join(unknown)} is not imported" if unknown else ""
         made.draft.note(node, "changed" if unknown else "mapped", note, made.where)
     if not nodes:
         made.block["listens"].append({"port": 80, "address": ""})
@@ -158,7 +158,7 @@ def _names(made: Server, node: Node) -> str:
         except ValidationError:
             refused.append(name)
     made.block["names"] = list(dict.fromkeys(made.block["names"]))
-    return f"!not carried over: {', '.join(refused)}" if refused else ""
+    return f"!not imported: {', '.join(refused)}" if refused else ""
 
 
 def _root(made: Server, node: Node) -> str:
@@ -185,9 +185,9 @@ def _try_files(made: Server, node: Node) -> str:
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
-        return "it names a variable that the model does not know"
+        return "it uses a variable that sites do not support"
     if any(item.name == "location" and item.args in (("/",), ("^~", "/")) for item in made.own):
-        return "!is never reached: location / answers everything"
+        return "!is never reached: location / handles all requests"
     made.block["try_files"] = list(node.args)
     return ""
 
@@ -203,13 +203,13 @@ def _error_page(made: Server, node: Node) -> str:
     if codes and codes[-1].startswith("="):
         answer = codes.pop()[1:]
         if not answer.isdigit():
-            return "this form has no place in the model"
+            return "sites do not support this form"
         response = int(answer)
     if not codes or not all(code.isdigit() for code in codes):
-        return "this form has no place in the model"
+        return "sites do not support this form"
     page = {"codes": [int(code) for code in codes], "uri": uri, "response": response}
     pages = [*made.block.get("error_pages", []), page]
-    if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "it names a variable"):
+    if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "it uses a variable"):
         return why
     made.block["error_pages"] = pages
     return ""
@@ -219,7 +219,7 @@ def _header(made: Server, node: Node) -> str:
     if why := header_fits(node.args):
         return why
     if not _known(node.args[1:2]):
-        return "it names a variable that the model does not know"
+        return "it uses a variable that sites do not support"
     made.block.setdefault("headers", []).append(header_of(node.args))
     return ""
 
@@ -242,7 +242,7 @@ def _access_log(made: Server, node: Node) -> str:
         return ""
     known = _format(made, node.args[1:])
     if known is None:
-        return "its format has no place in the model"
+        return "sites do not support its format"
     if why := _log(made, "access_log", node.value):
         return why
     made.block["access_log_format"] = known
@@ -251,12 +251,12 @@ def _access_log(made: Server, node: Node) -> str:
 
 def _log(made: Server, name: str, path: str) -> str:
     if made.block.get(name):
-        return "the model has one log of a kind"
+        return "a site has one log of each kind"
     log_dir = made.draft.install.log_dir
     if why := fits(validators.validate_log_path, path):
         return why
     if log_dir and not is_below(path, (log_dir,)):
-        return f"it lies outside {log_dir}"
+        return f"it is outside {log_dir}"
     made.block[name] = path
     return ""
 
@@ -265,7 +265,7 @@ def _error_log(made: Server, node: Node) -> str:
     levels = ("debug", "info", "notice", "warn", "error", "crit")
     level = node.args[1] if len(node.args) > 1 else "error"
     if level not in levels:
-        return "the model has no such level"
+        return "sites do not support this level"
     if why := _log(made, "error_log", node.value):
         return why
     made.block["error_log_level"] = level
@@ -274,7 +274,7 @@ def _error_log(made: Server, node: Node) -> str:
 
 def _gzip(made: Server, node: Node) -> str:
     if node.value == "on" and [item.value for item in made.inherits("gzip_vary")] != ["on"]:
-        return "without gzip_vary the model cannot say it"
+        return "sites do not support this without gzip_vary"
     made.block["gzip"] = node.value
     return ""
 
@@ -294,7 +294,7 @@ def _gzip_types(made: Server, node: Node) -> str:
 def _body_size(made: Server, node: Node) -> str:
     size = megabytes(node.value)
     if size is None:
-        return "the model counts whole megabytes"
+        return "sites support whole megabytes only"
     made.block["client_max_body_mb"] = size
     return ""
 
@@ -309,26 +309,26 @@ def _rewrite(made: Server, node: Node) -> str:
 def _brotli(made: Server, node: Node) -> str:
     """The panel compresses the same types both ways, and writes it where the server is known to have the module."""
     if not Dialect.of(made.draft.install).brotli:
-        return "this server is not known to have the module ngx_brotli"
+        return "this web server does not seem to have the module ngx_brotli"
     ours, theirs = (
         {word for item in made.inherits(name) for word in item.args} for name in ("brotli_types", "gzip_types")
     )
     if node.value == "on" and ours != theirs:
-        return "with other types than gzip's the model cannot say it"
+        return "sites support Brotli only for the media types of gzip"
     made.block["brotli"] = node.value
     return ""
 
 
 def _brotli_types(made: Server, node: Node) -> str:
     same = any(item.name == "gzip_types" and set(item.args) == set(node.args) for item in made.own)
-    return "" if same and "brotli" in made.block else "only the types of gzip, in the same server block"
+    return "" if same and "brotli" in made.block else "only for the media types of gzip, in the same server block"
 
 
 def _header_buffers(made: Server, node: Node) -> str:
     """The panel writes four; the size is what limits a header."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
-        return "the model has four buffers of whole kilobytes"
+        return "sites have four buffers of whole kilobytes"
     made.block["client_max_header_kb"] = int(match[1])
     return ""
 
@@ -341,14 +341,14 @@ def _return(made: Server, node: Node) -> None:
     made.block["locations"].append(row)
     is_redirect = value.startswith(("http://", "https://", "/", "$scheme://")) and code in REDIRECTS
     if code is None or not _known([value]) or (value and not is_redirect):
-        made.draft.snippet(row, node, where, "the panel would say its media type")
+        made.draft.snippet(row, node, where, "Paddock would send its media type")
         return
     row |= {"handler": "return", "return_code": code, "return_value": value}
     made.draft.note(node, "mapped", where=where)
 
 
 def _own_tls(made: Server, node: Node) -> str:
-    return "" if TLS_WORDS.get(node.name) == node.args else "!the panel writes its own"
+    return "" if TLS_WORDS.get(node.name) == node.args else "!Paddock writes its own"
 
 
 def _certificate(made: Server) -> None:
@@ -363,7 +363,7 @@ def _certificate(made: Server) -> None:
 
 def _certificate_line(made: Server, node: Node) -> str:
     first = next(item for item in made.own if item.name == node.name)
-    return "" if node is first else "!the model has one certificate for a server block"
+    return "" if node is first else "!a server block has one certificate"
 
 
 _TAKERS: dict[str, Callable[[Server, Node], str]] = {
@@ -384,7 +384,7 @@ _TAKERS: dict[str, Callable[[Server, Node], str]] = {
     "brotli": _brotli,
     "brotli_types": _brotli_types,
     "large_client_header_buffers": _header_buffers,
-    "ssl_prefer_server_ciphers": lambda made, node: "" if node.value == "off" else "the panel leaves it off",
+    "ssl_prefer_server_ciphers": lambda made, node: "" if node.value == "off" else "Paddock turns this off",
     "ssl": lambda made, node: "",
     "http2": lambda made, node: "",
     "ssl_certificate": _certificate_line,

@@ -15,11 +15,11 @@ from panel.rendering.roots import is_below
 from panel.rendering.spec import InstallSpec
 from panel.websites import validators
 
-KEPT = "is not part of a site; it stays in the server's own files and goes on working"
-LISTENS = "stays in the server's own files; the adopted sites are mapped into it from the panel's"
-TEMPLATE = "the template stays in the server's own files; each of its members is a site of its own here"
+KEPT = "is not part of a site; it stays in the web server's own files"
+LISTENS = "stays in the web server's own files; Paddock's files map the adopted sites into it"
+TEMPLATE = "the template stays in the web server's own files; each of its members becomes a site"
 HTTP2, HTTP3 = 4, 8  # of enableSpdy, whose default is both
-NO_LISTENERS = "no listener leads to it: it answers nothing"
+NO_LISTENERS = "no listener uses it, so it receives no requests"
 
 
 def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
@@ -110,7 +110,7 @@ def _names(made: Host, listener: Node) -> list[str]:
 def _listener(made: Host, listener: Node, names: Sequence[str]) -> None:
     socket = _socket(listener)
     if socket is None:
-        made.draft.note(listener, "refused", "the model has no such listen", made.where)
+        made.draft.note(listener, "refused", "sites do not support this address", made.where)
         return
     address, port, tls = socket
     body, own = listener.body or (), made.inside("vhssl")

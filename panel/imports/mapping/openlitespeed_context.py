@@ -13,7 +13,7 @@ from panel.websites import shapes, validators
 if TYPE_CHECKING:
     from panel.imports.mapping.openlitespeed_host import Host
 
-PLACELESS = "this form has no place in the model"
+PLACELESS = "sites do not support this form"
 _SET = re.compile(r"(?:Header\s+)?(?:always\s+)?set\s+(?P<name>[^\s:]+):?\s+(?P<value>.+)\Z", re.I)
 _PLAIN = re.compile(r"(?P<name>[A-Za-z0-9-]+):\s*(?P<value>.+)\Z")
 _MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpires", "expiresdefault", "note")
@@ -29,7 +29,7 @@ def context(made: Host, node: Node) -> str | None:
     """A prefix whose every setting the model has."""
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
-        return "only prefixes that end in a slash have the same meaning in the model"
+        return "only prefixes with a final slash work the same in a site"
     kind = values.get("type", "static").lower()
     make = {"static": _static, "null": _static, "proxy": _proxy, "redirect": _redirect}.get(kind)
     plain = {name: value for name, value in values.items() if name not in _MORE}
@@ -99,7 +99,7 @@ def _headers(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
         match = _SET.match(line) or _PLAIN.match(line)
         value = _unquoted(match["value"]) if match else ""
         if match is None or not value or set("%$") & set(value):
-            return "only fixed headers that are set have a place in the model"
+            return "sites support only fixed headers with “set”"
         found.append({"name": match["name"], "value": value, "always": True})
     if why := fits(shapes.validate_headers, found):
         return why

@@ -21,7 +21,7 @@ from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
 
 LAST = ("rewrite", HTACCESS)  # by which contexts they mean something is known then
-RUNS_NOTHING = "-scripts do not run here; the panel lets the server's own script handlers run in every site"
+RUNS_NOTHING = "-scripts do not run here, but Paddock lets the web server's script handlers run in every site"
 USED = ("proxy", "fcgi")
 
 
@@ -111,7 +111,7 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
     """A key that the panel writes itself, as `value`."""
-    return lambda made, node: "" if node.value == value else f"!the panel writes {value}: {words}"
+    return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 
 
 def _root(made: Host, node: Node) -> str:
@@ -123,11 +123,11 @@ def _root(made: Host, node: Node) -> str:
 
 def _domains(made: Host, node: Node) -> str:
     """Names only where the virtual host says its listeners itself; else nothing but a variable."""
-    return "" if made.value("listeners") else "!the listeners' maps say its names; this names none"
+    return "" if made.value("listeners") else "!the listeners' maps contain its names; this directive adds none"
 
 
 def _listeners(made: Host, node: Node) -> str:
-    return "!the panel maps it in the listeners themselves"
+    return "!Paddock maps it in the listeners themselves"
 
 
 def _index(made: Host) -> None:
@@ -150,7 +150,7 @@ def _index_block(made: Host, node: Node) -> str:
 def _error_page(made: Host, node: Node) -> str:
     uri = litespeed.says(node.body or (), "url")
     if not node.value.isdigit():
-        return "this form has no place in the model"
+        return "sites do not support this form"
     page = {"codes": [int(node.value)], "uri": uri, "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if why := fits(shapes.validate_error_pages, pages):
@@ -172,18 +172,18 @@ def _log(made: Host, node: Node) -> str:
         return why
     roots = (*filter(None, (install.log_dir,)), *install.site_roots)
     if install.log_dir and not is_below(path, roots):
-        return f"-it lies outside {install.log_dir} and the folders of the host's sites; the server's own log takes it"
+        return f"-it is outside {install.log_dir} and the host's site folders; the web server's shared log is used"
     if why := _format(made, values.get("logformat", "")):
         return why
     made.block[name] = path
     kept = {"useserver", "loglevel", "logformat", "rollingsize", "logheaders"}
-    return "!rotation is the panel's own" if set(values) - kept else ""
+    return "!Paddock rotates logs itself" if set(values) - kept else ""
 
 
 def _format(made: Host, text: str) -> str:
     found = next((ours for ours, theirs in logformats.OPENLITESPEED.items() if text.strip('"') == theirs), None)
     if found is None and text:
-        return "its format has no place in the model"
+        return "sites do not support its format"
     if found:
         made.block["access_log_format"] = found
     return ""
@@ -196,7 +196,7 @@ def _tls(made: Host, node: Node) -> str:
         made.draft.certificates[:] = [files]
     said = {"certfile", "keyfile", "certchain", "enablespdy", "enablequic"}
     more = sorted(set(values) - said - ({"sslprotocol"} if values.get("sslprotocol") == "24" else set()))
-    return f"!the panel writes its own TLS settings, without {', '.join(more)}" if more else ""
+    return f"!Paddock writes its own TLS settings, without {', '.join(more)}" if more else ""
 
 
 def _application(made: Host, node: Node) -> str | None:
@@ -223,7 +223,7 @@ def _scripts(made: Host, node: Node) -> str | None:
 def _switch(name: str) -> Callable[[Host, Node], str]:
     def take(made: Host, node: Node) -> str:
         if node.value not in ("0", "1"):
-            return "this form has no place in the model"
+            return "sites do not support this form"
         made.block[name] = "on" if node.value == "1" else "off"
         return ""
 
@@ -234,12 +234,14 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "member": lambda made, node: "",
     "vhroot": lambda made, node: "",
     "configfile": lambda made, node: "",
-    "enabled": lambda made, node: "" if node.value == "1" else "-it is switched off, and would be on; disable the site",
+    "enabled": lambda made, node: (
+        "" if node.value == "1" else "-it is disabled and would become enabled; disable the site"
+    ),
     "enablescript": lambda made, node: "" if node.value == "1" else RUNS_NOTHING,
-    "allowsymbollink": _usual("1", "links are followed"),
-    "restrained": _usual("0", "files outside the virtual host's own root are served where links lead there"),
-    "setuidmode": _usual("0", "programs run as the server's user"),
-    "note": lambda made, node: "!the panel has no place for notes",
+    "allowsymbollink": _usual("1", "symbolic links are followed"),
+    "restrained": _usual("0", "files outside the virtual host's root are served through symbolic links"),
+    "setuidmode": _usual("0", "programs run as the web server's user"),
+    "note": lambda made, node: "!sites do not support notes here",
     "listeners": _listeners,
     "docroot": _root,
     "vhdomain": _domains,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from panel.imports.mapping.openlitespeed_host import Host
 
 _SAYS_NOTHING = ("enable", "loglevel", "autoloadhtaccess", "rules")
-NO_LONGER = "the server reads .htaccess files no longer; "
+NO_LONGER = "the web server no longer reads .htaccess files; "
 RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritefile", "rewriteoptions")
 
 
@@ -28,7 +28,7 @@ def _block(made: Host, node: Node) -> str | None:
     body = node.body or ()
     files = [item for item in made.own if item.name == HTACCESS]
     if litespeed.says(body, "autoloadhtaccess") == "1":
-        kept = f"!{NO_LONGER}{'what they say stands below' if files else 'its document root holds none'}"
+        kept = f"!{NO_LONGER}{'their lines are listed below' if files else 'its document root contains none'}"
     else:
         kept = ""
     try:
@@ -38,7 +38,7 @@ def _block(made: Host, node: Node) -> str | None:
     if not rules:
         return kept
     if litespeed.says(body, "enable") != "1":
-        return "!it is switched off, so its rules do nothing; they are left out"
+        return "!it is off, so its rules have no effect and are left out"
     if any(item.name not in _SAYS_NOTHING and item.name not in RULES for item in body):
         return kept[1:] or None  # raw
     found = apache_rewrites.found(rules, hands_back=True)
@@ -80,16 +80,18 @@ def _has_contexts(made: Host) -> bool:
 def _htaccess(made: Host, node: Node) -> str | None:
     rules = [item for item in node.body or () if item.name.lower() in RULES]
     others = len(node.body or ()) - len(rules)
-    ignored = f"; OpenLiteSpeed took no notice of its {others} other directives" if others else ""
+    ignored = f"; OpenLiteSpeed ignored its {others} other directives" if others else ""
     if not any(item.name.lower() == "rewriterule" for item in rules):
-        return "!nothing in it counts: OpenLiteSpeed reads only rewrite rules there"
+        return "!nothing in it has an effect: OpenLiteSpeed reads only rewrite rules there"
     if not apache_rewrites.is_on(rules):
         return f"!its rewrite engine is off{ignored}"
     below = node.value.rstrip("/").removeprefix(made.documents.rstrip("/"))
     found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")
-    why = found.why or ("contexts of the virtual host have them too" if _has_contexts(made) else "")
-    why = why or ("the model has files first for a whole site only" if below and found.try_files else "")
+    why = found.why or ("contexts of the virtual host use them too" if _has_contexts(made) else "")
+    why = why or (
+        "a site can check for existing files first only on all its paths" if below and found.try_files else ""
+    )
     if why or not _place(made, found):
-        return f"-its rules have no place in the model ({why}){ignored}"
+        return f"-sites do not support its rules ({why}){ignored}"
     note = f"{'; ' + found.note if found.note else ''}"
-    return f"!{NO_LONGER}what this one says is the site's now{note}{ignored}"
+    return f"!{NO_LONGER}the site now contains these rules{note}{ignored}"

@@ -19,7 +19,7 @@ PATH = "PADDOCK_PATH"  # an environment variable that rewrite rules set: the pat
 DAY_S = 86400
 PATH_RULES = (
     directive(
-        "RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?([^?\s]*)", comment="The path, before any rewriting"
+        "RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?([^?\s]*)", comment="The path before rewriting"
     ),
     directive("RewriteRule", "^", "-", f"[E={PATH}:%1]"),
 )

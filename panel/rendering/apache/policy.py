@@ -1,87 +1,272 @@
-"""What raw Apache directives a site may not hold."""
+"""What raw Apache directives a site may hold. Source: https://httpd.apache.org/docs/2.4/mod/directives.html."""
 
 from __future__ import annotations
 
-from panel.rendering.policy import Policy
-from panel.rendering.readers import Read
+from panel.rendering.apache.judges import JUDGES, KINDS_OF_APACHE, names
+from panel.rendering.policy import Policy, Where, reasons, table
 from panel.rendering.readers.apache import read
+
+# Contexts: v virtual host, d <Directory>, <Location>, <Files> and <If>, r <RequireAll> and its like.
+ALLOWED = table("""
+# sections
+directory{} v @folder
+location{},files{} vd @pattern
+locationmatch{},filesmatch{} vd regex
+if{},elseif{} vd @condition
+else{} vd
+limit{},limitexcept{} vd word+
+requireall{},requireany{},requirenone{} vdr
+ifmodule{},ifdirective{},ifsection{},ifdefine{} vdr text
+ifversion{} vdr text+
+iffile{} vd folder_around
+# files
+documentroot v path
+alias vd @alias
+directoryindex vd file_name+
+directoryindexredirect vd word
+directoryslash,directorycheckhandler vd word
+fallbackresource vd uri
+options vd @options
+allowoverride d override
+allowoverridelist d override
+fileetag vd word+
+enablemmap,enablesendfile,contentdigest,checkspelling,checkcaseonly,checkbasenamematch vd flag
+acceptpathinfo,allowencodedslashes,usecanonicalname,usecanonicalphysicalport,qualifyredirecturl vd word
+mergeslashes,mergetrailers v flag
+serversignature vd word
+serveradmin v text
+serverpath v uri
+# rewriting
+rewriteengine vd flag
+rewritebase d uri
+rewriteoptions vd rewrite_option+
+rewritecond vd @rewrite_cond
+rewriterule vd @rewrite_rule
+redirect,redirectmatch,redirecttemp,redirectpermanent vd @redirect
+redirectrelative,aliaspreservepath vd flag
+# headers and responses
+header,requestheader vd @header
+errordocument vd @error_document
+expiresactive vd flag
+expiresdefault vd text
+expiresbytype vd mime text
+adddefaultcharset vd word
+forcetype,defaulttype vd type
+addtype vd type text+
+addcharset,addencoding,addlanguage vd word text+
+defaultlanguage,multiviewsmatch vd word+
+removecharset,removeencoding,removehandler,removeinputfilter,removelanguage,removeoutputfilter,removetype vd text+
+modmimeusepathinfo,cachenegotiateddocs vd flag
+languagepriority,forcelanguagepriority vd word+
+sethandler vd handler
+setoutputfilter,setinputfilter vd filters
+addoutputfilter,addinputfilter vd filters text+
+addoutputfilterbytype vd filters mime+
+substitute vd @substitute
+substitutemaxlinelength vd word
+substituteinheritbefore vd flag
+deflate{compressionlevel,buffersize,memlevel,windowsize,inflatelimitrequestbody,inflateratiolimit} vd number
+deflateinflateratioburst vd number
+deflate{filternote,alteretag},brotli{filternote,alteretag} vd word+
+brotli{compressionquality,compressionwindow,compressionmaxinputblock} vd number
+buffersize,keptbodysize vd number
+charsetsourceenc,charsetdefault vd word
+charsetoptions vd word+
+xml2encdefault vd word
+xml2startparse vd word+
+# listings
+addicon,addiconbytype,addiconbyencoding,addalt,addaltbytype,addaltbyencoding,adddescription vd text+
+indexoptions,indexorderdefault vd text+
+indexignore vd text+
+indexignorereset,fancyindexing vd flag
+headername,readmename vd file_name
+defaulticon,indexstylesheet vd uri
+indexheadinsert vd text
+# variables
+setenv vd environment_name text?
+unsetenv vd name+
+setenvif,setenvifnocase vd @setenvif
+setenvifexpr vd @setenvif_expr
+browsermatch,browsermatchnocase v @browser_match
+# access
+require vdr @require
+order,satisfy vd word
+allow,deny vd @from
+authmerging,authtype vd word
+authname vd expr_string
+authbasicprovider,authdigestprovider vd auth_provider+
+authbasicauthoritative,authzsendforbiddenonfailure,authdigestnccheck vd flag
+authdigestqop,authdigestalgorithm vd word+
+authdigestnoncelifetime vd number
+authdigestdomain vd location+
+authuserfile,authgroupfile vd password_path
+anonymous vd text+
+anonymous_{mustgiveemail,nouserid,verifyemail,logemail} vd flag
+authncachecontext vd word
+authncacheprovidefor vd auth_provider+
+authncachetimeout vd number
+allowmethods vd word+
+traceenable v word
+# limits
+limitrequest{body,fields,fieldsize,line} vd number
+limitxmlrequestbody,limitinternalrecursion,maxranges,maxrangeoverlaps,maxrangereversals vd word+
+readbuffersize,flushmaxthreshold,flushmaxpipelined vd number
+timeout,maxkeepaliverequests v number
+keepalivetimeout v time
+keepalive v flag
+requestreadtimeout v word+
+httpprotocoloptions v word+
+stricthostcheck,protocolshonororder v flag
+protocols v word+
+# logs
+customlog,transferlog,forensiclog v @custom_log
+errorlog v log
+logformat v text name?
+errorlogformat v text+
+loglevel vd text+
+logiotrackttfb vd flag
+# TLS
+sslprotocol,ssloptions,sslverifyclient vd word+
+sslrequiressl vd
+sslciphersuite vd ciphers+
+sslhonorcipherorder,sslcompression,sslsessiontickets,sslusestapling,sslstrictsnivhostcheck v flag
+sslverifydepth,sslrenegbuffersize vd number
+sslusername vd word
+sslrequire vd @condition
+sslcacertificatefile,sslcacertificatepath,sslcadnrequestfile,sslcadnrequestpath vd ca_path
+sslcarevocation{file,path} v path
+sslcarevocationcheck v word+
+sslsessioncachetimeout v number
+sslstapling{responsetimeskew,respondertimeout,responsemaxage,standardcachetimeout,errorcachetimeout} v number
+sslstapling{returnrespondererrors,faketrylater} v flag
+sslopensslconfcmd v @conf_command
+sslproxyengine,sslproxycheckpeer{expire,cn,name} vd flag
+sslproxyprotocol vd word+
+sslproxyciphersuite vd ciphers+
+sslproxyverify vd word
+sslproxyverifydepth vd number
+sslproxycacertificate{file,path} vd ca_path
+sslproxycarevocation{file,path} vd path
+sslproxycarevocationcheck vd word+
+sslproxymachinecertificate{file,path,chainfile} vd path
+h2{maxsessionstreams,windowsize,streammaxmemsize,tlswarmupsize,tlscooldownsecs,maxdataframelen,pushdiarysize} vd number
+h2{maxheaderblocklen,maxstreamerrors,padding,streamtimeout} vd number
+h2{push,upgrade,direct,earlyhints,outputbuffering,moderntlsonly,copyfiles,serializeheaders,websockets} vd flag
+h2pushpriority vd word+
+h2pushresource vd word+
+h2earlyhint vd header text
+# other servers
+proxypreservehost,proxyerroroverride,proxyaddheaders,proxy100continue,proxypassinherit vd word+
+proxypass vd @proxy_pass
+proxypassreverse vd reverse+
+proxypassreversecookie{path,domain} vd text text
+proxytimeout,proxyiobuffersize,proxyreceivebuffersize,proxymaxforwards vd number
+proxyvia,proxybadheader vd word
+proxyfcgibackendtype vd word
+proxywebsocketfallbacktoproxyhttp vd flag
+proxyhtml{enable,extended,stripcomments,interp,meta} vd flag
+proxyhtml{events,links,urlmap,fixups,doctype} vd text+
+proxyhtml{bufsize,charsetout} vd word
+remoteipheader,remoteipproxiesheader v header
+remoteip{trustedproxy,internalproxy} v address+
+# mod_php
+php_value vd php_name text
+php_flag vd php_name word
+# cookies and sessions in the visitor's browser
+session vd flag
+sessionmaxage,sessionexpiryupdateinterval vd number
+sessionheader vd header
+sessionenv vd flag
+session{include,exclude} vd uri
+sessioncookiename,sessioncookiename2 vd text+
+sessioncookieremove vd flag
+cookie{expires,domain,style,name,samesite} vd text
+cookie{tracking,secure,httponly} vd flag
+""")
 
 LOADS = "it loads code into the server"
 RUNS = "it runs a command"
-READS = "it reads configuration that nobody checked"
-EXPANDS = "it changes how every later line is read"
-GLOBAL = "it changes the whole server, not this site"
+READS = "it includes configuration that Paddock did not check"
+EXPANDS = "it changes the meaning of all later lines"
+GLOBAL = "it changes all sites of the web server, not only this one"
+PROGRAM = "it can make the server run files as programs; use the site's PHP pool"
+PROXY = "proxying belongs to the site's locations and upstreams"
+SHOWN = "it shows or changes data of other sites"
+TLS = "the server block's certificate determines this setting; choose the certificate there"
+NAMES = "names belong to the server block; change them there"
+CACHE = "response caching belongs to the site's locations"
+LOGIN = "it needs the password of a directory service or database here; use the site's password protection"
 
-REFUSED = {
-    "include": READS, "includeoptional": READS, "define": EXPANDS, "undefine": EXPANDS, "use": EXPANDS,
-    "macro": EXPANDS, "undefmacro": EXPANDS, "<macro>": EXPANDS, "loadmodule": LOADS, "loadfile": LOADS,
-    "lua*": LOADS, "perl*": LOADS, "python*": LOADS, "wsgi*": LOADS, "passenger*": LOADS, "php_admin_*": LOADS,
-    "phpinidir": LOADS, "extfilterdefine": RUNS, "script*": RUNS, "action": RUNS, "cgi*": RUNS, "addhandler":
-    "it can turn files into programs; use the site's PHP pool", "suexecusergroup": GLOBAL, "assignuserid": GLOBAL,
-    "user": GLOBAL, "group": GLOBAL, "listen": "ports belong to the server block; change them there",
-    "servername": "names belong to the server block; change them there",
-    "serveralias": "names belong to the server block; change them there",
-    "virtualhost": "it opens another virtual host; add a server block to the site instead",
-    "allowoverride": "files in the site's folders could then change the server's configuration",
-    "allowoverridelist": "files in the site's folders could then change the server's configuration",
-    "dav": "it lets visitors write files", "davlockdb": "it lets visitors write files", "pidfile": GLOBAL,
-    "mutex": GLOBAL, "serverroot": GLOBAL, "coredumpdirectory": GLOBAL, "passenv": "it shows the server's environment",
-    "sslpassphrasedialog": RUNS, "sslrandomseed": GLOBAL, "rewritemap": "it can run a command or read any file",
-    "mdcertificate*": GLOBAL, "mdmessagecmd": RUNS, "mdnotifycmd": RUNS, "mdchallengedns01": RUNS,
-    "dbd*": "it opens databases",
-    "proxypass": "proxying belongs to the site's locations and upstreams",
-    "proxypassmatch": "proxying belongs to the site's locations and upstreams",
-    "proxyremote*": "proxying belongs to the site's locations and upstreams",
-    "proxyrequests": "it makes the server an open proxy",
-    "balancermember": "proxying belongs to the site's upstreams",
-}  # fmt: skip
-LOGS = ("customlog", "errorlog", "transferlog", "globallog", "forensiclog", "rewritelog", "cookielog")
-PATHS = {
-    "documentroot": 0, "alias": 1, "aliasmatch": 1, "directory": 0, "directorymatch": 0, "files": -1,
-    "authuserfile": 0, "authgroupfile": 0, "authdbmuserfile": 0, "authdbmgroupfile": 0, "authdigestfile": 0,
-    "sslcertificatefile": 0, "sslcertificatekeyfile": 0, "sslcertificatechainfile": 0, "sslcacertificatefile": 0,
-    "sslcacertificatepath": 0, "sslcarevocationfile": 0, "sslcarevocationpath": 0, "cacheroot": 0, "cachefile": 0,
-    "mmapfile": 0, "typesconfig": 0, "mimemagicfile": 0, "sessioncryptopassphrasefile": 0,
-    **dict.fromkeys(LOGS, 0),
-}  # fmt: skip
-
-
-def _judge(item: Read) -> str:
-    name, values = item.name.lower(), [value.lower() for value in item.args]
-    if any("${" in value for value in item.args):
-        return "holds ${, which is replaced by a variable that nobody checked"
-    if name in LOGS and values and values[0].startswith("|"):
-        return "is not allowed to pipe a log: it runs a command as root"
-    if any(value.startswith(("unix:", "proxy:unix:", "exec:", "prg:")) or "|fcgi:" in value for value in values):
-        return "names a socket or a command; use one of the site's upstreams or PHP pools"
-    if name in ("sethandler", "forcetype", "addtype", "setoutputfilter", "addoutputfilter") and _is_program(values):
-        return "turns files into programs"
-    if name == "options" and any(value.lstrip("+") in ("execcgi", "includes", "all") for value in values):
-        return "lets files in the site's folders run commands"
-    if (
-        name in ("setenv", "php_value", "php_flag")
-        and values
-        and values[0] in ("auto_prepend_file", "auto_append_file")
-    ):
-        return "decides what code runs; use the site's PHP pool"
-    if name in ("setenv", "proxyfcgisetenvif") and {"php_value", "php_admin_value", "script_filename"} & set(values):
-        return "decides what code runs; use the site's PHP pool"
-    return ""
-
-
-def _is_program(values: list[str]) -> bool:
-    words = ("cgi-script", "server-parsed", "includes", "application/x-httpd", "proxy:", "fcgid-script", "lua-script")
-    return any(word in value for value in values for word in words)
+REFUSED = reasons(
+    {
+        READS: "include includeoptional",
+        EXPANDS: "define undefine use macro undefmacro macroignore* error",
+        LOADS: "loadmodule loadfile lua* perl* python* wsgi* passenger* php_admin_* phpinidir modsec* sec*",
+        RUNS: "extfilter* script* action cgi* fcgid* suexec* sslpassphrasedialog mdmessagecmd mdnotifycmd "
+        "mdchallengedns01* scriptsock",
+        PROGRAM: "addhandler filterdeclare filterprovider filterchain filterprotocol filtertrace scriptalias* "
+        "virtualscriptalias* authnzfcgi* imap* metafiles metadir metasuffix",
+        "the visitor would choose the folder; add one server block per folder": "virtualdocumentroot* userdir "
+        "aliasmatch directorymatch",
+        GLOBAL: "assignuserid user group pidfile mutex serverroot coredumpdirectory chrootdir servertokens "
+        "serverlimit startservers min* max{spare,clients,request,mem,connections}* threads* threadlimit "
+        "listenbacklog listencores* listentcp* sendbuffersize receivebuffersize async* graceful* acceptfilter "
+        "accessfilename extendedstatus seerequesttail scoreboardfile defaultruntimedir hostnamelookups "
+        "namevirtualhost rlimit* regexdefaultoptions enableexceptionhook protocol protocolecho watchdog* heartbeat* "
+        "loadaverage threadstacksize bufferedlogs globallog maxrequestworkers maxspareservers "
+        "sslrandomseed sslsessioncache sslcryptodevice sslfips sslstaplingcache sslvhostsnipolicy h2minworkers "
+        "h2maxworkers h2maxworkeridleseconds h2sessionextrafiles identitycheck* modemstandard dumpio* "
+        "memcacheconnttl redis* authncachesocache authncacheenable authdigestshmemsize cachefile mmapfile typesconfig "
+        "mimemagicfile xml2encalias casefilter* reflectorheader maxconnectionsperchild logmessage registerhttpmethod "
+        "ldapsharedcache* ldapcache* ldapopcache* ldaptrusted* ldapverify* ldapconnection* ldapreferral* "
+        "ldaplibrarydebug ldaptimeout ldapretr* mod_gnutls* gnutls* quic*",
+        "ports belong to the server block; change them there": "listen port",
+        NAMES: "servername serveralias",
+        "it opens another virtual host; add a server block to the site instead": "virtualhost",
+        "it lets visitors write files": "dav dav*",
+        "it shows the server's environment": "passenv",
+        "it can run a command or read any file; use the site's rewrites": "rewritemap",
+        "certificates belong to the panel's Certificates page": "md*",
+        "it opens databases": "dbd* authdbd* authzdbd* sessiondbd*",
+        LOGIN: "authldap* authform* authdbm* authzdbm* authbasicfake authbasicusedigestalgorithm authnprovideralias "
+        "authzprovideralias sessioncryptopassphrase* sessioncrypto*",
+        PROXY: "proxypassmatch proxyremote* proxyset proxy proxymatch proxysourceaddress "
+        "proxypassinterpolateenv proxyexpress* proxyhc* proxyblock noproxy proxydomain proxyftp* proxyscgi* "
+        "proxyfcgisetenvif balancergrowth balancerpersist balancerinherit allowconnect h2proxyrequests",
+        "it makes the server an open proxy": "proxyrequests",
+        "proxying belongs to the site's upstreams": "balancermember",
+        SHOWN: "proxystatus addmoduleinfo",
+        CACHE: "cache*",
+        "files in the site's folders could run commands": "xbithack ssi*",
+        "its scripts can write files": "outputsed inputsed",
+        TLS: "sslengine sslcertificate* sslsessionticketkeyfile sslsrp* sslpolicy* sslocsp* sslstaplingforceurl "
+        "sslinsecurerenegotiation ssllog sslloglevel",
+        "it would also change other listeners": "remoteipproxyprotocol* remoteip{trustedproxylist,internalproxylist}",
+    }
+)
+TRANSPARENT = frozenset(
+    {"ifmodule", "ifdirective", "ifsection", "ifdefine", "ifversion", "iffile", "limit", "limitexcept"}
+)
 
 
-def _takes_path(name: str) -> bool:
-    return PATHS.get(name, -1) >= 0
+def _context(where: Where) -> str:
+    inner = [name for name in where.parents if name not in TRANSPARENT]
+    if inner:
+        return "r" if inner[-1].startswith("require") else "d"
+    return {"server": "v", "location": "d"}.get(where.place, "")
 
 
-def _paths(item: Read) -> tuple[str, ...]:
-    where = PATHS[item.name.lower()]
-    found = [value for value in item.args if value != "~"][where : where + 1]
-    return tuple(value for value in found if not value.startswith("syslog"))
+def _expands(value: str) -> str:
+    return "contains ${, which Apache replaces by a variable that Paddock cannot check" if "${" in value else ""
 
 
-POLICY = Policy(read, REFUSED, _judge, _takes_path, _paths, frozenset({"authuserfile", "authgroupfile"}))
+POLICY = Policy(
+    read=read,
+    allowed=ALLOWED,
+    refused=REFUSED,
+    kinds=KINDS_OF_APACHE,
+    judges=JUDGES,
+    context=_context,
+    names=names,
+    every=_expands,
+)

@@ -50,21 +50,21 @@ def line(directive: Directive) -> str:
     quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
     text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
     if "\n" in text or "${" in text:
-        raise NotExpressible("/", f"{directive.name} cannot hold a line break or ${{ on Apache")
+        raise NotExpressible("/", f"{directive.name} cannot contain a line break or ${{ on Apache")
     return text
 
 
 def one_quote(value: str, field: str) -> str:
     """A rewrite word can stand between double or single quotes, so it must lack one of them."""
     if '"' in value and "'" in value:
-        raise NotExpressible(field, "Apache's rewrite rules cannot hold both \" and '; use one of them")
+        raise NotExpressible(field, "Apache's rewrite rules cannot contain both \" and '; use one of them")
     return value
 
 
 def plain(value: str, field: str) -> str:
     """A value that Apache takes as it is."""
     if "${" in value:
-        raise NotExpressible(field, "Apache would replace ${ by a variable's value here; use a value without it")
+        raise NotExpressible(field, "Apache would expand ${ as a variable here; use a value without it")
     return value
 
 

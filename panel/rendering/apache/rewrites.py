@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from panel.rendering import exclusive, rewriting, variables
+from panel.rendering import confinement, exclusive, rewriting, variables
 from panel.rendering.apache.quoting import Interpolator, rewrite_regex
+from panel.rendering.confinement import Verdict
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Place
 from panel.rendering.spec import Rewrite, ServerBlock
@@ -71,12 +72,13 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect) -> list[list[Dir
         rest = len(source.rewrites) - number - 1
         flags = [f"E={MOVED}:1", f"E={HOPPED}:1"]
         flags += [f"S={rest}"] if item.flag in ("last", "break") and rest else []
-        found.append([_one(item, f"{at}/rewrites/{number}", flags, dialect)])
+        found.append(_one(item, f"{at}/rewrites/{number}", flags, dialect))
     return found
 
 
-def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> Directive:
-    """One rewrite as one rule. `url`: the upstream that its result is asked of."""
+def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
+    """One rewrite as one rule, which leaves the path alone where its result would step up. `url`: the upstream that
+    its result is asked of."""
     rewriting.check(item, at)
     pattern = item.pattern
     if "$uri" in item.replacement or "${uri}" in item.replacement:  # $0 is the whole path then
@@ -93,7 +95,11 @@ def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = 
     if "?" in text and not drops:
         flags = ["QSA", *flags]
     result = url + words.in_target(text, field)
-    return directive("RewriteRule", rewrite_regex(pattern, f"{at}/pattern"), result, f"[{','.join(flags)}]")
+    rule = directive("RewriteRule", rewrite_regex(pattern, f"{at}/pattern"), result, f"[{','.join(flags)}]")
+    if url or confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:
+        return [rule]
+    made = words.in_target(text.partition("?")[0], field)
+    return [directive("RewriteCond", made, f"!{confinement.CLIMBS}"), rule]
 
 
 def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
@@ -133,14 +139,14 @@ def _skipping(line: Directive, rest: int) -> Directive:
 def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> list[Directive]:
     at = f"{place.pointer}/rewrites/{number}"
     if item.flag == "last":
-        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", dialect.anew], dialect)]
+        return _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", dialect.anew], dialect)
     if item.flag != "break":
-        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)]
+        return _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)
     stays = _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", "S=REST"], dialect)
     if (url := dialect.proxied(place)) is None:
-        return [stays]
-    own = [directive("RewriteCond", f"%{{ENV:{HOPPED}}}", "!=1"), _one(item, at, ["P"], dialect, url)]
-    return [*own, stays]
+        return stays
+    own = [directive("RewriteCond", f"%{{ENV:{HOPPED}}}", "!=1"), *_one(item, at, ["P"], dialect, url)]
+    return [*own, *stays]
 
 
 def ends() -> list[Directive]:

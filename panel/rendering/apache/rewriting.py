@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from panel.rendering import exclusive, handlers
+from panel.rendering import confinement, exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
 from panel.rendering.apache.rewrites import NOWHERE, TO
 from panel.rendering.checks import version_of
 from panel.rendering.choice import with_slash
+from panel.rendering.confinement import Verdict
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
@@ -23,7 +24,7 @@ from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
 RAW_URI_RULES = (
-    directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?(\S*)", comment="The path as it came"),
+    directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?(\S*)", comment="The original path"),
     directive("RewriteRule", "^", "-", f"[E={RAW_URI}:%1]"),
 )
 
@@ -170,15 +171,17 @@ def _try_files(
     """A rule for each file that is not the request's own, then one for when none is there."""
     source, at = place.location, place.pointer
     if not (root or source.alias):
-        raise NotExpressible(f"{at}/try_files", "there is no root to look for files in; give the server block one")
+        raise NotExpressible(
+            f"{at}/try_files", "the location has no root for these files; set a root in the server block"
+        )
     condition = with_rest(place, condition)
     *files, last = source.try_files
     if last == "=404" and {item.rstrip("/") for item in files} == {"$uri"}:
         return _no_folders(place, condition, root, words)
     missing: list[tuple[str, str]] = []
-    found: list[Directive] = []
     comment = f"try_files of location {place.label}".replace("\n", " ")
     names = words.of_the_rule() if condition.alone else words
+    found = _stepping_up(place, condition, names, comment)
     for number, item in enumerate(files):
         field = f"{at}/try_files/{number}"
         subject = one_quote(file_of(place, item, root, names, field), field)
@@ -200,6 +203,39 @@ def _try_files(
         if fallback is not None and is_asked_anew(fallback):
             result, flags = _anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
+
+
+def _stepping_up(place: Place, condition: Condition, words: Interpolator, comment: str) -> list[Directive]:
+    """Refuses a request for which an item of try_files would step up, before any file is looked for."""
+    source, found = place.location, list[Directive]()
+    for number in range(len(source.try_files)):
+        if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
+            field = f"{place.pointer}/try_files/{number}"
+            tests = [(words.in_target(confinement.try_path(source, number), field), confinement.CLIMBS)]
+            found += rule(condition, tests, "-", "[F,L]", place.pointer, comment if not found else "")
+    return found
+
+
+def line_breaks(source: ServerBlock) -> list[Directive]:
+    """Captures may end at a line break, in `..` then: no path may hold one."""
+    if not confinement.refuses_line_breaks(source):
+        return []
+    return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
+
+
+def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
+    """An alias of `/x` is for `/x` and what lies below it, not for `/xy`."""
+    found: list[Directive] = []
+    for place, condition in conditions.items():
+        if confinement.is_loose(place.location):
+            own = exclusive.Expression(condition.own.text + "(?!/|$)")
+            found += rule(replace(condition, own=own), [], "-", "[R=404,L]", place.pointer)
+    return found
+
+
+def rest_of(place: Place) -> str:
+    """The expression of what follows an aliased prefix."""
+    return "(?:/.*)?" if confinement.is_loose(place.location) else ".*"
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
@@ -300,7 +336,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
     """With `alias`, the path's part after the prefix is the rule's first group."""
     if not (place.location.alias and place.is_prefix):
         return condition
-    own = exclusive.Expression(condition.own.text + "(.*)$")
+    own = exclusive.Expression(f"{condition.own.text}({rest_of(place)})$")
     return replace(condition, own=own)
 
 

@@ -9,6 +9,7 @@ from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache import cache
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
+from panel.rendering.apache.rewriting import rest_of
 from panel.rendering.apache.upstream import target_of
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
@@ -56,7 +57,7 @@ def section(
         body += [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
         body += _headers(source, at, everywhere, words)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "location")))
     if not body:
         return []
     pattern = regex(_pattern(place, condition, words), f"{at}/pattern")
@@ -78,7 +79,7 @@ def _pattern(place: Place, condition: Condition, words: Interpolator) -> str:
         own = Expression(f"{text[:-1]}()$" if place.location.match == "=" else f"{text}(.*)$")
         return Condition(own, condition.but_not).as_one()
     if place.location.alias and place.is_prefix:
-        own = Expression(condition.own.text + f"(?<{REST}>.*)$")
+        own = Expression(f"{condition.own.text}(?<{REST}>{rest_of(place)})$")
         return Condition(own, condition.but_not).as_one()
     if place.is_regex and words.captures:
         numbers = {int(key): name for key, name in words.captures.items() if key.isdigit()}

@@ -20,11 +20,11 @@ from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) -> list[Node]:
     if not source.listens:
-        raise NotExpressible(f"{at}/listens", "has no port to listen on; add one")
+        raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in source.listens if listen.tls)
     plain_listens = tuple(listen for listen in source.listens if not listen.tls)
     if secure and source.tls is None:
-        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     found: list[Node] = []
     if plain_listens:
         body = (
@@ -89,7 +89,7 @@ def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *,
     body += cache.of_host(install, source)
     body += _locations(spec, install, source, everywhere, at)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "server")))
     return body
 
 
@@ -224,11 +224,12 @@ def _locations(
         sections += section(
             spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
         )
-    rules = [*cache.path_rules(source), *rules]
+    rules = [*rewriting.beside_alias(chosen), *cache.path_rules(source), *rules]
     if rewrites.are_used(source):
         rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
         sections.append(rewrites.asked_anew(encodes=encodes))
+    rules = [*rewriting.line_breaks(source), *rules]
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):

@@ -33,8 +33,8 @@ def _same_upstream(context: Context) -> list[Location]:
 
 def _others_differ(member: str) -> Verdict:
     return differs(
-        "Apache keeps this with the upstream, not with the location",
-        "the longest that any location of the upstream asks for",
+        "Apache applies this setting to the upstream, not to the location",
+        "the longest value of all locations that use the upstream",
         lambda context: (
             context.owner.handler == "proxy" and len({getattr(item, member) for item in _same_upstream(context)}) > 1
         ),
@@ -81,11 +81,12 @@ def _falls_back_with_path(context: Context) -> bool:
 
 def _blanks_in_query(meets: Callable[[Context], bool]) -> tuple[Verdict, Verdict]:
     return (
-        differs("Apache encodes blanks and control characters when it puts a decoded path into a query, nginx sends "
-                "them as they are", "the same, encoded",
+        differs("Apache encodes spaces and control characters when it copies a decoded path into a query; nginx "
+                "sends them unchanged", "the same query, encoded",
                 lambda context: meets(context) and encodes_queries(context.install)),
-        differs("Apache before 2.4.57 refuses with 403 to put a decoded path with blanks or control characters into a "
-                "query, nginx sends it as it is", "403 for such paths; use $request_uri, which stays encoded",
+        differs("Apache before 2.4.57 responds with 403 when it copies a decoded path with spaces or control "
+                "characters into a query; nginx sends the path unchanged", "403 for such paths; use $request_uri, "
+                "which stays encoded",
                 lambda context: meets(context) and not encodes_queries(context.install)),
     )  # fmt: skip
 
@@ -106,167 +107,173 @@ def _breaks(context: Context) -> bool:
 
 
 _ONCE = differs(
-    "Apache rewrites only what comes from outside, not what try_files, an index file or an error page leads to",
-    "such a path stays as it is",
+    "Apache rewrites only client requests, not internal redirects from try_files, index files, or error pages",
+    "such a path stays unchanged",
 )
 _LETTERS = differs(
-    "Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to upstreams as "
-    "they are",
-    "nginx takes the ? as a letter and encodes such letters",
+    "Apache responds with 403 when it rewrites a path with %3F, and sends non-ASCII letters to upstreams unencoded",
+    "nginx treats the ? as a literal character and encodes such letters",
 )
 _TWICE = differs(
-    "where a redirect adds a query of its own to the request's, Apache encodes the % of the request's query once more",
-    "a ? at the end of the replacement leaves the request's query out",
+    "when a redirect adds its own query to the request's query, Apache encodes % in the request's query again",
+    "a ? at the end of the replacement drops the request's query",
     lambda context: any(
         redirects(item) and "?" in item.replacement and not item.replacement.endswith("?")
         for item in context.owner.rewrites
     ),
 )
 _CHUNKED = differs(
-    "Apache limits what applications are sent by its Content-Length: a body without one (chunked) passes",
+    "Apache enforces the body limit for applications by Content-Length, so chunked bodies pass",
     "the application's own limit",
     _limits_applications,
 )
 
 
 _UNCHECKED = differs(
-    "Apache chooses the fallback of try_files before it asks who may come in, and then by the fallback's own location",
+    "Apache applies the fallback of try_files before access control, and then uses the fallback's own rules",
     "set the same rules there",
     _skips_access,
 )
 _OF_PHP = missing(
-    "Apache has this for a whole virtual host only (ProxyTimeout)",
-    "the server's own time-out",
+    "Apache sets this timeout only per virtual host (ProxyTimeout)",
+    "the web server's timeout",
     lambda context: context.owner.handler == "php",
 )
-_LISTING = differs("the listing looks different", "mod_autoindex's own page", lambda context: True)
+_LISTING = differs("the file listing looks different", "the page of mod_autoindex", lambda context: True)
 
 APACHE: dict[str, tuple[Verdict, ...]] = {
     "Listen.http2": (
-        missing("Apache's prefork has no HTTP/2", "HTTP/1.1; the MPMs event and worker have it",
+        missing("Apache's prefork MPM does not support HTTP/2", "HTTP/1.1; use the event or worker MPM for HTTP/2",
                 lambda context: mpm(context.install) == "mpm_prefork"),
     ),
-    "Listen.http3": (missing("Apache has no HTTP/3", "HTTP/2, where it is on"),),
+    "Listen.http3": (missing("Apache does not support HTTP/3", "HTTP/2, if it is on"),),
     "Listen.address": (
-        differs("Apache's virtual hosts are not told apart by address family", "IPv4 is answered too",
+        differs("Apache does not separate virtual hosts by address family", "IPv4 requests are accepted too",
                 lambda context: context.owner.address == "::"),
     ),
     "ServerBlock.names": (
-        missing("Apache has no regular expressions in server names", "the name is left out; list names or use *.name",
+        missing("Apache does not support regular expressions in server names", "the name is ignored; list the names "
+                "or use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
     ),
     "ServerBlock.access_log_format": (
-        differs("Apache gives the time that an answer took in milliseconds, nginx in seconds", "5 for 0.005",
+        differs("Apache logs the response time in milliseconds, nginx in seconds", "5 for 0.005",
                 lambda context: context.owner.access_log_format in ("timed", "json")),
-        differs("Apache writes control characters and bytes above ASCII as \\xHH, which JSON readers refuse",
-                "such lines need mending", lambda context: context.owner.access_log_format == "json"),
+        differs("Apache logs control characters and non-ASCII bytes as \\xHH, which is not valid JSON",
+                "correct such lines before you parse them", lambda context: context.owner.access_log_format == "json"),
     ),
     "ServerBlock.autoindex": (_LISTING,),
     "Location.autoindex": (_LISTING,),
     "Header.name": (
-        differs("Apache replaces a header of this name that the application sent, nginx sends both", "one header",
+        differs("Apache replaces a header of the same name from the application; nginx sends both", "one header",
                 _passes_answers),
     ),
     "Header.always": (
-        differs("without “always” Apache leaves the header out of redirects too", "set “always” to send it there",
+        differs("without “always”, Apache omits the header from redirects too", "turn on “always” to send it with "
+                "redirects",
                 lambda context: not context.owner.always),
     ),
     "ErrorPage.response": (
-        missing("Apache keeps the error's own status", "the page is shown with the original status"),
+        missing("Apache keeps the original error status", "the error page has the original status"),
     ),
     "Upstream.balancing": (
         missing("Apache cannot balance by client address", "round robin; sticky sessions need a cookie",
                 lambda context: context.owner.balancing == "ip_hash"),
-        differs("Apache counts busy requests where nginx counts connections", "lbmethod=bybusyness",
+        differs("Apache counts active requests, nginx counts connections", "lbmethod=bybusyness",
                 lambda context: context.owner.balancing == "least_conn"),
     ),
     "Upstream.keepalive": (
-        differs("Apache keeps idle connections per child process and by its own count", "mod_proxy's own pool",
+        differs("Apache keeps idle connections per child process and limits them itself", "the connection pool of "
+                "mod_proxy",
                 lambda context: context.owner.keepalive != 16),
     ),
     "UpstreamServer.max_fails": (
-        missing("Apache takes a server out at its first failed connection", "max_fails=1"),
+        missing("Apache marks a server as failed after one failed connection", "max_fails=1"),
     ),
     "Location.connect_timeout_s": (_OF_PHP, _others_differ("connect_timeout_s")),
     "Location.read_timeout_s": (
         _OF_PHP,
         _others_differ("read_timeout_s"),
-        differs("Apache answers 502 where an upstream does not answer in time, nginx 504", "502",
+        differs("Apache responds with 502 when an upstream times out, nginx with 504", "502",
                 lambda context: context.owner.handler == "proxy"),
     ),
     "Location.websocket": (
-        differs("Apache keeps this with the upstream", "other locations of the upstream may be upgraded too",
+        differs("Apache applies this setting to the upstream", "other locations with this upstream can use "
+                "WebSocket too",
                 lambda context: not all(item.websocket for item in _same_upstream(context))),
     ),
     "Location.rate_limit": (
-        missing("Apache has no limit on requests (mod_ratelimit slows down bytes)", "no limit"),
+        missing("Apache has no request rate limit (mod_ratelimit only limits bandwidth)", "no limit"),
     ),
-    "Location.connection_limit": (missing("Apache has no limit on connections per address", "no limit"),),
+    "Location.connection_limit": (missing("Apache has no connection limit per address", "no limit"),),
     "Location.handler": (
-        differs("where a folder's index file belongs to this location, which refuses it, but the folder to another, "
-                "Apache goes on to the next index file", "the refusal only where no other index file is there",
+        differs("if this location denies a folder's index file, Apache tries the next index file of the folder",
+                "the request is denied only if no other index file exists",
                 _refuses_an_index),
-        differs("Apache runs files that end in .php and serves other files as they are, where nginx asks PHP, which "
-                "refuses them", "end the pattern in \\.php$ to say which files are scripts", _runs_other_files),
+        differs("Apache runs files that end in .php and serves other files unchanged; nginx passes all of them "
+                "to PHP, which rejects them", "end the pattern with \\.php$ to select only scripts",
+                _runs_other_files),
     ),
     "Location.return_value": _blanks_in_query(_redirects_with_path),
     "Location.client_max_body_mb": (_CHUNKED,),
     "ServerBlock.client_max_body_mb": (_CHUNKED,),
     "Location.cache": (
-        differs("Apache keeps answers by the path that a fallback of try_files or an index file leads to, so it keeps "
-                "none of those, nor any of a path with % escapes", "such requests go to the application"),
-        differs("Apache sends the application no Cache-Control of the visitor's, and drops what it kept of a path that "
-                "is posted to", "the cache is the server's alone"),
-        differs("Apache keeps the answers of all sites in one folder, whose size only htcacheclean limits",
+        differs("Apache does not cache paths with % escapes, or responses reached through try_files or an index file",
+                "the application handles such requests"),
+        differs("Apache does not pass the visitor's Cache-Control to the application, and clears the cached "
+                "response of a path that receives a POST", "only the web server uses the cache"),
+        differs("Apache caches the responses of all sites in one folder; only htcacheclean limits its size",
                 "Debian's service apache-htcacheclean: 300 MB"),
-        differs("an answer that sets a cookie gets Cache-Control: private, which is how Apache is told not to keep it",
-                "no cache on the way keeps it either"),
-        differs("Apache keeps answers to requests with a query only where the application says how long",
+        differs("responses that set a cookie get Cache-Control: private, because Apache has no other way to "
+                "keep them out of its cache",
+                "other caches on the way do not store them either"),
+        differs("Apache caches responses to URLs with a query only if the application sets an expiry time",
                 "max-age or Expires from the application", lambda context: not context.owner.cache.skip_queries),
     ),
     "SiteSpec.cache_mb": (
-        missing("Apache has no limit on what one site keeps", "no single answer is larger than this",
+        missing("Apache has no cache size limit per site", "a limit for the size of one response",
                 lambda context: any(True for _ in locations(context.spec))),
     ),
-    "Cache.key": (missing("Apache's key is scheme, host, path and query", "that key"),),
+    "Cache.key": (missing("Apache's cache key is scheme, host, path, and query", "this cache key"),),
     "Cache.status_header": (differs("Apache adds its own name", "X-Cache: HIT from www.example.com"),),
     "CacheTime.codes": (
-        differs("Apache keeps answers with status 200, 203, 300 and 301 for the first time given here, others only "
-                "where the application says how long", "no time of its own for each status",
+        differs("Apache caches responses with status 200, 203, 300, and 301 for the first time in the list, and "
+                "others only if the application sets an expiry time", "one time for all statuses",
                 lambda context: context.owner.codes != (200, 301)),
     ),
     "Location.rewrites": (
         _ONCE,
         _LETTERS,
         _TWICE,
-        differs("Apache chooses the location anew after “break”", "the location of the new path answers",
+        differs("Apache chooses the location again after “break”", "the location of the new path handles the request",
                 lambda context: context.owner.handler != "proxy" and _breaks(context)),
-        differs("Apache chooses the location anew after “break” where a rewrite before it has led here",
-                "the location of the new path answers",
+        differs("Apache chooses the location again after “break” if an earlier rewrite led here",
+                "the location of the new path handles the request",
                 lambda context: context.owner.handler == "proxy" and _breaks(context)),
     ),
     "ServerBlock.rewrites": (
         _ONCE,
-        differs("a redirect by a server block's rewrites carries the headers and times of the location that the path "
-                "would have had", "headers of the server block in any case", _redirects_where_headers_are),
+        differs("when a server block's rewrite redirects, the response has the headers and expiry of the "
+                "original path's location", "headers of the server block are always sent",
+                _redirects_where_headers_are),
         _LETTERS,
         _TWICE,
-        differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
+        differs("Apache does not cache responses for rewritten paths", "the application handles these requests",
                 lambda context: any(map(caches, context.owner.locations))),
     ),
     "Location.access_rules": (_UNCHECKED,),
     "Location.basic_auth": (_UNCHECKED,),
     "Location.try_files": (
-        differs("when a file other than the request's own is found, Apache chooses the location for it anew",
-                "the same file, with that location's settings",
+        differs("when try_files finds a different file, Apache chooses the location for that file again",
+                "the same file, with the settings of its own location",
                 lambda context: any(item.rstrip("/") != "$uri" for item in context.owner.try_files[:-1])),
         *_blanks_in_query(_falls_back_with_path),
     ),
     "Location.return_code": (
-        differs("Apache gives no empty answer with this status", "an answer of one blank",
+        differs("Apache cannot send an empty response with this status", "a response with one space",
                 lambda context: 200 <= (context.owner.return_code or 0) < 300 and context.owner.return_code != 204
                 and not context.owner.return_value),
-        differs("nginx's 444 closes the connection without an answer", "an answer with status 444",
+        differs("with status 444, nginx closes the connection without a response", "a response with status 444",
                 lambda context: context.owner.return_code == 444),
     ),
 }  # fmt: skip

@@ -26,23 +26,24 @@ def _port_wide(context: Context) -> bool:
 
 NGINX: dict[str, tuple[Verdict, ...]] = {
     "Listen.http3": (
-        missing("HTTP/3 needs nginx 1.25 or later built with its module", "HTTP/2 stays on", _old),
+        missing("HTTP/3 needs nginx 1.25 or later with the HTTP/3 module", "HTTP/2 stays on", _old),
         differs(
-            "without being the port's default server it cannot ask for one socket per worker, so with several workers "
-            "connections may be lost when they migrate",
+            "only the port's default server can use one socket per worker, so HTTP/3 connections can "
+                    "break when a client changes its address",
             "make one site the default server of this port",
             _no_default,
         ),
     ),
     "Listen.http2": (
-        differs("before nginx 1.25.1 HTTP/2 is on or off for a whole port", "on for all its sites", _port_wide),
+        differs("before nginx 1.25.1, HTTP/2 is on or off for a whole port", "on for all sites on the port",
+                _port_wide),
     ),
     "ServerBlock.brotli": (
-        missing("Brotli needs the module ngx_brotli, which this nginx is not known to have", "gzip, where it is on",
+        missing("Brotli needs the module ngx_brotli, which this nginx does not seem to have", "gzip, if it is on",
                 lambda context: not Dialect.of(context.install).brotli),
     ),
     "UpstreamServer.backup": (
-        missing("nginx has no backup servers when balancing by client address", "the server is left out",
+        missing("nginx does not support backup servers with client-address balancing", "the server is ignored",
                 _balanced_by_address),
     ),
 }  # fmt: skip

@@ -17,13 +17,15 @@ from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, ServerBlock
 
-_DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
-_REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
-_NAMES = "OpenLiteSpeed names the rewritten path in a Location where it answers with a status alone"
-_INDEX_OF_FOLDER = "OpenLiteSpeed asks the folder's location who may have its index file, not this one"
-_SLASH_FIRST = "OpenLiteSpeed redirects to a folder's final / before it asks who may come in"
-_TWICE = "OpenLiteSpeed would answer some refused requests twice if they had a page"
-_SERVER_WIDE = "OpenLiteSpeed has this for the whole server only"
+_DECODED = "OpenLiteSpeed decodes a rewritten path before it sends it to an upstream"
+_REFUSED = "400 for such paths with spaces, control characters, %, ?, or #"
+_NAMES = "OpenLiteSpeed adds a Location header with the rewritten path to responses without a body"
+_INDEX_OF_FOLDER = (
+    "OpenLiteSpeed applies the access control of the folder's location to its index file, not of this location"
+)
+_SLASH_FIRST = "OpenLiteSpeed redirects to a folder's final / before access control"
+_TWICE = "OpenLiteSpeed would send some denied responses twice if they had an error page"
+_SERVER_WIDE = "OpenLiteSpeed has this setting only for the whole web server"
 
 
 def _has_only_www(context: Context) -> bool:
@@ -119,212 +121,222 @@ def _leads_to_itself(context: Context) -> bool:
 
 OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.names": (
-        missing("OpenLiteSpeed has no regular expressions in server names", "the name is left out; use *.name",
+        missing("OpenLiteSpeed does not support regular expressions in server names", "the name is ignored; use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
-        differs("OpenLiteSpeed takes no notice of a leading www. in names and hosts",
-                "www.NAME and NAME are one name; of two blocks one answers both, with the other's redirects",
+        differs("OpenLiteSpeed ignores a leading www. in names and hosts",
+                "www.NAME and NAME are the same; if two server blocks use them, one handles both, " "including the "
+                        "other's redirects",
                 _has_only_www),
     ),
     "Listen.http2": (
-        missing("OpenLiteSpeed speaks HTTP/2 without TLS for the whole server or not at all", "HTTP/1.1",
+        missing("OpenLiteSpeed turns HTTP/2 without TLS on or off for the whole web server", "HTTP/1.1",
                 lambda context: not context.owner.tls),
     ),
     "Listen.http3": (
-        differs("OpenLiteSpeed announces HTTP/3 in its own words and speaks it with clients that name the host",
-                "Alt-Svc for 30 days, with the draft h3-29 too; HTTP/2 for addresses without a name"),
+        differs("OpenLiteSpeed sends its own Alt-Svc header, and supports HTTP/3 only for clients that send a host "
+                "name",
+                "Alt-Svc for 30 days, including draft h3-29; HTTP/2 for addresses without a name"),
     ),
     "ServerBlock.brotli": (
-        differs("OpenLiteSpeed uses Brotli for files only", "gzip for what applications and PHP answer",
+        differs("OpenLiteSpeed uses Brotli only for files", "gzip for responses of applications and PHP",
                 lambda context: context.owner.brotli == "on"
                 and any(place.handler in ("proxy", "php") for place in context.owner.locations)),
     ),
     "ServerBlock.autoindex": APACHE["ServerBlock.autoindex"],
     "Location.autoindex": APACHE["Location.autoindex"],
     "ServerBlock.error_log_level": (
-        differs("OpenLiteSpeed's highest level is ERROR", "ERROR",
+        differs("the least verbose log level of OpenLiteSpeed is ERROR", "ERROR",
                 lambda context: context.owner.error_log_level == "crit"),
     ),
     "ServerBlock.access_log_format": (
-        missing("OpenLiteSpeed writes no JSON", "its combined format",
+        missing("OpenLiteSpeed does not support JSON logs", "the combined format",
                 lambda context: context.owner.access_log_format == "json"),
-        differs("OpenLiteSpeed gives the time that an answer took in microseconds", "the last number of the line",
+        differs("OpenLiteSpeed logs the response time in microseconds", "the last number in the line",
                 lambda context: context.owner.access_log_format == "timed"),
     ),
-    "ServerBlock.client_max_header_kb": (missing(_SERVER_WIDE, "the server's own limit (maxReqHeaderSize)"),),
-    "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the server's own list (compressibleTypes)"),),
-    "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the server's own limit (maxReqBodySize)"),),
+    "ServerBlock.client_max_header_kb": (missing(_SERVER_WIDE, "the web server's limit (maxReqHeaderSize)"),),
+    "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the web server's list (compressibleTypes)"),),
+    "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit (maxReqBodySize)"),),
     "ServerBlock.hsts_max_age_s": (
-        differs("a virtual host answers plain and encrypted requests alike", "the header goes out over HTTP too, where "
+        differs("a virtual host handles HTTP and HTTPS requests alike", "the header is sent over HTTP too, where "
                 "browsers ignore it", _plain_text),
     ),
-    "Location.client_max_body_mb": (missing(_SERVER_WIDE, "the server's own limit (maxReqBodySize)"),),
-    "Location.gzip": (missing("OpenLiteSpeed compresses per virtual host", "the server block's setting"),),
-    "Location.rate_limit": (missing(_SERVER_WIDE, "no limit here (perClientConnLimit is server-wide)"),),
-    "Location.connection_limit": (missing(_SERVER_WIDE, "no limit here (perClientConnLimit is server-wide)"),),
-    "Location.connect_timeout_s": (missing("OpenLiteSpeed has no time-out of its own for connecting", "its default"),),
+    "Location.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit (maxReqBodySize)"),),
+    "Location.gzip": (missing("OpenLiteSpeed sets compression per virtual host", "the server block's setting"),),
+    "Location.rate_limit": (missing(_SERVER_WIDE, "no limit (perClientConnLimit is server-wide)"),),
+    "Location.connection_limit": (missing(_SERVER_WIDE, "no limit (perClientConnLimit is server-wide)"),),
+    "Location.connect_timeout_s": (missing("OpenLiteSpeed has no connect timeout", "the web server's default"),),
     "Location.read_timeout_s": (
-        missing("OpenLiteSpeed does not give up an upstream that takes a request and is slow to answer", "it waits",
+        missing("OpenLiteSpeed has no timeout for an upstream that accepts a request and responds slowly",
+                "no limit; OpenLiteSpeed waits for the response",
                 lambda context: context.owner.handler == "proxy"),
-        missing("OpenLiteSpeed keeps this with the PHP pool", "its default",
+        missing("OpenLiteSpeed applies this setting to the PHP pool", "the web server's default",
                 lambda context: context.owner.handler == "php"),
     ),
     "Location.return_code": (
-        missing("OpenLiteSpeed's fixed answers of status 2xx are files: only 200 has a text, one that never changes",
-                "the location serves files; put one there",
+        missing("OpenLiteSpeed sends fixed responses with status 2xx from files: only 200 can have a text, "
+                "without variables",
+                "the location serves files; create the file there",
                 lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)
                 and not answers.is_rule(context.owner)),
-        differs("OpenLiteSpeed's fixed answers are files", "as text/plain, with ranges, and GET, HEAD and POST only",
+        differs("OpenLiteSpeed sends fixed responses from files", "text/plain, with range requests, and only for "
+                "GET, HEAD, and POST",
                 lambda context: answers.is_file(context.owner)),
         APACHE["Location.return_code"][1],
     ),
     "Location.return_value": (
-        differs("OpenLiteSpeed sends no redirect to the very path that was asked",
-                "403, or the file that is there; with nginx such visitors go round in a circle", _leads_to_itself),
-        differs("OpenLiteSpeed's $uri is the path as the visitor wrote it",
+        differs("OpenLiteSpeed does not redirect a path to itself",
+                "403, or the existing file; nginx would redirect in a loop", _leads_to_itself),
+        differs("in OpenLiteSpeed, $uri is the original path",
                 "the same path, with its % escapes and dots",
                 lambda context: "$uri" in context.owner.return_value),
-        differs("OpenLiteSpeed answers errors with its own text", "the same status, another text",
+        differs("OpenLiteSpeed sends its own error pages", "the same status, with a different text",
                 lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400),
     ),
     "Location.handler": (
-        differs("PHP runs by its suffix anywhere in a virtual host",
-                "paths ending in .php are refused here, without headers",
+        differs("a virtual host runs PHP for the file suffix on all paths",
+                "paths that end in .php are denied here, without headers",
                 lambda context: context.owner.handler == "static" and context.owner.match in ("=", "^~")
                 and _runs_php(context)),
-        differs("PHP runs by its suffix here too", "what ends in .php runs, where nginx sends the file as it is",
+        differs("PHP runs by file suffix here too", "files that end in .php run; nginx would send their source",
                 lambda context: context.owner.handler == "static" and context.owner.match not in ("=", "^~")
                 and _runs_php(context)),
-        differs("OpenLiteSpeed gives a folder's index file with the settings of the folder's location, not of this one",
-                "access and headers of the folder's location; give it the same rules", _holds_an_index),
-        differs("OpenLiteSpeed gives a folder's index file with this location's settings, whosever the file is",
-                "headers and access of this location", _may_be_a_folders),
+        differs("OpenLiteSpeed serves a folder's index file with the settings of the folder's location, not of this "
+                "one",
+                "access rules and headers of the folder's location; set the same rules there", _holds_an_index),
+        differs("OpenLiteSpeed serves a folder's index file with the settings of this location, even if the "
+                "file belongs to another",
+                "headers and access rules of this location", _may_be_a_folders),
     ),
     "Location.basic_auth": (
-        differs(_INDEX_OF_FOLDER, "the password of the folder's location; give it the same", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
-        differs("OpenLiteSpeed names the realm with other answers than 401 as well", "WWW-Authenticate in them"),
+        differs(_INDEX_OF_FOLDER, "the password of the folder's location; set the same one there", _holds_an_index),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _is_files),
+        differs("OpenLiteSpeed sends the realm with other responses than 401 too", "WWW-Authenticate in these "
+                "responses"),
     ),
     "Location.php_pool": (
-        differs("a virtual host has one PHP pool", "the first location's pool runs all scripts", _several_pools),
+        differs("a virtual host can use one PHP pool", "the first location's pool runs all scripts", _several_pools),
     ),
     "Location.pattern": (
-        missing("a virtual host knows scripts by their suffix, and this expression names none",
+        missing("a virtual host recognizes scripts by their suffix, and this expression has none",
                 "files that end in .php run", lambda context: context.owner.handler == "php"
                 and not scripts.are_known(context.owner)),
     ),
     "Location.split_path_info": (
-        differs("OpenLiteSpeed always splits the path after a script's name", "PATH_INFO is set",
+        differs("OpenLiteSpeed always splits the path after the script name", "PATH_INFO is set",
                 lambda context: context.owner.handler == "php" and not context.owner.split_path_info),
     ),
     "Location.upstream": (
-        differs("OpenLiteSpeed chooses the headers that tell an upstream of the visitor",
-                "X-Forwarded-Host, X-Forwarded-For (but of requests from the host itself) and, of encrypted requests, "
-                "X-Forwarded-Proto; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
+        differs("OpenLiteSpeed sets the headers about the visitor itself",
+                "X-Forwarded-Host, X-Forwarded-For (except for requests from the host itself), and "
+                        "X-Forwarded-Proto for HTTPS; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
     ),
     "Location.request_headers": (
-        missing("OpenLiteSpeed does not add headers to what PHP is asked", "none",
+        missing("OpenLiteSpeed does not add request headers for PHP", "none",
                 lambda context: context.owner.handler == "php"),
-        differs("OpenLiteSpeed adds the header beside one of that name that the client sent", "both are passed on"),
-        differs("OpenLiteSpeed 1.9 takes the end of a body that came together with its request for the connection's "
-                "next request", "400 to what follows on that connection; leave this empty behind a proxy that shares "
-                "its connections among visitors", lambda context: context.owner.handler == "proxy"),
-        missing("OpenLiteSpeed adds no headers to what is asked by a path that it has replaced", "none",
+        differs("if the client sends a header of the same name, OpenLiteSpeed adds a second one", "the upstream "
+                "receives both"),
+        differs("OpenLiteSpeed 1.9 can treat the end of a request body as the connection's next request",
+                "400 for the next request on that connection; leave this empty behind a proxy that " "shares "
+                "connections between visitors", lambda context: context.owner.handler == "proxy"),
+        missing("OpenLiteSpeed adds no request headers if it replaced the path", "none",
                 lambda context: _is_by_rule(context.owner, context.block)),
     ),
     "Location.websocket": (
-        missing("OpenLiteSpeed upgrades by prefix only", "a location that begins with a path",
+        missing("OpenLiteSpeed supports WebSocket only for path prefixes", "a location with a path prefix",
                 lambda context: context.owner.match not in ("", "^~")),
-        differs("only the upstream's first server is upgraded to", "its first server"),
+        differs("WebSocket uses only the upstream's first server", "the first server"),
     ),
     "Location.expires": (
-        differs("OpenLiteSpeed says public with the times of files", "Cache-Control: public, max-age=N",
+        differs("OpenLiteSpeed adds public to the cache time of files", "Cache-Control: public, max-age=N",
                 lambda context: context.owner.handler in ("static", "php") or answers.is_file(context.owner)),
-        differs("OpenLiteSpeed gives times in the past with errors too", "Cache-Control: no-cache with them as well",
+        differs("OpenLiteSpeed sends past expiry times with errors too", "Cache-Control: no-cache with errors too",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))
                 and (context.owner.handler != "return" or answers.is_file(context.owner))),
-        differs("OpenLiteSpeed gives a fixed answer no Expires", "Cache-Control: max-age=N alone",
+        differs("OpenLiteSpeed sends fixed responses without Expires", "only Cache-Control: max-age=N",
                 lambda context: context.owner.expires[:1].isdigit() and context.owner.handler == "return"
                 and not answers.is_file(context.owner)),
-        missing("OpenLiteSpeed gives times only to files",
-                "none with redirects by rewriting, errors, and what PHP and upstreams answer",
+        missing("OpenLiteSpeed sets expiry times only for files",
+                "none for redirects by rewriting, errors, and responses of PHP and upstreams",
                 lambda context: context.owner.handler in ("php", "proxy") or _is_by_rule(context.owner, context.block)),
-        missing("OpenLiteSpeed redirects to the final / before it looks at the location",
-                "no times and headers of the location with that redirect",
+        missing("OpenLiteSpeed redirects to the final / before it chooses the location",
+                "this redirect has no expiry times and headers of the location",
                 lambda context: context.owner.handler != "return"),
     ),
     "Location.cache": (
-        differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
-                "what expired is removed in time"),
-        missing("what OpenLiteSpeed keeps cannot be thrown away at once", "an answer goes when its time has come"),
-        missing("OpenLiteSpeed keeps an answer also where the application says no-store or private",
-                "skip its visitors by a cookie, or do not keep that location"),
-        differs("for a second after it was started or reloaded OpenLiteSpeed takes what it keeps for old",
-                "such answers are made anew"),
-        differs("OpenLiteSpeed gives an expired answer only while another request fetches a new one",
-                "up to 200 s after it expired", lambda context: context.owner.cache.stale_on_error),
+        differs("OpenLiteSpeed caches the responses of all sites in one folder without a size limit",
+                "expired responses are removed over time"),
+        missing("OpenLiteSpeed cannot clear its cache on request", "responses stay until they expire"),
+        missing("OpenLiteSpeed caches responses even if the application sends no-store or private",
+                "bypass the cache for such visitors by a cookie, or turn caching off in this location"),
+        differs("for one second after a start or reload, OpenLiteSpeed treats cached responses as expired",
+                "such responses are created again"),
+        differs("OpenLiteSpeed serves expired responses only while another request fetches a new one",
+                "for up to 200 s after expiry", lambda context: context.owner.cache.stale_on_error),
     ),
     "SiteSpec.cache_mb": (
-        missing("OpenLiteSpeed has no limit on what it keeps", "what expired is removed in time",
+        missing("OpenLiteSpeed has no cache size limit", "expired responses are removed over time",
                 lambda context: any(True for _ in locations(context.spec))),
     ),
-    "Cache.key": (missing("OpenLiteSpeed's key is host, path and query", "that key"),),
-    "Cache.status_header": (differs("OpenLiteSpeed calls it X-LiteSpeed-Cache and sends it with hits only",
+    "Cache.key": (missing("OpenLiteSpeed's cache key is host, path, and query", "this cache key"),),
+    "Cache.status_header": (differs("OpenLiteSpeed sends X-LiteSpeed-Cache instead, and only for cache hits",
                                     "X-LiteSpeed-Cache: hit"),),
     "CacheTime.codes": (
-        differs("OpenLiteSpeed has one time for all answers", "the first time given here",
+        differs("OpenLiteSpeed has one caching time for all responses", "the first time in the list",
                 lambda context: context.owner.codes != (200, 301, 302)),
     ),
     "ServerBlock.rewrites": (
         differs(_DECODED, _REFUSED, lambda context: _proxies(context.owner.locations)),
-        differs(_NAMES, "a Location that browsers take no notice of"),
+        differs(_NAMES, "a Location header that browsers ignore"),
     ),
     "Location.rewrites": (
         *APACHE["Location.rewrites"],
         differs(_DECODED, _REFUSED, lambda context: context.block is not None and _proxies(context.block.locations)),
-        differs(_NAMES, "a Location that browsers take no notice of"),
-        differs("rewrites that lead in a circle end after ten rounds", "the last path is answered; nginx says 500"),
+        differs(_NAMES, "a Location header that browsers ignore"),
+        differs("rewrite loops end after ten rounds", "the last path is used; nginx responds with 500"),
     ),
     "Location.access_rules": (
-        differs(_INDEX_OF_FOLDER, "the rules of the folder's location; give it the same", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
-        differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
+        differs(_INDEX_OF_FOLDER, "the rules of the folder's location; set the same rules there", _holds_an_index),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _is_files),
+        differs("OpenLiteSpeed applies the most specific rule, not the first", "one kind of rule, and a final rule "
+                "for all",
                 _mixed_rules),
     ),
     "Location.try_files": (
         *APACHE["Location.try_files"][:1],
-        differs("OpenLiteSpeed's $uri in a fallback's query is the path as the visitor wrote it",
+        differs("in the query of a fallback, OpenLiteSpeed's $uri is the original path",
                 "the same path, with its % escapes",
                 lambda context: "$uri" in context.owner.try_files[-1].partition("?")[2]),
-        missing("OpenLiteSpeed chooses the fallback before it asks who may come in",
-                "the fallback is open to everybody; give its location the same access rules",
+        missing("OpenLiteSpeed applies the fallback before access control",
+                "everybody can reach the fallback; set the same access rules in its location",
                 lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")),
-        differs("OpenLiteSpeed looks for the files before it asks who may come in",
-                "the status tells that none is there",
+        differs("OpenLiteSpeed looks for the files before access control",
+                "the status reveals that no file exists",
                 lambda context: asks_access(context.owner) and context.owner.try_files[-1].startswith("=")),
     ),
     "Header.name": APACHE["Header.name"],
     "Header.always": (
-        differs("OpenLiteSpeed sends it with errors as well", "the header is always sent",
+        differs("OpenLiteSpeed sends the header with errors too", "the header is always sent",
                 lambda context: not context.owner.always),
     ),
     "Location.headers": (
-        missing("OpenLiteSpeed gives such an answer without headers", "the answer without them",
+        missing("OpenLiteSpeed sends this response without headers", "the response without these headers",
                 lambda context: _is_by_rule(context.owner, context.block)),
     ),
     "ServerBlock.headers": (
-        differs("OpenLiteSpeed gives such headers only with what a location's context answers",
-                "none with redirects and errors that are fixed, and what a rule hands to an upstream",
+        differs("OpenLiteSpeed adds these headers only to responses of the location's context",
+                "none for fixed redirects and errors, and for requests that a rule sends to an upstream",
                 lambda context: any(_is_by_rule(place, context.owner) for place in context.owner.locations)
                 or any(map(redirects, context.owner.rewrites)) or _ends_in_status(context.owner)),
     ),
     "Header.value": (
-        missing("OpenLiteSpeed has no variables in what it asks an upstream", "a fixed value",
+        missing("OpenLiteSpeed does not support variables in upstream request headers", "a fixed value",
                 lambda context: bool(variables.names(context.owner.value)) and _is_of_request(context)),
-        missing("OpenLiteSpeed's headers hold no variable that may have a line break in it, nor these",
+        missing("OpenLiteSpeed's headers support no variables that can contain a line break, and not these",
                 "a fixed value, or $host, $request_uri, $args, $http_...",
                 lambda context: context.block is not None and not _is_of_request(context) and not all(
                     formats.is_sayable(name, context.block) for name in variables.names(context.owner.value))),
-        differs("OpenLiteSpeed sends a header also where its variables are empty", "an empty header",
+        differs("OpenLiteSpeed sends a header even if its variables are empty", "an empty header",
                 lambda context: bool(context.owner.value) and not _is_of_request(context)
                 and all(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
     ),
@@ -335,18 +347,19 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ErrorPage.response": APACHE["ErrorPage.response"],
     "Upstream.balancing": (
-        missing("OpenLiteSpeed's load balancer has one method", "its own choice among the servers",
+        missing("OpenLiteSpeed's load balancer has only one method", "OpenLiteSpeed chooses the server itself",
                 lambda context: context.owner.balancing != "round_robin"),
     ),
     "Upstream.keepalive": (
-        differs("OpenLiteSpeed keeps connections by time, not by number", "pcKeepAliveTimeout 60",
+        differs("OpenLiteSpeed limits idle connections by time, not by number", "pcKeepAliveTimeout 60",
                 lambda context: context.owner.keepalive not in (0, 16)),
     ),
-    "UpstreamServer.weight": (missing("OpenLiteSpeed's load balancer has no weights", "equal shares"),),
+    "UpstreamServer.weight": (missing("OpenLiteSpeed's load balancer does not support weights", "equal shares"),),
     "UpstreamServer.max_fails": (missing("OpenLiteSpeed does not count failures", "retryTimeout"),),
-    "UpstreamServer.backup": (missing("OpenLiteSpeed's load balancer has no backups", "the server is left out"),),
+    "UpstreamServer.backup": (missing("OpenLiteSpeed's load balancer does not support backup servers",
+        "the server is ignored"),),
     "PhpPool.settings": (
-        missing("settings reach only LSAPI applications", "set them in the pool's own configuration"),
+        missing("settings apply only to LSAPI applications", "set them in the pool's own configuration"),
     ),
 }  # fmt: skip
 

@@ -28,8 +28,9 @@ def _lets_all_in(location: Location, where: str) -> Iterator[Finding]:
         "allow-without-deny",
         where,
         f"{location.pattern} allows {', '.join(rule.source for rule in rules)}, and everybody else too.",
-        "Whom no rule names may come in: allowing some keeps nobody out without a last rule that denies all.",
-        "Add the rule deny all",
+        "Addresses without a matching rule have access. An allow rule has no effect without a final "
+        "rule that denies all.",
+        "Add a final rule: deny all",
         setting(where, access_rules=[*_rows(location), NOBODY]),
     )
 
@@ -45,10 +46,10 @@ def _never_asked(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "return-ignores-access",
         where,
-        f"{location.pattern} answers {location.return_code} before its {' and '.join(asked)} would be asked for.",
-        "A fixed answer is given to everybody: rewriting comes before access. What must not be read does not belong "
-        "into it.",
-        "Take away what is never asked for",
+        f"{location.pattern} responds with {location.return_code} before it checks {' and '.join(asked)}.",
+        "Everybody receives a fixed response because rewriting precedes access control. Do not put "
+        "protected content into it.",
+        "Remove the access rules without effect",
         setting(where, access_rules=[], basic_auth_realm="", basic_auth_users=[]),
     )
 
@@ -63,8 +64,8 @@ def status_shown(location: Location, where: str, items: tuple[Read, ...]) -> Ite
         yield Finding(
             "status-exposed",
             where,
-            f"{location.pattern} tells everybody how busy the server is (stub_status).",
-            "Numbers of connections and requests tell an attacker whether what they do has an effect.",
-            "Let only this machine in",
+            f"{location.pattern} shows the load of the web server to everybody (stub_status).",
+            "Attackers can use the number of connections and requests to see the effect of an attack.",
+            "Allow only this host",
             setting(where, access_rules=[*HERE_ONLY, NOBODY]),
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from re import _constants, _parser  # type: ignore[attr-defined] # Python's own reading of an expression
 from typing import Any
 
+from panel.rendering.lint import pumping
 from panel.rendering.lint.finding import Finding, setting
 from panel.rendering.spec import Location, ServerBlock
 
@@ -29,9 +30,9 @@ def of_location(location: Location, where: str) -> Iterator[Finding]:
             "php-unanchored",
             where,
             f"{location.pattern} also sends names such as picture.php.jpg to PHP.",
-            "The expression does not say where the name ends. Whoever may upload a picture may run code where PHP's "
-            "pool takes other endings than .php (security.limit_extensions).",
-            f"Let it end there, or go on with a path: {location.pattern}(?:/|$)",
+            "The expression does not match the end of the name. Anyone who can upload a picture can run "
+            "code if the PHP pool accepts other suffixes than .php (security.limit_extensions).",
+            f"Match the end of the name or a path: {location.pattern}(?:/|$)",
             setting(where, pattern=f"{location.pattern}(?:/|$)"),
         )
 
@@ -39,13 +40,18 @@ def of_location(location: Location, where: str) -> Iterator[Finding]:
 def _slow(patterns: Iterable[str], where: str) -> Iterator[Finding]:
     for pattern in patterns:
         if explodes(pattern):
-            yield Finding(
-                "slow-expression",
-                where,
-                f"{pattern} repeats what is repeated already.",
-                "For some paths that do not match, every way to divide them is tried: a few requests keep all workers "
-                "busy. Repeat once, as in a+ for (a+)+.",
-            )
+            what = f"The expression {pattern} nests repetitions."
+        elif path := pumping.slow_text(pattern):
+            what = f"The expression {pattern} takes too long for paths such as {path}."
+        else:
+            continue
+        yield Finding(
+            "slow-expression",
+            where,
+            what,
+            "Some non-matching paths take exponential time, so a few requests can block all workers. Repeat only once "
+            "(a+ instead of (a+)+) and let alternatives begin differently.",
+        )
 
 
 def explodes(pattern: str) -> bool:

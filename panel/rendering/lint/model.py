@@ -27,9 +27,9 @@ def of_block(block: ServerBlock, where: str, defaults: Collection[Socket]) -> It
         yield Finding(
             "host-redirect",
             where,
-            "The redirect to https goes wherever the visitor's Host header says.",
-            "As the default server this block answers requests with any host name, so a link or a poisoned cache can "
-            "lead people from here to a site of somebody else's.",
+            "The redirect to https uses the visitor's Host header as its target.",
+            "This default server block accepts any host name, so a manipulated link or a poisoned cache "
+            "can redirect visitors to another site.",
         )
 
 
@@ -57,8 +57,8 @@ def _no_default(block: ServerBlock, where: str, defaults: Collection[Socket]) ->
             "no-default-server",
             f"{where}/listens/{number}",
             f"No site is the default server of port {place}.",
-            "Requests with an unknown host name are answered by whichever site the server happens to read first; a "
-            "new site can change which that is.",
+            "The site that the web server happens to load first handles requests with unknown host "
+            "names; a new site can change which one that is.",
             f"Make this server block the default of port {place}",
             setting(f"{where}/listens/{number}", default_server=True),
         )
@@ -77,9 +77,10 @@ def _alias(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "alias-traversal",
         where,
-        f"{location.pattern} has no slash at its end, its alias {location.alias} has.",
-        f"{location.pattern}../x is then the file {location.alias}../x: what lies beside the folder can be fetched.",
-        f"Let the location be {location.pattern}/",
+        f"{location.pattern} has no final slash, but its alias {location.alias} has.",
+        f"Without Paddock's checks, {location.pattern}../x is the file {location.alias}../x, outside the folder. "
+        f"Paddock serves only {location.pattern} and paths below {location.pattern}/; other paths get 404.",
+        f"Change the location to {location.pattern}/",
         setting(where, pattern=f"{location.pattern}/"),
     )
 
@@ -94,8 +95,8 @@ def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) ->
     yield Finding(
         "try-files-slash",
         where,
-        "try_files asks for files and not for folders: $uri/ is missing.",
-        f"A folder, / among them, answers {try_files[-1][1:]} although it has an index page ({pages}).",
+        "try_files checks files but not folders: $uri/ is missing.",
+        f"Folders, including /, get {try_files[-1][1:]} although the site has an index page ({pages}).",
         "Add $uri/ after $uri",
         setting(where, try_files=items),
     )
@@ -110,10 +111,10 @@ def _php_in_uploads(block: ServerBlock, location: Location, where: str) -> Itera
     yield Finding(
         "php-in-uploads",
         where,
-        f"PHP files below {location.pattern} are run.",
-        f"The regular expression {runs[0].pattern} comes before this prefix. Whoever may upload a file there can run "
-        "code on the host.",
-        f"Refuse PHP files below {location.pattern}",
+        f"The web server runs PHP files below {location.pattern}.",
+        f"The regular expression {runs[0].pattern} takes precedence over this prefix. Anyone who can "
+        "upload a file there can run code on the host.",
+        f"Deny PHP files below {location.pattern}",
         _shutting(where, _shut(location)),
     )
 
@@ -150,9 +151,9 @@ def _cache_key(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "cache-key",
         where,
-        f"The key {key}, by which kept answers are told apart, lacks {' and '.join(lacking)}.",
-        "A visitor is given what was kept for another address.",
-        "Tell them apart by scheme, host, path and query",
+        f"The cache key {key} lacks {' and '.join(lacking)}.",
+        "Visitors can receive a response cached for another URL.",
+        "Use scheme, host, path, and query as the cache key",
         setting(where, cache_key=""),
     )
 
@@ -185,9 +186,9 @@ def _host_redirect(block: ServerBlock, location: Location, where: str) -> Iterat
     yield Finding(
         "host-redirect",
         where,
-        f"The redirect goes to ${variable}, the name that the visitor sent.",
-        "This server block answers requests with any host name, so a link or a poisoned cache can lead people from "
-        "here to a site of somebody else's.",
+        f"The redirect goes to ${variable}, a name that the visitor sends.",
+        "This server block accepts any host name, so a manipulated link or a poisoned cache can "
+        "redirect visitors to another site.",
         f"Redirect to {name}" if name else "",
         setting(where, return_value=target) if name else None,
     )
@@ -202,9 +203,9 @@ def _split_redirect(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "response-splitting",
         where,
-        f"{location.return_value} holds a part of the address after it was decoded.",
-        "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies among "
-        "them, and text to what this site says.",
+        f"{location.return_value} contains a decoded part of the URL.",
+        "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add headers, "
+        "cookies, and text.",
         f"Redirect to {safe}" if is_safe else "",
         setting(where, return_value=safe) if is_safe else None,
     )
@@ -219,10 +220,10 @@ def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Ite
         yield Finding(
             "response-splitting",
             where,
-            f"The header {header.name} holds a part of the address after it was decoded.",
-            "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies "
-            "among them, and text to what this site says.",
-            f"Say {encoded(header.value)} instead" if is_safe else "",
+            f"The header {header.name} contains a decoded part of the URL.",
+            "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add "
+            "headers, cookies, and text.",
+            f"Use {encoded(header.value)} instead" if is_safe else "",
             setting(where, headers=changed) if is_safe else None,
         )
 

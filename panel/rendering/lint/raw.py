@@ -86,7 +86,7 @@ def _removable(code: str, where: str, engine: str, text: str, item: Read, what: 
     rest = _without(text, [item], engine)
     if rest is None:
         return Finding(code, where, what, why, is_raw=True)
-    fix = f"Take {item.name} out of the raw directives"
+    fix = f"Remove {item.name} from the raw directives"
     return Finding(code, where, what, why, fix, _replacing(where, engine, rest), is_raw=True)
 
 
@@ -104,8 +104,8 @@ def _tls(text: str, where: str, engine: str) -> Iterator[Finding]:
                 text,
                 item,
                 f"{item.name} allows {weak}.",
-                "Connections can be read or changed by somebody in between (RFC 8996, RFC 7465). The panel's own "
-                "configuration offers TLS 1.2 and 1.3 with today's ciphers.",
+                "Attackers on the network can read or change these connections (RFC 8996, RFC 7465). "
+                "Paddock's own configuration uses TLS 1.2 and 1.3 with current ciphers.",
             )
 
 
@@ -150,9 +150,9 @@ def _open_proxy(text: str, where: str, engine: str) -> Iterator[Finding]:
                 engine,
                 text,
                 item,
-                f"{item.name} passes requests on to wherever the visitor says.",
-                "Anybody can reach other machines through this one, in its own network too, such as metadata services "
-                "and panels that trust it.",
+                f"{item.name} proxies requests to any address that the visitor chooses.",
+                "Anyone can reach other machines through this web server, including internal ones such "
+                "as metadata services and admin panels that trust it.",
             )
 
 
@@ -172,9 +172,10 @@ def _lost_headers(block: ServerBlock, location: Location, where: str, engine: st
     yield Finding(
         "headers-lost",
         where,
-        f"add_header in the raw directives of {location.pattern} drops the server block's: {', '.join(lost)}.",
-        "nginx inherits add_header only where a location has none of its own.",
-        "Make it a header of the location, which keeps the others" if fits else "",
+        f"add_header in the raw directives of {location.pattern} discards the server block's headers: "
+        f"{', '.join(lost)}.",
+        "nginx inherits add_header only in locations without their own add_header.",
+        "Make it a header of the location to keep the others" if fits else "",
         _replacing(where, engine, rest or "", headers=headers) if fits else None,
         is_raw=True,
     )
@@ -198,13 +199,17 @@ def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
             continue
         rest = _without(location.snippet, [item], engine) if fallback and not location.try_files else None
         items = ["$uri", "$uri/", fallback]
-        what = f"if with {', '.join(unsafe)} in a location." if unsafe else "if asks for a file before every answer."
+        what = (
+            f"if is used with {', '.join(unsafe)} in a location."
+            if unsafe
+            else "if checks for a file on every request."
+        )
         yield Finding(
             "if-misuse",
             where,
             what,
-            "if makes a location of its own that inherits little: what stands beside it is not done, and some "
-            "combinations crash. try_files does this in one step.",
+            "if creates an implicit location that inherits few settings: nginx skips other directives "
+            "beside it, and some combinations crash. try_files does the same in one step.",
             f"Use try_files {' '.join(items)}" if rest is not None else "",
             _replacing(where, engine, rest, try_files=items) if rest is not None else None,
             is_raw=True,

@@ -20,9 +20,9 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             yield Finding(
                 "host-redirect",
                 where,
-                f"The rewrite {item.pattern} redirects to ${variable}, the name that the visitor sent.",
-                "This server block answers requests with any host name, so a link or a poisoned cache can lead people "
-                "from here to a site of somebody else's.",
+                f"The rewrite {item.pattern} redirects to ${variable}, a name that the visitor sends.",
+                "This server block accepts any host name, so a manipulated link or a poisoned cache can "
+                "redirect visitors to another site.",
                 f"Redirect to {name}" if name else "",
                 _changed(owner, where, number, target) if name else None,
             )
@@ -32,10 +32,9 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             yield Finding(
                 "response-splitting",
                 where,
-                f"The rewrite {item.pattern} redirects to {item.replacement}, which holds the address after it was "
-                "decoded.",
-                "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies "
-                "among them, and text to what this site says.",
+                f"The rewrite {item.pattern} redirects to {item.replacement}, which contains the decoded URL.",
+                "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add "
+                "headers, cookies, and text.",
                 "" if decoded(safe) else f"Redirect to {safe}",
                 None if decoded(safe) else _changed(owner, where, number, safe),
             )

@@ -41,7 +41,7 @@ def cached(scope: Scope, place: Place) -> list[Node]:
 
 def _zone(scope: Scope, kind: str) -> str:
     """The zone's name; it is declared once in the site's file."""
-    name = scope.variable(kind)
+    name = scope.name(kind)
     if name not in scope.caches:
         folder = no_variables(caching.folder(scope.spec.name, scope.install, kind), "/cache_dir")
         scope.caches[name] = directive(

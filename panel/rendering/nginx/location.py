@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panel.rendering import caching, checks, expiry, handlers, rewriting, snippets, variables
+from panel.rendering import caching, checks, confinement, expiry, handlers, rewriting, snippets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
 from panel.rendering.locations import Place
+from panel.rendering.nginx import confining
 from panel.rendering.nginx.cache import STATUS, cached
 from panel.rendering.nginx.quoting import bounded, no_variables, prefix
 from panel.rendering.nginx.scope import Scope
@@ -25,7 +26,7 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
     handlers.check(source, at)
     pattern = bounded(checks.text(source.pattern, f"{at}/pattern"), f"{at}/pattern")
     words = [source.match, pattern] if source.match else [pattern]
-    body = rewrites(scope, source.rewrites, f"{at}/rewrites")
+    body = rewrites(scope, source.rewrites, f"{at}/rewrites", checked=confinement.made_paths(source))
     if source.handler == "deny":
         return block("location", *words, body=[*body, directive("deny", "all")])
     body += [*_access(scope, source, at), *_limits(scope, source, at), *_HANDLERS[source.handler](scope, place)]
@@ -39,7 +40,7 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
     if source.headers or _tells_cache(source):
         body += add_headers(scope, everywhere, at, source)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet")))
+        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet", "location")))
     return block("location", *words, body=body)
 
 
@@ -77,10 +78,12 @@ def _tells_cache(source: Location) -> bool:
     return caching.caches(source) and source.cache is not None and source.cache.status_header
 
 
-def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str) -> list[Node]:
+def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str, *, checked: tuple[Rewrite, ...]) -> list[Node]:
+    """`checked`: those whose result may name a file."""
     lines: list[Node] = []
     for number, item in enumerate(items):
         rewriting.check(item, f"{at}/{number}")
+        lines += confining.before_rewrite(scope, item, f"{at}/{number}") if item in checked else []
         pattern = bounded(item.pattern, f"{at}/{number}/pattern")
         known = variables.captures_of(item.pattern)
         to = scope.dollars.complex(item.replacement, f"{at}/{number}/replacement", known)
@@ -96,7 +99,7 @@ def _access(scope: Scope, source: Location, at: str) -> list[Node]:
         field = f"{at}/basic_auth/realm"
         realm = handlers.realm(source.basic_auth.realm, field)
         if realm == "off":
-            raise NotExpressible(field, "nginx reads the realm “off” as no authentication; rename it")
+            raise NotExpressible(field, "nginx reads the realm “off” as no authentication; use another realm")
         # nginx puts the realm between quotes as it is; RFC 9110 section 5.6.4 wants these two escaped.
         escaped = realm.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(directive("auth_basic", scope.dollars.literal(escaped, field)))
@@ -133,7 +136,7 @@ def _files(scope: Scope, place: Place) -> list[Node]:
     if source.root:
         lines.append(directive("root", no_variables(checks.path(source.root, f"{at}/root"), f"{at}/root")))
     if source.alias:
-        lines.append(directive("alias", _alias(scope, place)))
+        lines += [*confining.of_alias(source), directive("alias", _alias(scope, place))]
     if source.index:
         lines.append(directive("index", *index_files(source.index, f"{at}/index")))
     if source.autoindex is not None:
@@ -155,9 +158,7 @@ def index_files(names: tuple[str, ...], at: str) -> list[str]:
 
 
 def _try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> list[Node]:
-    captures = handlers.captures(place.location)
-    words = [scope.dollars.complex(item, f"{at}/{number}", captures) for number, item in enumerate(items)]
-    return [directive("try_files", *words)] if words else []
+    return confining.try_files(scope, items, at, place)
 
 
 def _php(scope: Scope, place: Place) -> list[Node]:

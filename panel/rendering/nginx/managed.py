@@ -32,7 +32,7 @@ def managed(original: str, install: InstallSpec, *, workers: int) -> Managed:
     except Unreadable as error:
         raise NotExpressible("/main_config", f"cannot be read: {error}") from error
     if not any(node.name == "http" and node.body is not None for node in nodes):
-        raise NotExpressible("/main_config", "has no http block of its own: the panel would not know what to manage")
+        raise NotExpressible("/main_config", "has no http block of its own, so Paddock cannot manage it")
     lost: list[tuple[int, str, str]] = []
     main = [directive("worker_processes", workers or "auto")]
     tree = _merged([node for node in nodes if node.name not in ("events", "http")], main, lost)

@@ -8,6 +8,7 @@ longer than the 4096-byte buffer is refused. Quotes do not hide `$` from directi
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from panel.rendering import variables
@@ -35,14 +36,14 @@ def line(directive: Directive) -> str:
 def bounded(value: str, field: str) -> str:
     size = len(value.encode())
     if size > MAX_WORD_BYTES:
-        raise NotExpressible(field, f"is {size} bytes long; nginx reads at most {MAX_WORD_BYTES} in one value")
+        raise NotExpressible(field, f"is {size} bytes long; nginx accepts at most {MAX_WORD_BYTES} bytes per value")
     return value
 
 
 def no_variables(value: str, field: str) -> str:
     """For directives that read variables where a site's value is plain text: file names."""
     if "$" in value:
-        raise NotExpressible(field, "nginx would read $ as a variable here; use a name without $")
+        raise NotExpressible(field, "nginx would expand $ as a variable here; use a name without $")
     return bounded(value, field)
 
 
@@ -53,7 +54,7 @@ class Dollars:
     """
 
     def __init__(self, site: str) -> None:
-        self.variable = f"{prefix(site)}_dollar"
+        self.variable = variable(site, "dollar")
         self.used = False
 
     def literal(self, value: str, field: str) -> str:
@@ -79,6 +80,18 @@ class Dollars:
 def _reference(variable: variables.Variable, following: variables.Part) -> str:
     joins = isinstance(following, str) and re.match(r"[A-Za-z0-9_]", following) is not None
     return f"${{{variable.name}}}" if joins and not variable.is_capture else f"${variable.name}"
+
+
+# What fits nginx's variables_hash_bucket_size of 64 (NGX_HASH_ELT_SIZE in core/ngx_hash.h), with three to spare.
+LONGEST_VARIABLE = 43
+
+
+def variable(site: str, name: str) -> str:
+    """The name of a variable of this site; a site's long name is shortened, or nginx would not start."""
+    found = f"{prefix(site)}_{name}"
+    if len(found) <= LONGEST_VARIABLE:
+        return found
+    return f"paddock_{hashlib.sha256(site.encode()).hexdigest()[:10]}_{name}"
 
 
 def prefix(site: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from panel.rendering import logformats
 from panel.rendering.checks import version_of
-from panel.rendering.nginx.quoting import Dollars, prefix
+from panel.rendering.nginx.quoting import Dollars, prefix, variable
 from panel.rendering.spec import InstallSpec, SiteSpec
 from panel.rendering.tree import Directive, block, directive
 
@@ -18,17 +18,20 @@ class Dialect:
     http2_directive: bool  # `http2 on;` since 1.25.1; before it, a parameter of `listen`
     http3: bool  # since 1.25.0, where the module was built in
     brotli: bool  # gallop has it; nginx where the module ngx_brotli was added
+    confine_files: bool  # gallop's own, of some versions
 
     @classmethod
     def of(cls, install: InstallSpec) -> Dialect:
         if install.engine == "native":
-            return cls(http2_directive=True, http3=True, brotli=True)
+            confines = "confine_files" in install.modules
+            return cls(http2_directive=True, http3=True, brotli=True, confine_files=confines)
         version = version_of(install)
         known = not install.modules or any("v3" in module for module in install.modules)
         return cls(
             http2_directive=version >= (1, 25, 1),
             http3=version >= (1, 25, 0) and known,
             brotli=any("brotli" in module for module in install.modules),
+            confine_files=False,
         )
 
 
@@ -48,12 +51,16 @@ class Scope:
         self.log_roots = (install.log_dir, *install.site_roots)
 
     def variable(self, name: str) -> str:
+        return variable(self.spec.name, name)
+
+    def name(self, name: str) -> str:
+        """Of what is no variable: a zone, a log's format."""
         return f"{prefix(self.spec.name)}_{name}"
 
     def zone(self, kind: str, at: str) -> str:
         """The shared memory zone of one location; `at` is the location's pointer."""
         numbers = "_".join(part for part in at.split("/") if part.isdigit())
-        return self.variable(f"{kind}_{numbers}")
+        return self.name(f"{kind}_{numbers}")
 
     def shared(self) -> list[Directive]:
         """The directives at http level that the site's blocks turned out to need."""
@@ -70,7 +77,7 @@ class Scope:
         """The name of the site's own format, as access_log's last word; nothing for nginx's usual one."""
         if not logformats.check(chosen, field):
             return []
-        name = self.variable(f"log_{chosen}")
+        name = self.name(f"log_{chosen}")
         escape = ["escape=json"] if chosen == "json" else []
         self.formats[chosen] = directive("log_format", name, *escape, logformats.NGINX[chosen])
         return [name]

@@ -9,6 +9,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
 from panel.rendering.names import check as check_name
+from panel.rendering.nginx import confining
 from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
@@ -47,11 +48,11 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
     """One server, or two when plain listens only redirect to the encrypted ones."""
     if not server_block.listens:
-        raise NotExpressible(f"{at}/listens", "has no port to listen on; add one")
+        raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
     plain = tuple(listen for listen in server_block.listens if not listen.tls)
     if secure and server_block.tls is None:
-        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     if not (server_block.redirect_to_https and plain):
         return [_server(scope, server_block, at)]
     servers = [_redirect(scope, server_block, plain, secure, at)]
@@ -75,12 +76,18 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     body = [*_listens(scope, source.listens, at), *_names(source, at), *_counted(scope), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
         body += _tls(source.tls, at)
-    body += [*_logs(scope, source, at), *_answers(scope, source, at), *add_headers(scope, everywhere, at)]
-    body += rewrites(scope, source.rewrites, f"{at}/rewrites")
+    body += [
+        *confining.folders(scope, source, at),
+        *_logs(scope, source, at),
+        *_answers(scope, source, at),
+        *add_headers(scope, everywhere, at),
+    ]
+    body += confining.line_breaks(source)
+    body += rewrites(scope, source.rewrites, f"{at}/rewrites", checked=source.rewrites)
     for place in locations_of(source, at).places:
         body.append(location(scope, place, everywhere))
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet")))
+        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet", "server")))
     return block("server", body=body)
 
 

@@ -43,7 +43,7 @@ def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
         directive("maxConns", 35),
         directive("initTimeout", 60),
         directive("retryTimeout", 0),
-        directive("persistConn", 0, comment="an idle connection would keep one of the pool's processes to itself"),
+        directive("persistConn", 0, comment="an idle connection would occupy one process of the pool"),
         directive("respBuffer", 0),
         directive("autoStart", 0),
     ]

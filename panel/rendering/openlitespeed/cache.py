@@ -28,7 +28,7 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
         directive("enablePrivateCache", 0),
         directive("qsCache", 1),
         directive("reqCookieCache", 1),
-        directive("respCookieCache", 0, comment="what sets a cookie is not kept"),
+        directive("respCookieCache", 0, comment="responses that set a cookie are not cached"),
         directive("ignoreReqCacheCtrl", 1),
         directive("ignoreRespCacheCtrl", 0),
         directive("maxStaleAge", 200 if stale else 0),

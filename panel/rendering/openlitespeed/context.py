@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets, variables
+from panel.rendering.apache.rewriting import rest_of
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
@@ -106,7 +107,7 @@ def context(
     if lines := _headers(spec, source, at, everywhere):
         body.append(Lines("extraHeaders", lines))
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "location")))
     if not body or (not is_ruled and _is_by_rule(source)):
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
@@ -121,11 +122,13 @@ def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
         field = "access_rules" if source.access_rules else "basic_auth"
-        other = "another path for the upstream, and / alone before it" if replaced else "a rewrite that ends in break"
+        other = (
+            "another path for the upstream in a location other than /" if replaced else "a rewrite that ends in break"
+        )
         raise NotExpressible(
             f"{at}/{field}",
-            f"OpenLiteSpeed would not ask this: the location has {other}, and such requests reach the upstream before "
-            "anybody is asked who may come in. Leave the path as it is, or ask in the application",
+            f"OpenLiteSpeed would skip access control: the location has {other}, so such requests reach "
+            "the upstream first. Remove it, or check access in the application",
         )
 
 
@@ -146,7 +149,7 @@ def _pattern(place: Place, condition: Condition) -> str:
     if place.location.handler not in ("static", "php"):
         return condition.as_one()
     if place.location.alias and place.is_prefix:
-        own = exclusive.Expression(condition.own.text + "(?s:(.*))$")
+        own = exclusive.Expression(f"{condition.own.text}(?s:({rest_of(place)}))$")
         return Condition(own, condition.but_not).as_one()
     return (
         f"^(?={condition.as_one().removeprefix('^')})/(?s:(.*))$"
@@ -198,7 +201,7 @@ def _captured(place: Place, alias: str, field: str) -> str:
             continue
         number = exclusive.number_of(place.pattern, part.name)
         if number is None:
-            raise NotExpressible(field, f"OpenLiteSpeed knows only captures here, not ${part.name}")
+            raise NotExpressible(field, f"OpenLiteSpeed supports only captures here, not ${part.name}")
         found.append(f"${number}")
     return "".join(found)
 

@@ -44,7 +44,7 @@ def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
 def request_header_line(header: Header, field: str) -> str:
     parts = variables.parse(header.value, field)
     if not all(isinstance(part, str) for part in parts):
-        raise NotExpressible(field, "OpenLiteSpeed has no variables in what it asks an upstream; use a fixed value")
+        raise NotExpressible(field, "OpenLiteSpeed does not support variables in upstream requests; use a fixed value")
     return f"RequestHeader set {header.name} {quoted(''.join(map(str, parts)), field)}"
 
 
@@ -66,8 +66,9 @@ def _reference(part: Variable, field: str, spec: SiteSpec, number: int) -> str:
     if not is_sayable(part.name, source):
         raise NotExpressible(
             field,
-            f"OpenLiteSpeed's headers cannot hold ${part.name}; use a fixed value, or what can hold no line break: "
-            "$host, $scheme, $request_uri, $args, $request_method, $remote_addr, or a request's header ($http_...)",
+            f"OpenLiteSpeed's headers cannot contain ${part.name}; use a fixed value or a variable "
+            "without line breaks: $host, $scheme, $request_uri, $args, $request_method, $remote_addr, "
+            "or a request header ($http_...)",
         )
     if part.name == "server_port":
         return str(source.listens[0].port)

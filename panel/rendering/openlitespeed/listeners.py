@@ -60,12 +60,12 @@ def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool)
 
 
 def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
-    here = f"the server's own listener {own.name} has port {own.port}"
+    here = f"the web server's own listener {own.name} already uses port {own.port}"
     if own.secure != secure:
         speaks = "with" if own.secure else "without"
-        return f"{here} {speaks} TLS; choose another port, or change that listener"
+        return f"{here} {speaks} TLS; choose another port, or change that listener on the host"
     if both_families and own.address != "::":
-        return f"{here} for IPv4 only; write [ANY]:{own.port} there and read the configuration again"
+        return f"{here} for IPv4 only; use [ANY]:{own.port} there and import the configuration again"
     return ""
 
 
@@ -78,7 +78,7 @@ def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node
     words = _clash(found, listener.secure, listener.both_families)
     if words:
         raise checks.refuse(f"{listener.hosts[0][3]}/listens", words)
-    text = Raw(found.text, comment="As in the server's own files, which this listener is of")
+    text = Raw(found.text, comment="This listener comes from the web server's own files")
     return block("listener", found.name, body=[text, *_maps(listener, is_own=True)])
 
 
@@ -94,7 +94,7 @@ def _sockets(specs: Sequence[SiteSpec]) -> list[Listener]:
                 if listener.secure != listen.tls:
                     raise checks.refuse(
                         f"{at}/listens",
-                        f"port {listen.port} is used with and without TLS; a listener is one or the other",
+                        f"port {listen.port} is used with and without TLS; use it for only one of them",
                     )
                 listener.both_families |= address == "::"
                 listener.add((host_name(spec, number), source, listen, at))

@@ -23,7 +23,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("showVersionNumber", 0),
         directive("disableWebAdmin", 1),
         directive("autoLoadHtaccess", 0),
-        directive("useIpInProxyHeader", 0, comment="who asks is the connection's address, not what a header says"),
+        directive("useIpInProxyHeader", 0, comment="The client address is the connection's address, not a header"),
         block("errorlog", f"{install.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
         block("accesslog", f"{install.log_dir}/access.log", body=[directive("keepDays", 30)]),
         block("tuning", body=_tuning()),
@@ -61,6 +61,6 @@ def _tuning() -> list[Node]:
         directive("keepAliveTimeout", 65),
         directive("enableGzipCompress", 1),
         directive("enableDynGzipCompress", 1),
-        directive("gzipAutoUpdateStatic", 1, comment="files too, and only so by Brotli"),
+        directive("gzipAutoUpdateStatic", 1, comment="compress files too, and only with Brotli"),
         directive("quicEnable", 1),
     ]

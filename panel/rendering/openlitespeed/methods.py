@@ -20,7 +20,7 @@ from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
-_OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files take GET and HEAD")
+_OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files accept GET and HEAD")
 _NOT_POST = directive("RewriteCond", "%{REQUEST_METHOD}", "!=POST", "[OR]")
 _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # what they lead to is no file of this name, and the folder above has index files
 _REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
@@ -195,5 +195,5 @@ def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
             word = rewrite_regex(pattern, f"{place.pointer}/pattern")
             lines.append(directive("RewriteRule", word, "-", "[R=404,L]"))
     if lines:
-        lines[0] = replace(lines[0], comment="A ? in a path leads to no file")
+        lines[0] = replace(lines[0], comment="Paths with ? never match a file")
     return lines

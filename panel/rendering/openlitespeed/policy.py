@@ -1,57 +1,223 @@
-"""What raw OpenLiteSpeed directives a site may not hold."""
+"""What raw OpenLiteSpeed directives a site may hold. Source: the keywords of src/util/configctx and plainconf.cpp."""
 
 from __future__ import annotations
 
-from panel.rendering.policy import Policy
-from panel.rendering.readers import Read
+import re
+from dataclasses import replace
+
+from panel.rendering import confined
+from panel.rendering.apache.ruling import rewrite_cond, rewrite_rule
+from panel.rendering.kinds import KINDS, regex
+from panel.rendering.policy import Kind, Policy, Where, reasons, table
+from panel.rendering.readers import Unreadable
+from panel.rendering.readers.apache import lines, words
 from panel.rendering.readers.openlitespeed import read
 
-RUNS = "it starts programs"
-READS = "it reads configuration that nobody checked"
-GLOBAL = "it changes the whole server, not this site"
+# Contexts: v virtual host, c context, and one letter per block of _BLOCKS.
+ALLOWED = table("""
+# blocks
+context{} v context
+errorpage{} vc number
+index{},expires{},rewrite{},accesscontrol{},hotlinkctrl{} vc text?
+realm{} v text
+userdb{},groupdb{} m
+phpinioverride{} vc
+websocket{} v uri
+accesslog{},errorlog{} vc log?
+lsrecaptcha{} v
+# virtual host
+adminemails v text
+enablegzip,enablebr,enableipgeo v number
+showversionnumber v number
+# context
+type c context_type
+location cu folder
+uri c uri
+allowbrowse,enable,useserver,addmimetype,enableexpires,autoindex vcierlhs text
+note vcm text
+adddefaultcharset,defaultcharsetcustomized vc text
+extraheaders c text
+authname,required c text
+externalredirect,statuscode c text
+order c number
+# lists of addresses
+allow,deny a text
+# index
+indexfiles i file_names
+autoindexuri i uri
+# error pages
+url x location
+# expires
+expiresdefault,expiresbytype e text
+# hotlinks
+enablehotlinkctrl,allowdirectaccess,onlyself h number
+suffixes,allowedhosts h text
+redirecturi h location
+# passwords
+maxcachesize,cachetimeout u number
+# rewriting
+inherit r number
+base r uri
+loglevel rl text
+rules r rules
+# logs
+logformat,logheaders l text
+rollingsize,keepdays,compressarchive l text
+# PHP
+php_value,php_flag p php
+# other servers
+address w target
+# reCAPTCHA
+enabled,regconnlimit,sslconnlimit,maxtries,allowedrobothits g number
+sitekey,secretkey,botwhitelist g text
+""")
 
-REFUSED = {
-    "include*": READS, "configfile": READS, "templatefile": READS, "extprocessor": RUNS, "path": RUNS,
-    "pipedlogger": RUNS, "extuser": GLOBAL, "extgroup": GLOBAL, "setuidmode": GLOBAL, "chroot*": GLOBAL,
-    "enablechroot": GLOBAL, "user": GLOBAL, "group": GLOBAL, "listener": GLOBAL, "virtualhost": GLOBAL,
-    "vhtemplate": GLOBAL, "vhroot": GLOBAL, "docroot": "the document root belongs to the server block",
-    "module": "it loads code into the server", "scripthandler": "it decides what code runs; use the site's PHP pool",
-    "add": "it decides what code runs; use the site's PHP pool", "cgirlimit": GLOBAL, "accessdenydir": GLOBAL,
-    "autoloadhtaccess": "files in the site's folders could then change the server's configuration",
-    "allowoverride": "files in the site's folders could then change the server's configuration",
-    "php_admin_value": "it decides what code runs; use the site's PHP pool", "php_admin_flag": RUNS,
-    "vhssl": "certificates belong to the server block", "map": "it can run a command or read any file",
-    "binpath": RUNS, "env": RUNS, "startupfile": RUNS,
-}  # fmt: skip
-BLOCKS = frozenset(
+RUNS = "it starts programs"
+READS = "it includes configuration that Paddock did not check"
+GLOBAL = "it changes all sites of the web server, not only this one"
+CODE = "it can make the server run code; use the site's PHP pool"
+TLS = "certificates belong to the server block"
+
+REFUSED = reasons(
     {
-        *("accesscontrol", "context", "errorpage", "expires", "hotlinkctrl", "index", "phpinioverride", "realm"),
-        *("rewrite", "userdb", "groupdb", "websocket", "accesslog", "errorlog", "lsrecaptcha", "awstats"),
+        READS: "include* configfile templatefile accessfilename rewritefile",
+        RUNS: "extprocessor* path pipedlogger php_admin_flag binpath env startupfile awstats* autostart autorestart "
+        "instances backlog runonstartup apptype railsenv railsdefaults wsgidefaults nodedefaults appserverenv "
+        "bubblewrap* namespace* inittimeout maxconns maxidletime extmaxidletime persistconn pckeepalivetimeout "
+        "respbuffer retrytimeout workingdir handler_restart priority mem{hard,soft}limit proc{hard,soft}limit "
+        "cpu{hard,soft}limit hardlimit softlimit maxcgiinstances uri_map updateinterval updatemode updateoffset",
+        GLOBAL: "extuser extgroup setuidmode chroot* enablechroot user group listener* virtualhost* vhtemplate* "
+        "vhroot cgirlimit accessdenydir mingid minuid forcegid umask httpserverconfig httpdworkers tuning security "
+        "fileaccesscontrol adminconfig allowsetuid allowextappsetuid phpsuexec* cpuaffinity cgroups enablecoredump "
+        "enablelve eventdispatcher gracefulrestarttimeout graceperiod general member suspendedvhosts vhost vhostmap* "
+        "vhname vhdomain vhaliases sitealiases sitedomain domain shmdefaultdir statdir swappingdir mime "
+        "aioblocksize banperiod blockbadreq checksymbollink followsymbollink allowsymbollink compressibletypes "
+        "conntimeout keepalivetimeout smartkeepalive max{connections,sslconnections,keepalivereq,reqbodysize} "
+        "max{reqheadersize,requrllen,dynrespheadersize,dynrespsize,cachedfilesize,mmapfilesize} totalinmemcachesize "
+        "totalmmapcachesize inmembufsize useaio usesendfile fileetag sndbufsize rcvbufsize enabledyngzipcompress "
+        "enable{br,gzip}compress gzip{autoupdatestatic,cachedir,compresslevel,maxfilesize,minfilesize} "
+        "gzipstaticcompresslevel brstaticcompresslevel enableaiolog disableinitlogrotation disablewebadmin jsonreports "
+        "perclientconnlimit {dyn,static}reqpersec {in,out}bandwidth softlimit forcestrictownership "
+        "requiredpermissionmask restricted* reuseport proxyprotocol useipinproxyheader "
+        "autofix503 geoipdb* ip2loc* iptogeo maxminddb* zconf* secure securedconn uploadpassbypath "
+        "uploadtmp* servername log logging logreferer loguseragent byteslog debuglevel enablestderrlog htaccess "
+        "defaulttype compresslevel restrained listeners workers cgidsock acme api autowhitelistlocalips dir filename "
+        "general internal authorizer http_auth realmlist contextlist websocketlist sessiontimeout "
+        "enablecontextac ls_enabled",
+        "the document root belongs to the server block": "docroot",
+        "it loads code into the server": "module* param http_begin http_end l4_* recv* rcvd_* send_* main_* worker_* "
+        "urlfilter* uri_filter",
+        CODE: "scripthandler* add suffix forcetype handler enablescript php_admin_value",
+        "files in the site's folders could then change the server's configuration": "autoloadhtaccess allowoverride",
+        TLS: "vhssl keyfile* certfile* cacertfile cacertpath certchain crlfile crlpath ciphers clientverify "
+        "verifydepth enabledhe enableecdhe enablestapling ocsp* sslprotocol sslsession* sslstrong* sslstrictsni "
+        "ssldefault* "
+        "sslenablemulticerts sslpkthreadcores sslcryptodevice renegprotection dhparam enableh2c enablespdy "
+        "spdyadheader enablequic quic*",
+        "it can run a command or read any file; use the site's rewrites": "map",
+        "ports belong to the server block; change them there": "binding name header errcode customerrorpages",
     }
 )
-PATHS = ("location", "keyfile", "certfile", "cacertfile", "cacertpath", "crlfile", "accesslog", "errorlog")
-PROGRAMS = ("cgi", "fcgi", "lsapi", "appserver", "webapp", "module", "servlet", "uwsgi", "scgi", "ssi")
+_BLOCKS = {
+    "context": "c",
+    "rewrite": "r",
+    "accesscontrol": "a",
+    "index": "i",
+    "accesslog": "l",
+    "errorlog": "l",
+    "errorpage": "x",
+    "expires": "e",
+    "hotlinkctrl": "h",
+    "phpinioverride": "p",
+    "realm": "m",
+    "userdb": "u",
+    "groupdb": "u",
+    "websocket": "w",
+    "lsrecaptcha": "g",
+}
+_PHP = frozenset(
+    {
+        *("memory_limit", "upload_max_filesize", "post_max_size", "max_execution_time", "max_input_time"),
+        *("display_errors", "max_input_vars", "error_reporting", "date.timezone", "log_errors", "default_charset"),
+        "short_open_tag",
+    }
+)
+_PHP_BEGIN = ("session.gc_", "session.cookie_", "session.use_", "mbstring.", "opcache.", "output_buffering", "zlib.")
 
 
-def _judge(item: Read) -> str:
-    words = " ".join(item.args).split()
-    if item.body is not None and item.name not in BLOCKS:
-        return "is not a block that a site may hold; an unknown one would swallow what follows it"
-    if item.name == "type" and words and words[0].lower() in PROGRAMS:
-        return "hands requests to a program; use the site's PHP pools and upstreams"
-    if item.name.startswith("php_") and "auto_prepend_file" in words:
-        return "decides what code runs; use the site's PHP pool"
-    if "rewritefile" in " ".join(item.args).lower() or item.name == "rewritefile":
-        return "reads rewrite rules that nobody checked"
-    if item.name == "address" and any(word.startswith(("uds:", "unix:")) for word in words):
-        return "names a Unix socket; use one of the site's upstreams"
+def _context(where: Where) -> str:
+    if where.parents:
+        return _BLOCKS.get(where.parents[-1], "-")
+    return {"server": "v", "location": "c"}.get(where.place, "")
+
+
+def _opened(value: str, where: Where) -> str:
+    """A context's address: a path, or `exp:` and a regular expression."""
+    return regex(value[4:], where) if value.lower().startswith("exp:") else confined.uri_problem(value)
+
+
+def _type(value: str, _where: Where) -> str:
+    if value.lower() in ("null", "static", "redirect"):
+        return ""
+    return "passes requests to a program; use the site's PHP pools and upstreams"
+
+
+def _folder(value: str, where: Where) -> str:
+    """A folder or password file; a redirect's context has a URL here."""
+    if value.lower().startswith(("http://", "https://")) and "userdb" not in where.parents:
+        return ""
+    if value.lower().startswith("$doc_root/"):
+        return confined.uri_problem(value[len("$doc_root") :])
+    kind = "password_path" if where.parents[-1:] in (("userdb",), ("groupdb",)) else "path"
+    return KINDS[kind](value, where)
+
+
+def _file_names(value: str, where: Where) -> str:
+    names = re.split(r"[,\s]+", value.strip())
+    return next(filter(None, (KINDS["file_name"](name, where) for name in names)), "")
+
+
+def _rules(value: str, where: Where) -> str:
+    """The lines of mod_rewrite's language; nothing else stands there."""
+    where = replace(where, place="server", parents=())  # nothing is known of a second normalization
+    try:
+        found = [words(line, number) for number, _end, line in lines(value)]
+    except Unreadable as error:
+        return f"rule {error.line}: {error.message}"
+    for name, *args in found:
+        judge = {"rewriterule": rewrite_rule, "rewritecond": rewrite_cond}.get(name.lower())
+        if judge is None and name.lower() not in ("rewriteengine", "rewritebase", "rewriteoptions"):
+            return f"contains {name}; use only RewriteRule and RewriteCond here"
+        if judge is not None and (message := judge(tuple(args), where)):
+            return f"{name} {message}"
     return ""
 
 
-def _paths(item: Read) -> tuple[str, ...]:
-    """Redirect contexts hold a URL here, which is below no folder: they are the site's locations anyway."""
-    value = item.args[0] if item.args else ""
-    return (value,) if value and not value.lower().startswith(("$doc_root/", "http://", "https://")) else ()
+def _php(value: str, _where: Where) -> str:
+    name = value.split(maxsplit=1)[0].lower() if value.strip() else ""
+    if name in _PHP or name.startswith(_PHP_BEGIN):
+        return ""
+    return f"sets {name}, which can make PHP run other code; use the site's PHP pool"
 
 
-POLICY = Policy(read, REFUSED, _judge, lambda name: name in PATHS, _paths)
+def _log(value: str, where: Where) -> str:
+    return "pipes the log to a command; enter the path of a log file" if "|" in value else KINDS["path"](value, where)
+
+
+_OWN: dict[str, Kind] = {
+    "context": _opened,
+    "context_type": _type,
+    "folder": _folder,
+    "file_names": _file_names,
+    "rules": _rules,
+    "php": _php,
+    "log": _log,
+}
+POLICY = Policy(
+    read=read,
+    allowed=ALLOWED,
+    refused=REFUSED,
+    kinds={**KINDS, **_OWN},
+    judges={},
+    context=_context,
+)

@@ -19,26 +19,26 @@ _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re
 def value(text: str, field: str, *, among_lines: bool = False) -> str:
     """`text` when a line can carry it exactly. `among_lines`: of a value of several, which are not joined."""
     if text != text.strip(" \t") or not text:
-        raise NotExpressible(field, "OpenLiteSpeed drops blanks at both ends of a value, and empty ones; remove them")
+        raise NotExpressible(field, "OpenLiteSpeed drops leading and trailing spaces and empty values; remove them")
     if "\n" in text or "\r" in text:
-        raise NotExpressible(field, "OpenLiteSpeed's values are one line; remove the line break")
+        raise NotExpressible(field, "OpenLiteSpeed's values are single lines; remove the line break")
     if text.endswith("{"):
         raise NotExpressible(field, "OpenLiteSpeed reads a { at the end of a line as the start of a block; remove it")
     if text.endswith("\\") and not among_lines:
-        raise NotExpressible(field, "OpenLiteSpeed joins a line that ends in \\ with the next one; remove it")
+        raise NotExpressible(field, "OpenLiteSpeed joins a line that ends in \\ with the next one; remove the \\")
     if "<<<" in text:
-        raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of several lines; remove it")
+        raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of a multi-line value; remove it")
     if found := _VARIABLE.search(text):
-        raise NotExpressible(field, f"OpenLiteSpeed would replace {found[0]} here; use a value without it")
+        raise NotExpressible(field, f"OpenLiteSpeed would expand {found[0]} here; use a value without it")
     checks.text(text, field)
     if len(text.encode()) > MAX_LINE_BYTES - 200:
-        raise NotExpressible(field, f"is longer than the {MAX_LINE_BYTES} bytes that OpenLiteSpeed reads in a line")
+        raise NotExpressible(field, f"is longer than {MAX_LINE_BYTES} bytes, the limit of OpenLiteSpeed per line")
     return text
 
 
 def path(text: str, field: str) -> str:
     if "," in text:
-        raise NotExpressible(field, "OpenLiteSpeed separates values by commas; use a path without one")
+        raise NotExpressible(field, "OpenLiteSpeed separates values by commas; use a path without commas")
     return value(text, field)
 
 
@@ -46,14 +46,12 @@ def header(text: str, field: str) -> str:
     """A header's value as its operations read it (HttpHeaderOps, seen on 1.9.1): in quotes where it begins with one or
     ends with the word early, which they would take away. No character is escaped within quotes."""
     if _CONDITION.search(text):
-        raise NotExpressible(field, "OpenLiteSpeed reads env= in a header's value as a condition; use another value")
+        raise NotExpressible(field, "OpenLiteSpeed reads env= in a header value as a condition; use another value")
     if not (text.startswith(('"', "'")) or text.split()[-1:] == ["early"]):
         return value(text, field, among_lines=True)
     mark = next((mark for mark in ('"', "'") if mark not in text), "")
     if not mark:
-        raise NotExpressible(
-            field, "OpenLiteSpeed has no way to write a header's value that needs quotes and has both kinds in it"
-        )
+        raise NotExpressible(field, "OpenLiteSpeed cannot write a header value with both kinds of quotes; use one kind")
     return value(f"{mark}{text}{mark}", field, among_lines=True)
 
 

@@ -44,13 +44,13 @@ def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     nodes += _contexts(spec, install, number, found, everywhere)
     nodes += _websockets(spec, found)
     if source.snippet:
-        text = snippets.require(source.snippet, install, f"{at}/snippet")
+        text = snippets.require(source.snippet, install, f"{at}/snippet", "server")
         written = {node.name for node in nodes if isinstance(node, Directive)}
         if twice := next((item.name for item in read(text) if item.name in ONCE & written), ""):
             raise NotExpressible(
                 f"{at}/snippet",
-                f"holds a block {twice}, and the site's own settings are one here: OpenLiteSpeed takes no notice of a "
-                "second one. Say what it does by the site's own settings",
+                f"contains a block {twice}, which the site's own settings already create, so "
+                "OpenLiteSpeed would ignore the second one. Use the site's settings instead",
             )
         nodes.append(Raw(text))
     return tuple(nodes)
@@ -114,7 +114,7 @@ def _error_pages(source: ServerBlock, at: str) -> list[Node]:
 def _tls(source: ServerBlock, at: str) -> list[Node]:
     secure = [listen for listen in source.listens if listen.tls]
     if secure and source.tls is None:
-        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     if not secure or source.tls is None:
         return []
     return [block("vhssl", body=tls_keys(source, at))]
@@ -172,6 +172,7 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules += rewriting.missing_slashes(found)
     # A rule's pattern sees the path without /./, its conditions see %{REQUEST_URI} with it.
     chosen = {place: replace(condition, alone=True) for place, condition in conditions(found).items()}
+    rules += [*_led_up(source), *rewriting.line_breaks(source), *rewriting.beside_alias(chosen)]
     if rewrites.are_used(source):
         rules += _rewritten(spec, source, found, chosen, server, number)
     for place, condition in chosen.items():
@@ -187,6 +188,13 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         return []
     lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
     return [block("rewrite", body=[directive("enable", 1), lines])]
+
+
+def _led_up(source: ServerBlock) -> list[Directive]:
+    """An application names the next path in X-LiteSpeed-Location, which the server takes as it is, also with `..`."""
+    if not any(location.handler in ("php", "proxy") for location in source.locations):
+        return []
+    return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]
 
 
 def _of_place(

@@ -25,7 +25,7 @@ def read(text: str) -> tuple[Read, ...]:
             name, *args = words(line, number)
             stack[-1][3].append(Read(name, tuple(args), number, end=end))
     if len(stack) > 1:
-        raise Unreadable(stack[-1][1], f"<{stack[-1][0]}> is never closed; end it with </{stack[-1][0]}>")
+        raise Unreadable(stack[-1][1], f"<{stack[-1][0]}> is never closed; add </{stack[-1][0]}>")
     return tuple(stack[0][3])
 
 
@@ -38,7 +38,7 @@ def _close(stack: list[tuple[str, int, tuple[str, ...], list[Read]]], line: str,
     if not opened:
         raise Unreadable(number, f"unexpected </{name}>: it would close the section around this text")
     if opened.lower() != name.lower():
-        raise Unreadable(number, f"</{name}> stands where </{opened}> of line {where} is expected")
+        raise Unreadable(number, f"</{name}> was found, but </{opened}> for line {where} is expected")
     stack.pop()
     stack[-1][3].append(Read(opened, args, where, tuple(body), number))
 
@@ -57,7 +57,7 @@ def lines(text: str) -> Iterator[tuple[int, int, str]]:
             yield first, number, whole
         pending, joins = "", False
     if joins:
-        raise Unreadable(first, "the text ends in a backslash, which would join what follows it; remove it")
+        raise Unreadable(first, "the text ends in a backslash, which would join the next line; remove it")
 
 
 def words(line: str, number: int) -> list[str]:
@@ -70,7 +70,7 @@ def words(line: str, number: int) -> list[str]:
             continue
         quote = line[position] if line[position] in "\"'" and found else ""
         start = position + len(quote)
-        raw = found[:1] in (["RewriteCond"], ["RewriteRule"])  # mod_rewrite splits its lines itself
+        raw = bool(found) and found[0].lower() in ("rewritecond", "rewriterule")  # mod_rewrite splits its lines itself
         end = _end(line, start, quote, raw)
         found.append(line[start:end] if raw else _unescape(line[start:end], quote))
         position = end + len(quote)

@@ -50,10 +50,10 @@ def _quoted(text: str, start: int, line: int) -> tuple[int, int]:
     while position < len(text) and text[position] != text[start]:
         position += 2 if text[position] == "\\" else 1
     if position >= len(text):
-        raise Unreadable(line, "a quote is opened and never closed")
+        raise Unreadable(line, "a quote is never closed")
     after = position + 1
     if after < len(text) and text[after] not in BLANK + ";{)":
-        raise Unreadable(line, f"unexpected “{text[after]}” right after a closing quote")
+        raise Unreadable(line, f"unexpected “{text[after]}” directly after a closing quote")
     return position, after
 
 
@@ -67,7 +67,7 @@ def _bare(text: str, start: int, line: int) -> tuple[int, int]:
         if character in BLANK + ";" or (character == "{" and text[position - 1] != "$"):
             return position, position
         position += 1
-    raise Unreadable(line, "the text ends within a directive; close it with ;")
+    raise Unreadable(line, "the text ends inside a directive; add ;")
 
 
 def _unescape(raw: str) -> str:
@@ -101,7 +101,7 @@ class _Parser:
                 found.append(self._directive(words, token, depth))
                 words = []
         if depth or words:
-            raise Unreadable(self.last, "the text ends within a block or directive; close it with } or ;")
+            raise Unreadable(self.last, "the text ends inside a block or directive; add } or ;")
         return tuple(found)
 
     def _directive(self, words: list[Token], token: Token, depth: int) -> Read:
@@ -112,7 +112,7 @@ class _Parser:
 
     def _close(self, found: list[Read], words: list[Token], token: Token, depth: int) -> tuple[Read, ...]:
         if words:
-            raise Unreadable(words[0].line, f"“{words[0].text}” is not closed by ;")
+            raise Unreadable(words[0].line, f"the directive “{words[0].text}” has no ; at its end")
         if depth == 0:
             raise Unreadable(token.line, "unexpected “}”: it would close the block around this text")
         return tuple(found)

@@ -23,7 +23,7 @@ class _Reader:
             if line and not line.startswith("#"):
                 self._take(number, line)
         if len(self.stack) > 1:
-            raise Unreadable(self.stack[-1][2], f"{self.stack[-1][0]} is never closed; end it with }}")
+            raise Unreadable(self.stack[-1][2], f"{self.stack[-1][0]} is never closed; add }}")
         return tuple(self.stack[0][3])
 
     def _logical(self) -> tuple[int, str]:
@@ -37,7 +37,7 @@ class _Reader:
             if not line.endswith("\\") or line.endswith("\\\\") or line.startswith("#"):
                 return number, joined + line
             joined += line[:-1]
-        raise Unreadable(number, "the text ends in a backslash, which would join what follows it; remove it")
+        raise Unreadable(number, "the text ends in a backslash, which would join the next line; remove it")
 
     def _close(self, number: int) -> None:
         if len(self.stack) == 1:

@@ -111,10 +111,10 @@ def _top(sheet: _Sheet, document: Document) -> list[Any]:
         sheet.words(document.title, sheet.title),
         sheet.words(lead, sheet.soft),
         sheet.words(document.headline, tone),
-        *sheet.items("What changed", document.changes),
-        *sheet.items("Also different since then", document.around),
+        *sheet.items("Changes", document.changes),
+        *sheet.items("Other differences since the previous run", document.around),
         *sheet.items("About this schedule", document.notes),
-        *sheet.items("Know this before you decide by it", document.warnings),
+        *sheet.items("Read before you rely on these figures", document.warnings),
     ]
 
 
@@ -148,7 +148,7 @@ def _table(sheet: _Sheet, table: Table) -> list[Any]:
         ]
     )
     left_out = len(table.rows) - len(rows)
-    more = f" {left_out} more rows are in the other forms of this report." if left_out > 0 else ""
+    more = f" {left_out} more rows are in the other formats of this report." if left_out > 0 else ""
     return [
         LongTable([head, *rows], colWidths=widths, repeatRows=1, style=looks),
         Spacer(1, 3),
@@ -184,4 +184,4 @@ def _facts(sheet: _Sheet, document: Document) -> list[Any]:
     if not document.facts:
         return []
     rows = [[Cell(name), Cell(words)] for name, words in document.facts]
-    return [sheet.words("How it was measured", sheet.head), *_table(sheet, Table("", ["What", "Was"], rows))]
+    return [sheet.words("Method", sheet.head), *_table(sheet, Table("", ["Setting", "Value"], rows))]

@@ -31,7 +31,7 @@ def write_csv(document: Document) -> bytes:
 def top_rows(document: Document) -> list[tuple[str, str]]:
     rows = [("Title", document.title), ("Measured", document.made_at), ("Outcome", document.headline)]
     rows += [("Change", words) for words in document.changes]
-    rows += [("Also different", words) for words in document.around]
+    rows += [("Other differences", words) for words in document.around]
     rows += [("Note", words) for words in document.notes]
     return rows + [("Warning", words) for words in document.warnings]
 

@@ -26,7 +26,7 @@ def _index(**kwargs: Any) -> LinesField:
         rows=1,
         to_text=lines.words_to_text,
         from_text=lines.words_from_text,
-        help_text=_("Tried in this order for a folder: index.html index.php"),
+        help_text=_("Tried in this order for a folder, for example `index.html index.php`."),
         **kwargs,
     )
 
@@ -37,7 +37,10 @@ def _try_files() -> LinesField:
         rows=1,
         to_text=lines.words_to_text,
         from_text=lines.words_from_text,
-        help_text=_("The first that exists is served; the last is what to do otherwise: $uri $uri/ /index.php?$args"),
+        help_text=_(
+            "The web server uses the first file that exists; the last entry is the fallback, for example "
+            "`$uri $uri/ /index.php?$args`."
+        ),
     )
 
 
@@ -46,7 +49,9 @@ def _headers() -> LinesField:
         label=_("Response headers"),
         to_text=lines.headers_to_text,
         from_text=lines.headers_from_text,
-        help_text=_("One a line: X-Frame-Options: DENY. Put [2xx] in front to leave error answers without it."),
+        help_text=_(
+            "One per line, for example `X-Frame-Options: DENY`. Start a line with `[2xx]` to leave out error responses."
+        ),
     )
 
 
@@ -63,34 +68,42 @@ class BlockForm(PartForm[ServerBlock]):
         required=True,
         to_text=lines.listens_to_text,
         from_text=lines.listens_from_text,
-        error_messages={"required": _("Write at least one line, such as 80 or 443 tls.")},
-        help_text=_("One a line: 80, [::]:80, 127.0.0.1:8080. Words after it: tls http2 http3 default."),
+        error_messages={"required": _("Enter at least one address, for example 80 or 443 tls.")},
+        help_text=_(
+            "One per line: `80`, `[::]:80`, `127.0.0.1:8080`. Options follow the address: `tls http2 http3 default`."
+        ),
     )
     names = LinesField(
         label=_("Server names"),
         rows=3,
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
-        help_text=_("www.example.com, *.example.com, .example.com, www.* or ~regex. None for a default server."),
+        help_text=_(
+            "For example `www.example.com`, `*.example.com`, `.example.com`, `www.*`, or `~regex`. Leave "
+            "empty for a default server."
+        ),
     )
     index = _index()
     try_files = _try_files()
     rewrites = _rewrites(
-        _("In order, before a location is chosen: ^/old/(.*)$ /new/$1. Words after it: last break redirect permanent.")
+        _(
+            "Applied in order before the location is chosen, for example `^/old/(.*)$ /new/$1`. Flags: "
+            "`last`, `break`, `redirect`, `permanent`."
+        )
     )
     headers = _headers()
     error_pages = LinesField(
         label=_("Error pages"),
         to_text=lines.error_pages_to_text,
         from_text=lines.error_pages_from_text,
-        help_text=_("404 410 = /gone.html keeps the status; 404 =200 /empty.gif answers with another."),
+        help_text=_("`404 410 = /gone.html` keeps the status; `404 =200 /empty.gif` changes it."),
     )
     gzip_types = LinesField(
-        label=_("Types to compress"),
+        label=_("Media types to compress"),
         rows=1,
         to_text=lines.words_to_text,
         from_text=lines.words_from_text,
-        help_text=_("text/css application/json; HTML always is."),
+        help_text=_("For example `text/css application/json`. HTML is always compressed."),
     )
 
     class Meta:
@@ -98,30 +111,36 @@ class BlockForm(PartForm[ServerBlock]):
         fields = members.BLOCK
         labels = {
             "root": _("Document root"),
-            "autoindex": _("List folders that have no index file"),
+            "autoindex": _("List folders without an index file"),
             "access_log": _("Access log"),
-            "access_log_format": _("Access log's lines"),
+            "access_log_format": _("Access log format"),
             "error_log": _("Error log"),
-            "error_log_level": _("Log from level"),
-            "gzip": _("Compress answers"),
+            "error_log_level": _("Error log level"),
+            "gzip": _("Compress responses"),
             "brotli": _("Compress with Brotli"),
-            "client_max_body_mb": _("Largest upload, MB"),
-            "client_max_header_kb": _("Longest header, KB"),
+            "client_max_body_mb": _("Maximum upload size, MB"),
+            "client_max_header_kb": _("Maximum header size, KB"),
             "certificate": _("Certificate"),
-            "redirect_to_https": _("Lead plain HTTP to HTTPS"),
+            "redirect_to_https": _("Redirect HTTP to HTTPS"),
             "hsts_max_age_s": _("HSTS, seconds"),
         }
         help_texts = {
-            "root": _("Whole path, below one of the host's folders for sites."),
-            "access_log": _("Path ending in .log, off, or empty for the server's own."),
-            "client_max_body_mb": _("Empty: as the server does by default. 0: no limit."),
-            "client_max_header_kb": _("Of a request's first line and of each header. A port's default server decides."),
-            "gzip": _(
-                "By default nginx and gallop do what their main file says, Apache compresses text, OpenLiteSpeed all "
-                "that its list names."
+            "root": _("Absolute path in one of the host's site folders, for example `/srv/www/shop`."),
+            "access_log": _(
+                "A path such as `/var/log/nginx/shop.log`, or `off`. Leave empty for the web server's shared log."
             ),
-            "brotli": _("The same media types as gzip, for clients that take it."),
-            "hsts_max_age_s": _("How long browsers insist on HTTPS: 31536000 is a year. Empty: not sent."),
+            "client_max_body_mb": _("Leave empty for the web server's default. `0` removes the limit."),
+            "client_max_header_kb": _(
+                "Applies to the request line and to each header. The default server of a port sets the limit."
+            ),
+            "gzip": _(
+                "Default: nginx and gallop follow their main file, Apache compresses text, and "
+                "OpenLiteSpeed compresses its configured types."
+            ),
+            "brotli": _("Same media types as gzip, for clients that support Brotli."),
+            "hsts_max_age_s": _(
+                "How long browsers use only HTTPS, for example `31536000` for one year. Leave empty to send no header."
+            ),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,7 +167,7 @@ class BlockForm(PartForm[ServerBlock]):
                 faults += [text if str(listen.port) in text else f"{listen}: {text}" for text in error.messages]
                 continue
             if (listen.address, listen.port) in seen:
-                faults.append(gettext("%s stands here twice.") % listen)
+                faults.append(gettext("%s appears twice.") % listen)
             seen.add((listen.address, listen.port))
         if faults:
             raise ValidationError(faults)
@@ -161,40 +180,50 @@ class BlockForm(PartForm[ServerBlock]):
 class LocationForm(PartForm[Location]):
     index = _index()
     try_files = _try_files()
-    rewrites = _rewrites(_("In order, of a path that comes here: ^/blog/(.*)$ /$1 break. The last word as in nginx."))
+    rewrites = _rewrites(
+        _("Applied in order to matching paths, for example `^/blog/(.*)$ /$1 break`. Flags work as in nginx.")
+    )
     cache_times = LinesField(
-        label=_("Keep answers for"),
+        label=_("Response caching"),
         rows=2,
         to_text=lines.cache_times_to_text,
         from_text=lines.cache_times_from_text,
-        help_text=_("One a line: 200 301 = 10m, 404 = 30s. Empty: nothing is kept. What an answer says comes first."),
+        help_text=_(
+            "One per line, for example `200 301 = 10m` or `404 = 30s`. Leave empty to turn caching off. "
+            "Cache headers of a response take precedence."
+        ),
     )
     cache_skip_cookies = LinesField(
-        label=_("Not for visitors with the cookies"),
+        label=_("Bypass cache for cookies"),
         rows=1,
         to_text=lines.words_to_text,
         from_text=lines.words_from_text,
-        help_text=_("session wordpress_logged_in_*; nor for requests with a password."),
+        help_text=_(
+            "For example `session wordpress_logged_in_*`. Requests with an Authorization header always "
+            "bypass the cache."
+        ),
     )
     headers = _headers()
-    autoindex = null_boolean(_("List folders"), _("As the server block"), required=False)
+    autoindex = null_boolean(_("List folders"), _("Inherit from the server block"), required=False)
     request_headers = LinesField(
-        label=_("Headers to the upstream"),
+        label=_("Request headers to the upstream"),
         to_text=lines.request_headers_to_text,
         from_text=lines.request_headers_from_text,
-        help_text=_("One a line: X-Realm: shop. Host and X-Forwarded-* are always sent."),
+        help_text=_("One per line, for example `X-Realm: shop`. Host and X-Forwarded-* are always sent."),
     )
     access_rules = LinesField(
         label=_("Access rules"),
         to_text=lines.access_rules_to_text,
         from_text=lines.access_rules_from_text,
-        help_text=_("The first that fits decides: allow 10.0.0.0/8, then deny all."),
+        help_text=_("The first matching rule applies, for example `allow 10.0.0.0/8`, then `deny all`."),
     )
     basic_auth_users = LinesField(
         label=_("Users"),
         to_text=lines.users_to_text,
         from_text=lines.users_from_text,
-        help_text=_("One a line: anna: password. Passwords are stored hashed; (kept) leaves one as it is."),
+        help_text=_(
+            "One per line, for example `anna: password`. Passwords are stored hashed; `(kept)` keeps the current one."
+        ),
     )
 
     class Meta:
@@ -203,39 +232,44 @@ class LocationForm(PartForm[Location]):
         labels = {
             "match": _("Path"),
             "pattern": _("Pattern"),
-            "handler": _("Answered by"),
+            "handler": _("Handled by"),
             "root": _("Root"),
             "alias": _("Alias"),
             "php_pool": _("PHP pool"),
             "split_path_info": _("Split PATH_INFO (script.php/rest)"),
             "upstream": _("Upstream"),
-            "upstream_tls": _("Speak TLS with the upstream"),
-            "proxy_uri": _("Replace prefix by"),
-            "websocket": _("Pass WebSocket upgrades"),
-            "connect_timeout_s": _("Connect within, s"),
-            "read_timeout_s": _("Answer within, s"),
-            "cache_skip_queries": _("Not for addresses with a query"),
-            "cache_stale": _("Old answers where the application fails"),
-            "cache_header": _("Say in X-Cache what came from the cache"),
-            "cache_key": _("Told apart by"),
+            "upstream_tls": _("Connect to the upstream with TLS"),
+            "proxy_uri": _("Replace the prefix with"),
+            "websocket": _("Allow WebSocket upgrades"),
+            "connect_timeout_s": _("Connect timeout, seconds"),
+            "read_timeout_s": _("Response timeout, seconds"),
+            "cache_skip_queries": _("Bypass cache for URLs with a query string"),
+            "cache_stale": _("Serve stale on error"),
+            "cache_header": _("Add an X-Cache response header"),
+            "cache_key": _("Cache key"),
             "return_code": _("Status"),
-            "return_value": _("Where to, or body"),
-            "expires": _("Expires"),
+            "return_value": _("Redirect target or response body"),
+            "expires": _("Expires header"),
             "basic_auth_realm": _("Realm"),
             "rate_limit_rps": _("Requests/s per client"),
             "rate_limit_burst": _("Burst"),
             "connection_limit": _("Connections per client"),
-            "client_max_body_mb": _("Largest upload, MB"),
-            "gzip": _("Compress answers"),
+            "client_max_body_mb": _("Maximum upload size, MB"),
+            "gzip": _("Compress responses"),
         }
         help_texts = {
-            "root": _("The path is added to it. Empty: the server block's."),
-            "alias": _("Takes the place of the matched prefix."),
-            "proxy_uri": _("Empty: passed on as it came."),
-            "cache_key": _("Empty: scheme, host, path and query. Else such as $host$uri."),
-            "return_value": _("For 301, 302, 303, 307, 308: https://www.example.com$request_uri or /new"),
-            "expires": _("30d, 12h, -1 (no caching), max or off"),
-            "basic_auth_realm": _("Shown when browsers ask for a password. Empty: nobody is asked."),
+            "root": _("The request path is appended. Leave empty to use the server block's root."),
+            "alias": _("Replaces the matched prefix."),
+            "proxy_uri": _("Leave empty to pass the path unchanged, or enter a prefix such as `/app/`."),
+            "cache_key": _("Leave empty for scheme, host, path, and query, or enter variables such as `$host$uri`."),
+            "return_value": _(
+                "For 301, 302, 303, 307, and 308, for example `https://www.example.com$request_uri` or `/new`."
+            ),
+            "expires": _("For example `30d`, `12h`, `-1` (no caching), `max`, or `off`."),
+            "basic_auth_realm": _(
+                "Browsers show this text in the password dialog, for example `Staging`. Leave empty to ask "
+                "for no password."
+            ),
         }
 
     def __init__(self, *args: Any, is_inline: bool = False, **kwargs: Any) -> None:
@@ -256,10 +290,12 @@ class LocationForm(PartForm[Location]):
         for name, secret in self.cleaned_data["basic_auth_users"].items():
             if secret == lines.KEPT:
                 if name not in self.old_users:
-                    raise ValidationError(gettext("%s has no password yet: write one.") % name)
+                    raise ValidationError(gettext("%s has no password yet. Enter one.") % name)
                 users[name] = self.old_users[name]
             elif len(secret.encode()) > 72:
-                raise ValidationError(gettext("The password of %s is longer than the 72 bytes bcrypt reads.") % name)
+                raise ValidationError(
+                    gettext("The password of %s is longer than 72 bytes, the limit of bcrypt.") % name
+                )
             elif self.is_inline:
                 users[name] = _UNUSED_HASH
             else:

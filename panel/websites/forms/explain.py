@@ -21,9 +21,9 @@ class ExplainForm(Form):
     url = forms.CharField(
         label=_("Address"),
         max_length=2000,
-        error_messages={"required": _("Write the address to look at, such as https://www.example.com/shop.")},
+        error_messages={"required": _("Enter an address, for example https://www.example.com/shop.")},
         widget=forms.TextInput(attrs={"class": "mono", "inputmode": "url", "spellcheck": "false"}),
-        help_text=_("As a browser asks for it: https://www.example.com/shop/cart.php?item=7"),
+        help_text=_("A URL, for example `https://www.example.com/shop/cart.php?item=7`."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -37,9 +37,9 @@ class ExplainForm(Form):
             parts = urlsplit(value)
             port = parts.port
         except ValueError as error:
-            raise ValidationError(gettext("This is not an address: %s.") % error) from error
+            raise ValidationError(gettext("This is not a valid URL: %s.") % error) from error
         if parts.scheme not in PORTS or not parts.hostname:
-            raise ValidationError(gettext("Write a whole address, with http:// or https:// and a name."))
+            raise ValidationError(gettext("Enter a complete URL with http:// or https:// and a host name."))
         scheme, netloc = parts.scheme, parts.netloc.rpartition("@")[2]
         path = parts.path or "/"
         target = f"{path}?{parts.query}" if parts.query else path

@@ -21,17 +21,17 @@ class UpstreamForm(PartForm[Upstream]):
         required=True,
         to_text=lines.servers_to_text,
         from_text=lines.servers_from_text,
-        error_messages={"required": _("Write at least one server, such as 127.0.0.1:3000.")},
+        error_messages={"required": _("Enter at least one server, for example 127.0.0.1:3000.")},
         help_text=_(
-            "One a line: 127.0.0.1:3000, [::1]:3000 or unix:/run/app.sock. Words after it: weight=2 max_fails=3 "
-            "fail_timeout=30 backup down."
+            "One per line: `127.0.0.1:3000`, `[::1]:3000`, or `unix:/run/app.sock`. Options: `weight=2 "
+            "max_fails=3 fail_timeout=30 backup down`."
         ),
     )
 
     class Meta:
         model = Upstream
         fields = ("name", "balancing", "keepalive")
-        labels = {"balancing": _("Balancing"), "keepalive": _("Idle connections kept open")}
+        labels = {"balancing": _("Load balancing"), "keepalive": _("Idle connections to keep open")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -54,15 +54,19 @@ class PhpPoolForm(PartForm[PhpPool]):
         label=_("PHP settings"),
         to_text=lines.settings_to_text,
         from_text=lines.settings_from_text,
-        help_text=_("One a line: memory_limit = 256M"),
+        help_text=_("One per line, for example `memory_limit = 256M`."),
     )
 
     class Meta:
         model = PhpPool
         fields = ("name", "address", "settings")
-        error_messages = {"address": {"required": _("Write where PHP listens, such as unix:/run/php/php8.2-fpm.sock.")}}
+        error_messages = {
+            "address": {"required": _("Enter the address of the PHP pool, for example unix:/run/php/php8.2-fpm.sock.")}
+        }
         labels = {"address": _("Listens on")}
-        help_texts = {"address": _("A pool that runs already: unix:/run/php/php8.2-fpm.sock or 127.0.0.1:9000")}
+        help_texts = {
+            "address": _("Address of a running pool, for example `unix:/run/php/php8.2-fpm.sock` or `127.0.0.1:9000`.")
+        }
 
 
 class SnippetForm(PartForm[RawSnippet]):
@@ -70,18 +74,18 @@ class SnippetForm(PartForm[RawSnippet]):
         model = RawSnippet
         fields = ("engine", "text")
         error_messages = {
-            "engine": {"required": _("Choose the server whose directives these are.")},
-            "text": {"required": _("Write at least one directive.")},
+            "engine": {"required": _("Choose the web server that uses these directives.")},
+            "text": {"required": _("Enter at least one directive.")},
         }
-        labels = {"engine": _("For the server"), "text": _("Directives")}
-        help_texts = {"text": _("In that server's own words. The host's server tests them before anything goes live.")}
+        labels = {"engine": _("Web server"), "text": _("Directives")}
+        help_texts = {"text": _("Written in the web server's own syntax. The host tests them before they go live.")}
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         engine = self.fields["engine"]
         assert isinstance(engine, forms.ChoiceField)
-        engine.choices = [("", _("Choose a server")), *Engine.choices]
+        engine.choices = [("", _("Choose a web server")), *Engine.choices]
         engine.disabled = bool(self.instance.pk)
 
     def clean_text(self) -> str:
@@ -104,8 +108,8 @@ def _certificate() -> forms.CharField:
     return forms.CharField(
         label=_("Certificate and chain"),
         widget=forms.Textarea(attrs=_PEM),
-        error_messages={"required": _("Paste the certificate, from -----BEGIN CERTIFICATE----- on.")},
-        help_text=_("PEM: the site's own certificate first, then the chain."),
+        error_messages={"required": _("Paste the certificate, starting with -----BEGIN CERTIFICATE-----.")},
+        help_text=_("PEM format: the site's own certificate first, then its chain."),
     )
 
 
@@ -113,8 +117,8 @@ def _private_key() -> forms.CharField:
     return forms.CharField(
         label=_("Private key"),
         widget=forms.Textarea(attrs=_PEM),
-        error_messages={"required": _("Paste the certificate's private key, from -----BEGIN on.")},
-        help_text=_("PEM without passphrase. It is stored encrypted and never shown again."),
+        error_messages={"required": _("Paste the certificate's private key, starting with -----BEGIN.")},
+        help_text=_("PEM format without passphrase. Stored encrypted and not shown again."),
     )
 
 
@@ -140,14 +144,14 @@ class CertificateReplaceForm(Form):
 
 class SelfSignForm(PartForm[Certificate]):
     names = LinesField(
-        label=_("For these names"),
+        label=_("Names"),
         required=True,
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
-        error_messages={"required": _("Write at least one name, such as www.example.com.")},
-        help_text=_("Domain names, *.wildcards or IP addresses, one a line."),
+        error_messages={"required": _("Enter at least one name, for example www.example.com.")},
+        help_text=_("Domain names, wildcards, or IP addresses, one per line, for example `*.example.com`."),
     )
-    days = forms.IntegerField(label=_("Good for, days"), initial=397, min_value=1, max_value=3650)
+    days = forms.IntegerField(label=_("Validity in days"), initial=397, min_value=1, max_value=3650)
 
     class Meta:
         model = Certificate

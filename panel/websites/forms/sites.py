@@ -25,7 +25,7 @@ ANY = ("", _("Any"))
 
 
 def _install_choice() -> forms.Field:
-    return ServerChoiceField(label=_("Runs on"), required=False, empty_label=_("Decide later"))
+    return ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Decide later"))
 
 
 class SiteFilterForm(Form):
@@ -36,9 +36,11 @@ class SiteFilterForm(Form):
         widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Search sites and domains")}),
     )
     status = forms.ChoiceField(
-        label=_("Status"), required=False, choices=[ANY, *SiteStatus.choices, ("pending", _("Changed since deployed"))]
+        label=_("Status"),
+        required=False,
+        choices=[ANY, *SiteStatus.choices, ("pending", _("Changed since last deployment"))],
     )
-    engine = forms.ChoiceField(label=_("Server"), required=False, choices=[ANY, *Engine.choices])
+    engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     host = forms.ModelChoiceField(
         label=_("Host"), required=False, queryset=Host.objects.all(), to_field_name="name", empty_label=_("Any")
     )
@@ -66,63 +68,64 @@ class Kind:
         (REDIRECT, _("Redirect")),
     ]
     details = {
-        STATIC: _("A folder of pages, pictures and scripts for the browser"),
-        PHP: _("A PHP program such as WordPress"),
-        PROXY: _("A program that listens on a port or socket"),
-        REDIRECT: _("Leads every request elsewhere"),
+        STATIC: _("A folder of web pages, images, and scripts"),
+        PHP: _("A PHP application such as WordPress"),
+        PROXY: _("An application that listens on a port or socket"),
+        REDIRECT: _("Redirects all requests to another address"),
     }
 
 
 class SiteCreateForm(Form):
     """A whole first site: what `panel.websites.forms.wizard` turns into a definition."""
 
-    kind = forms.ChoiceField(
-        label=_("What answers?"), choices=Kind.choices, initial=Kind.STATIC, widget=forms.RadioSelect
-    )
+    kind = forms.ChoiceField(label=_("Content"), choices=Kind.choices, initial=Kind.STATIC, widget=forms.RadioSelect)
     name = forms.CharField(
         label=_("Name"),
         max_length=63,
-        error_messages={"required": _("Write a name for the site, such as shop.")},
+        error_messages={"required": _("Enter a name for the site, for example shop.")},
         validators=[validators.validate_slug],
-        help_text=_("Small letters, digits and hyphens. Names the site's files on the host."),
+        help_text=_("Lowercase letters, digits, and hyphens, for example `shop`. Names the site's files on the host."),
     )
     domains = LinesField(
         label=_("Domains"),
         rows=2,
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
-        help_text=_("One a line. None: it answers whatever no other site does."),
+        help_text=_("One per line, for example `www.example.com`. Leave empty to make this the default site."),
     )
     team = forms.ModelChoiceField(
         label=_("Team"),
         queryset=Team.objects.none(),
         empty_label=_("Choose a team"),
-        error_messages={"required": _("Choose the team that the site belongs to.")},
+        error_messages={"required": _("Choose the team that owns the site.")},
     )
     install = _install_choice()
     root = forms.CharField(
         label=_("Folder"),
         required=False,
         max_length=500,
-        help_text=_("Empty: a folder of the site's name below the host's first folder for sites."),
+        help_text=_("Leave empty to use a folder with the site's name in the host's first site folder."),
     )
     php_address = forms.CharField(
-        label=_("PHP listens on"),
+        label=_("Address of the PHP pool"),
         required=False,
         max_length=300,
-        help_text=_("A pool that runs already: unix:/run/php/php8.2-fpm.sock or 127.0.0.1:9000"),
+        help_text=_("Address of a running pool, for example `unix:/run/php/php8.2-fpm.sock` or `127.0.0.1:9000`."),
     )
     upstream = forms.CharField(
-        label=_("The program listens on"),
+        label=_("Address of the application"),
         required=False,
         max_length=300,
-        help_text=_("127.0.0.1:3000, [::1]:3000 or unix:/run/app.sock"),
+        help_text=_("For example `127.0.0.1:3000`, `[::1]:3000`, or `unix:/run/app.sock`."),
     )
     redirect_to = forms.CharField(
-        label=_("Leads to"),
+        label=_("Redirect target"),
         required=False,
         max_length=900,
-        help_text=_("https://www.example.com: the path is added. End it with / to leave the path away."),
+        help_text=_(
+            "For example `https://www.example.com`. The request path is appended; end the target with `/` "
+            "to drop the path."
+        ),
     )
     port = forms.IntegerField(label=_("Port"), initial=80, min_value=1, max_value=65535)
     tls = forms.ChoiceField(label=_("HTTPS"), required=False)
@@ -136,7 +139,7 @@ class SiteCreateForm(Form):
         if teams.count() == 1:
             team.empty_label, team.initial = None, teams.get()
         own = [(f"certificate:{row.name}", gettext("with the certificate %s") % row.name) for row in certificates]
-        tls.choices = [("", _("No, plain HTTP")), ("self_signed", _("with a new self-signed certificate")), *own]
+        tls.choices = [("", _("No, HTTP only")), ("self_signed", _("with a new self-signed certificate")), *own]
         self.certificates = {row.name: row for row in certificates}
 
     def clean_domains(self) -> list[str]:
@@ -145,23 +148,35 @@ class SiteCreateForm(Form):
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         if Site.objects.filter(name=name).exists():
-            raise ValidationError(gettext("There is already a site named %s: choose another name.") % name)
+            raise ValidationError(gettext("A site named %s already exists. Choose another name.") % name)
         return name
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         kind = data.get("kind")
         checks: dict[str, tuple[str, Any, str]] = {
-            Kind.PHP: ("php_address", validators.validate_upstream_address, gettext("Write where PHP listens.")),
-            Kind.PROXY: ("upstream", validators.validate_upstream_address, gettext("Write where the program listens.")),
-            Kind.REDIRECT: ("redirect_to", _validate_target, gettext("Write where every request is led to.")),
+            Kind.PHP: (
+                "php_address",
+                validators.validate_upstream_address,
+                gettext("Enter the address of the PHP pool, for example unix:/run/php/php8.2-fpm.sock."),
+            ),
+            Kind.PROXY: (
+                "upstream",
+                validators.validate_upstream_address,
+                gettext("Enter the address of the application, for example 127.0.0.1:3000."),
+            ),
+            Kind.REDIRECT: (
+                "redirect_to",
+                _validate_target,
+                gettext("Enter the redirect target, for example https://www.example.com."),
+            ),
         }
         if kind in checks:
             self._check(*checks[kind])
         if kind in (Kind.STATIC, Kind.PHP):
             self._check_root(data)
         if data.get("tls") == "self_signed" and not _certifiable(data.get("domains", [])):
-            self.add_error("tls", gettext("A certificate needs a domain: write one above."))
+            self.add_error("tls", gettext("A certificate needs a domain. Enter one above."))
         return data
 
     def _check(self, field: str, validate: Any, missing: str) -> None:
@@ -181,13 +196,13 @@ class SiteCreateForm(Form):
         elif install and install.host.site_roots and name:
             data["root"] = f"{install.host.site_roots[0].rstrip('/')}/{name}"
         elif name:
-            self.add_error("root", gettext("Write the folder with the site's files, such as /srv/www/%s.") % name)
+            self.add_error("root", gettext("Enter the folder with the site's files, for example /srv/www/%s.") % name)
 
 
 def _validate_target(value: str) -> None:
     validators.validate_line(value)
     if not value.startswith(("http://", "https://")) or " " in value or len(value) < len("http://a"):
-        raise ValidationError(gettext("Write a whole address: https://www.example.com"))
+        raise ValidationError(gettext("Enter a complete URL, for example https://www.example.com"))
 
 
 def _certifiable(domains: list[str]) -> list[str]:
@@ -211,11 +226,11 @@ class SiteEditForm(PartForm[Site]):
     class Meta:
         model = Site
         fields = ("name", "team", "health_path", "cache_mb", "tags", "notes")
-        labels = {"health_path": _("Health page"), "cache_mb": _("Largest cache, MB"), "notes": _("Notes")}
+        labels = {"health_path": _("Health page"), "cache_mb": _("Maximum cache size, MB"), "notes": _("Notes")}
         help_texts = {
-            "name": _("Names the site's files on the host."),
-            "health_path": _("Asked after every deployment: an answer below 500 proves that the site is up."),
-            "cache_mb": _("Of the answers that its locations keep."),
+            "name": _("Names the site's files on the host, for example `shop`."),
+            "health_path": _("Requested after every deployment; a status below 500 passes. For example `/health`."),
+            "cache_mb": _("Limit for cached responses of all locations."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}
 
@@ -240,25 +255,25 @@ class SiteCloneForm(Form):
         label=_("Name of the copy"),
         max_length=63,
         validators=[validators.validate_slug],
-        error_messages={"required": _("Write a name for the copy, such as shop-2.")},
+        error_messages={"required": _("Enter a name for the copy, for example shop-2.")},
     )
     domains = LinesField(
         label=_("Domains of the copy"),
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
         help_text=_(
-            "They take the place of the original's names. None: the copy keeps them, and starts disabled unless it "
-            "has another server or port."
+            "Replace the original's names. If empty, the copy keeps these names and starts disabled, "
+            "unless its web server or port differs."
         ),
     )
-    install = ServerChoiceField(label=_("Runs on"), required=False, empty_label=_("The original's server"))
+    install = ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Same as the original"))
     port = forms.IntegerField(
         label=_("Port"),
         required=False,
         min_value=1,
         max_value=65535,
         help_text=_(
-            "Of what it listens on without TLS. Empty: the original's. Two servers of a host cannot share one."
+            "HTTP port of the copy. Leave empty to keep the original's. Two web servers on a host cannot share a port."
         ),
     )
 
@@ -274,7 +289,7 @@ class SiteServerForm(Form):
         field = self.fields["install"]
         assert isinstance(field, ServerChoiceField)
         field.label = _("Move to")
-        field.empty_label = _("Choose a server")
+        field.empty_label = _("Choose a web server")
         if install and field.queryset is not None:
             field.queryset = field.queryset.exclude(pk=install.pk)
 
@@ -282,6 +297,6 @@ class SiteServerForm(Form):
 class SitesMoveForm(Form):
     install = ServerChoiceField(
         label=_("Move to"),
-        empty_label=_("Choose a server"),
-        error_messages={"required": _("Choose the server that shall serve them.")},
+        empty_label=_("Choose a web server"),
+        error_messages={"required": _("Choose the new web server for these sites.")},
     )

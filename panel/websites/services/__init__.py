@@ -4,6 +4,7 @@ Each call checks permission (PermissionDenied), values (ValidationError keyed by
 the object since `expected_version` (Conflict), writes an audit row, and is one transaction.
 """
 
+from panel.websites.services.allowances import allowance_create, allowance_delete
 from panel.websites.services.blocks import (
     block_create,
     block_delete,
@@ -42,6 +43,8 @@ from panel.websites.services.sites import (
 )
 
 __all__ = [
+    "allowance_create",
+    "allowance_delete",
     "block_create",
     "block_delete",
     "block_update",

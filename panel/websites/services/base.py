@@ -52,7 +52,7 @@ def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
             known = ", ".join(sorted(allowed | PARTS.get(type(instance), frozenset())))
             kind = instance._meta.verbose_name
             raise ApplicationError(
-                f"A {kind} has no member “{name}”. It has: {known}.", field=str(name), code="unknown"
+                f"Unknown field “{name}” of a {kind}. Known fields: {known}.", field=str(name), code="unknown"
             )
         _check_kind(instance, name, value)
         setattr(instance, name, value)
@@ -63,13 +63,13 @@ def _check_kind(instance: models.Model, name: str, value: Any) -> None:
     mistake of the caller."""
     field = instance._meta.get_field(name)
     if value is None and not field.null:
-        raise ValidationError({name: "This cannot be null: write a value, or leave the member out."})
+        raise ValidationError({name: "This field cannot be null. Send a value, or omit the field."})
     if isinstance(field, models.CharField | models.TextField) and value is not None and not isinstance(value, str):
-        raise ValidationError({name: "This is a text: write it in quotes."})
+        raise ValidationError({name: "Send a JSON string."})
     if isinstance(field, TagsField) and not isinstance(value, list):
-        raise ValidationError({name: 'Write a list of tags, such as ["prod", "eu"].'})
+        raise ValidationError({name: 'Enter a list of tags, for example ["prod", "eu"].'})
     if isinstance(field, models.BooleanField) and value is not None and not isinstance(value, bool):
-        raise ValidationError({name: "This is true or false."})
+        raise ValidationError({name: "Send true or false."})
     if isinstance(field, models.IntegerField) and value is not None and not _is_whole(value):
         raise ValidationError({name: words.limits(field)})
 
@@ -110,7 +110,7 @@ def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> V
 def row_values(item: Any) -> Mapping[str, Any]:
     """A row of a list as names and values; ValidationError for what is none."""
     if not isinstance(item, Mapping):
-        raise ValidationError("This is a JSON object, with names and values.")
+        raise ValidationError("Send a JSON object with names and values.")
     return item
 
 

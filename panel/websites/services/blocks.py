@@ -13,7 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
-from panel.websites import checks, paths, validators
+from panel.websites import checks, validators
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
 from panel.websites.services.base import assign, at, remove, row_values, store, touch
 
@@ -67,31 +67,33 @@ def _children(
     block: ServerBlock,
     listens: Iterable[ListenValues] | None,
     names: Iterable[str] | None,
-    kept: set[str],
+    kept: checks.Kept,
 ) -> None:
     if listens is not None:
         listens_set(block, listens)
     if names is not None:
         names_set(block, names)
     touch(block.site)
-    checks.refuse_clashes(block.site)
-    checks.refuse_foreign_paths(actor, block.site, kept=kept)
+    checks.refuse_foreign(actor, block.site, kept=kept)
+    checks.refuse_clashes(actor, block.site)
 
 
-def _kept(site: Site) -> set[str]:
-    """What the site names now; the change about to be made is not asked about it again."""
-    return paths.kept_paths(site, site.team, site.install.host if site.install else None)
+def _kept(site: Site) -> checks.Kept:
+    """What the site has now; the change about to be made is not asked about it again."""
+    return checks.kept_of(site, site.team, site.install)
 
 
-def _location_children(actor: User, site: Site, kept: set[str]) -> None:
+def _location_children(actor: User, site: Site, kept: checks.Kept) -> None:
     touch(site)
-    checks.refuse_foreign_paths(actor, site, kept=kept)
+    checks.refuse_foreign_paths(actor, site, kept=kept.paths)
 
 
 def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
     certificate = values.get("certificate")
     if isinstance(certificate, Certificate) and certificate.team_id != site.team_id:
-        raise ValidationError({"certificate": "This certificate belongs to another team: choose one of the site's."})
+        raise ValidationError(
+            {"certificate": "This certificate belongs to another team. Choose one of the site's team."}
+        )
 
 
 def block_create(
@@ -190,8 +192,8 @@ def locations_reorder(*, actor: User, block: ServerBlock, order: list[int]) -> N
     rows = {row.pk: row for row in block.locations.all()}
     if sorted(order) != sorted(rows):
         raise ApplicationError(
-            "The order must name every location of this server block once; someone may have added or removed one: "
-            "load the page again.",
+            "The order must list each location of this server block once. Another user may have added "
+            "or deleted a location; reload the page.",
             field="order",
         )
     before = [str(row) for row in rows.values()]

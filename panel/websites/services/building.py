@@ -44,7 +44,7 @@ def split(data: Any, apart: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 def list_of(data: Data, name: str) -> list[Any]:
     value = data.get(name) or []
     if not isinstance(value, list):
-        raise ValidationError({name: "This is a JSON list."})
+        raise ValidationError({name: "Send a JSON list."})
     return value
 
 
@@ -224,14 +224,14 @@ class Builder:
             return None
         if not isinstance(name, str) or name not in known:
             have = ", ".join(known) or "none"
-            raise ValidationError({field: f"This site has no {field} named “{name}”; it has: {have}."})
+            raise ValidationError({field: f"This site has no {field} named “{name}”. It has: {have}."})
         return known[name]
 
     def _certificate(self, name: Any) -> Certificate | None:
         if not name:
             return None
         if not isinstance(name, str) or "\0" in name:
-            raise ValidationError({"certificate": "Write the certificate's name."})
+            raise ValidationError({"certificate": "Send the certificate's name."})
         row = Certificate.objects.filter(name=name, team=self.site.team).first()
         if row is None:
             raise ValidationError({"certificate": f"The team {self.site.team} has no certificate named “{name}”."})
@@ -240,11 +240,11 @@ class Builder:
     def _write_snippets(self, apart: Data, **owner: ServerBlock | Location) -> None:
         texts = apart.get("snippets") or {}
         if not isinstance(texts, Mapping):
-            raise ValidationError({"snippets": 'Write {"nginx": "directives"}.'})
+            raise ValidationError({"snippets": 'Send {"nginx": "directives"}.'})
         for engine, text in texts.items():
             if engine not in Engine.values:
                 known = ", ".join(Engine.values)
-                raise ValidationError({f"snippets/{engine}": f"There is no such server; there are: {known}."})
+                raise ValidationError({f"snippets/{engine}": f"Unknown web server. Known web servers: {known}."})
             with at(f"snippets/{engine}"):
                 self._snippet(engine, text, owner)
 

@@ -61,9 +61,9 @@ def certificate_replace(
 def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:
     """Make a certificate for `names` (domain names, `*.` wildcards, IP addresses) that signs itself."""
     if not names:
-        raise ApplicationError("Write at least one domain name that the certificate is for.", field="names")
+        raise ApplicationError("Enter at least one domain name for the certificate.", field="names")
     if not 1 <= days <= 3650:
-        raise ApplicationError("A certificate made here is good for 1 to 3650 days.", field="days")
+        raise ApplicationError("Enter a validity of 1 to 3650 days.", field="days")
     good = []
     for position, item in enumerate(names):
         with at(f"names/{position}"):
@@ -93,4 +93,6 @@ def certificate_delete(*, actor: User, certificate: Certificate, expected_versio
         )
     except ProtectedError as error:
         users = ", ".join(sorted(str(item) for item in error.protected_objects))
-        raise ApplicationError(f"{certificate} is used by {users}: give them another first.", code="in_use") from error
+        raise ApplicationError(
+            f"{certificate} is used by {users}. Choose another certificate there first.", code="in_use"
+        ) from error

@@ -13,7 +13,7 @@ Members left out have the model's default. Faults are ValidationErrors keyed by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -24,7 +24,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
 from panel.core.models import version_bump
 from panel.hosts.models import EngineInstall
-from panel.websites import checks, paths
+from panel.websites import checks
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 from panel.websites.services.base import assign, removal_guards
 from panel.websites.services.building import Builder, members_of, split
@@ -116,10 +116,10 @@ def _team(actor: User, slug: Any, default: Team | None) -> Team:
     if slug is None and default is not None:
         return default
     if not isinstance(slug, str) or "\0" in slug:  # which PostgreSQL cannot even be asked about
-        raise ValidationError({"team": "Write the short name of the team that owns the site: see your teams."})
+        raise ValidationError({"team": "Send the short name of the team that owns the site."})
     team = Team.objects.filter(slug=slug).first()
     if team is None or not may(actor, Action.VIEW, team):
-        raise ValidationError({"team": f"There is no team “{slug}” that you belong to."})
+        raise ValidationError({"team": f"The team “{slug}” does not exist, or you are not a member."})
     return team
 
 
@@ -128,7 +128,7 @@ def _install(pk: Any) -> EngineInstall | None:
         return None
     row = EngineInstall.objects.filter(pk=pk).first() if type(pk) is int else None
     if row is None:
-        raise ValidationError({"install": f"There is no server with the id {pk!r}: see the list of hosts."})
+        raise ValidationError({"install": f"No web server has the ID {pk!r}; /api/v1/installs/ lists them."})
     return row
 
 
@@ -147,13 +147,15 @@ def _place(site: Site, install: EngineInstall | None) -> None:
     site.install = install
 
 
-def _refuse_clashes(actor: User, site: Site, named: Set[str]) -> None:
-    if site.install is None:
-        return
-    problems = checks.site_clashes(site, site.install) if site.enabled else []
-    problems += checks.path_clashes(actor, site, site.install.host, kept=named)
-    if problems:
-        raise ValidationError({problem.where: problem.message for problem in problems})
+def _refuse_clashes(actor: User, site: Site, kept: checks.Kept) -> None:
+    problems = checks.foreign_problems(actor, site, kept)
+    if not problems and site.install is not None and site.enabled:
+        problems = checks.site_clashes(actor, site, site.install)
+    faults: dict[str, list[str]] = {}
+    for problem in problems:
+        faults.setdefault(problem.where, []).append(problem.message)
+    if faults:
+        raise ValidationError(faults)
 
 
 @transaction.atomic
@@ -181,7 +183,7 @@ def site_define(
     kept = _kept_users(site)
     old = site.install if site else None
     install = _install(apart.get("install")) if "install" in apart or site is None else old
-    named = paths.kept_paths(site, team, install.host if install else None)
+    had = checks.kept_of(site, team, install)
     target = site or Site()
     target.team = team
     _place(target, install)
@@ -191,7 +193,7 @@ def site_define(
         version_bump(site, expected_version)
     target.save()
     Builder(target, kept).build(data, is_new=site is None)
-    _refuse_clashes(actor, target, named)
+    _refuse_clashes(actor, target, had)
     action = action or ("site.define" if site else "site.create")
     after = site_export(target) | dict(noted or {})
     audit_record(actor=actor, action=action, target=target, before=before, after=after)

@@ -11,6 +11,7 @@ from django.db.models import ProtectedError
 from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
+from panel.websites import checks
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
 from panel.websites.services.base import assign, at, remove, row_values, store, touch
 
@@ -26,21 +27,33 @@ def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> Non
         server.save()
 
 
-def _upstream_children(upstream: Upstream, servers: Iterable[Mapping[str, Any]] | None) -> None:
+def _kept(site: Site) -> checks.Kept:
+    return checks.kept_of(site, site.team, site.install)
+
+
+def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
+    """A socket or port of the host itself must be listed for the site's team."""
+    touch(site)
+    checks.refuse_foreign(actor, site, kept=kept)
+
+
+def _upstream_children(
+    actor: User, upstream: Upstream, servers: Iterable[Mapping[str, Any]] | None, kept: checks.Kept
+) -> None:
     if servers is not None:
         servers_set(upstream, servers)
-    touch(upstream.site)
+    _target_children(actor, upstream.site, kept)
 
 
 def upstream_create(*, actor: User, site: Site, servers: Iterable[Mapping[str, Any]], **values: Any) -> Upstream:
-    upstream = Upstream(site=site)
+    upstream, kept = Upstream(site=site), _kept(site)
     store(
         actor=actor,
         team=site.team,
         instance=upstream,
         action="upstream.create",
         values=values,
-        children=lambda: _upstream_children(upstream, servers),
+        children=lambda: _upstream_children(actor, upstream, servers, kept),
     )
     return upstream
 
@@ -53,6 +66,7 @@ def upstream_update(
     servers: Iterable[Mapping[str, Any]] | None = None,
     **values: Any,
 ) -> Upstream:
+    kept = _kept(upstream.site)
     store(
         actor=actor,
         team=upstream.site.team,
@@ -60,7 +74,7 @@ def upstream_update(
         action="upstream.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: _upstream_children(upstream, servers),
+        children=lambda: _upstream_children(actor, upstream, servers, kept),
     )
     return upstream
 
@@ -76,7 +90,7 @@ def _delete_part(actor: User, part: Upstream | PhpPool, action: str, expected_ve
         remove(actor=actor, team=site.team, instance=part, action=action, expected_version=expected_version)
     except ProtectedError as error:
         raise ApplicationError(
-            f"{part} is used by the locations {_used_by(error)}: give them something else first.", code="in_use"
+            f"{part} is used by the locations {_used_by(error)}. Change these locations first.", code="in_use"
         ) from error
     touch(site)
 
@@ -86,19 +100,20 @@ def upstream_delete(*, actor: User, upstream: Upstream, expected_version: int | 
 
 
 def php_pool_create(*, actor: User, site: Site, **values: Any) -> PhpPool:
-    pool = PhpPool(site=site)
+    pool, kept = PhpPool(site=site), _kept(site)
     store(
         actor=actor,
         team=site.team,
         instance=pool,
         action="php_pool.create",
         values=values,
-        children=lambda: touch(site),
+        children=lambda: _target_children(actor, site, kept),
     )
     return pool
 
 
 def php_pool_update(*, actor: User, pool: PhpPool, expected_version: int | None = None, **values: Any) -> PhpPool:
+    kept = _kept(pool.site)
     store(
         actor=actor,
         team=pool.site.team,
@@ -106,7 +121,7 @@ def php_pool_update(*, actor: User, pool: PhpPool, expected_version: int | None 
         action="php_pool.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: touch(pool.site),
+        children=lambda: _target_children(actor, pool.site, kept),
     )
     return pool
 

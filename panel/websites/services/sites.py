@@ -82,7 +82,7 @@ def site_create(
     leads there. Faults are ValidationErrors keyed by this function's own arguments.
     """
     if bool(root) == bool(upstream):
-        message = "Write either the folder with the site's files, or the upstream that answers (host:port)."
+        message = "Enter either the document root or the upstream (host:port)."
         raise ValidationError({"root": message})
     listens = _listens(port, address, certificate)
     data: dict[str, Any] = {"name": name, "team": team.slug, "install": install.pk if install else None}
@@ -111,11 +111,13 @@ def site_update(
         require(actor, Action.CHANGE, site.team)
         foreign = Certificate.objects.filter(blocks__site=site).exclude(team=team).first()
         if foreign is not None:
-            message = f"The site uses the certificate {foreign} of the team {foreign.team}: choose another first."
+            message = (
+                f"The site uses the certificate {foreign} of the team {foreign.team}. Choose another certificate first."
+            )
             raise ValidationError({"team": message})
         Site.objects.filter(pk=site.pk).update(team=team)
         site.team = team
-        checks.refuse_foreign_paths(actor, site, field="team")
+        checks.refuse_foreign(actor, site, field="team")
     store(
         actor=actor,
         team=site.team,
@@ -123,7 +125,7 @@ def site_update(
         action="site.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: checks.refuse_clashes(site),
+        children=lambda: checks.refuse_clashes(actor, site),
     )
     if is_unsaid and team in (None, before.team):
         Site.objects.filter(pk=site.pk).update(updated_at=before.updated_at)
@@ -139,16 +141,16 @@ def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), re
     """
     chosen = {site.pk: site for site in sites}
     if not chosen:
-        raise ApplicationError("Choose at least one site; none was named.", field="sites")
+        raise ApplicationError("No sites selected. Choose at least one site.", field="sites")
     require_each(actor, Action.CHANGE, (site.team for site in chosen.values()))
     rows_tag(actor, "site.tag", list(chosen.values()), add, remove)
     return list(chosen.values())
 
 
-def _refuse_install(actor: User, site: Site, kept: set[str], may_clash: bool) -> None:
+def _refuse_install(actor: User, site: Site, kept: checks.Kept, may_clash: bool) -> None:
+    checks.refuse_foreign(actor, site, kept=kept, field="install")
     if not may_clash:
-        checks.refuse_clashes(site)
-    checks.refuse_foreign_paths(actor, site, kept=kept, field="install")
+        checks.refuse_clashes(actor, site)
 
 
 @transaction.atomic
@@ -168,7 +170,7 @@ def site_install_set(
     if install != site.install:
         for guard in removal_guards:
             guard(site, "move")
-    kept = paths.kept_paths(site, site.team, install.host if install else None)
+    kept = checks.kept_of(site, site.team, install)
     if install is not None:
         paths.logs_follow(site, install)
     site.install = install

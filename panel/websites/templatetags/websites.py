@@ -83,5 +83,5 @@ def certificate_status(certificate: Certificate, now: dt.datetime) -> SafeString
     if certificate.not_after <= now + EXPIRY_WARNING:
         return ui.status("expiring", _("Expires soon"))
     if certificate.not_before > now:
-        return ui.status("queued", _("Not good yet"))
-    return ui.status("valid", _("Good"))
+        return ui.status("queued", _("Not valid yet"))
+    return ui.status("valid", _("Valid"))

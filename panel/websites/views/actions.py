@@ -46,13 +46,16 @@ def server(request: Request, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
         if is_there and install is None:
-            form.add_error("install", _("The files of this site lie on its host: choose the server to move it to."))
+            form.add_error(
+                "install",
+                _("This site is disabled and still has files on its host. Choose the web server to move it to."),
+            )
         elif is_there:
             back = f"{reverse('websites:server', args=[site.name])}?install={install.pk}"
             return planned(request, lambda: deployments.site_move(actor=request.user, site=site, install=install), back)
         elif attempt(form, lambda: services.site_install_set(actor=request.user, site=_fresh(site), install=install)):
-            words = {"site": site, "server": install or _("no server yet")}
-            return saved(request, "websites:detail", site, _("%(site)s runs on %(server)s.") % words)
+            words = {"site": site, "server": install or _("no web server yet")}
+            return saved(request, "websites:detail", site, _("%(site)s now uses %(server)s.") % words)
     context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": 422 if form.errors else 200}
     return site_render(request, site, "detail", "websites/server.html", **context)
 
@@ -72,10 +75,10 @@ def delete(request: Request, name: str) -> HttpResponse:
             plan = deployments.site_delete(actor=request.user, site=_fresh(site))
             return [plan] if plan else []
 
-        return planned(request, work, reverse("websites:list"), _("The site %s is deleted.") % site.name)
-    text = _("Its documents stay on the host.")
+        return planned(request, work, reverse("websites:list"), _("The site %s was deleted.") % site.name)
+    text = _("Its document root on the host is kept.")
     if site_is_there(site):
-        text += " " + _("You see the plan that takes it off its host first.")
+        text += " " + _("You review the plan that removes the site from its host first.")
     context = {
         "form": form,
         "title": _("Delete the site %s?") % site.name,

@@ -56,11 +56,11 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
         ("php", _("PHP")),
         ("upstreams", _("Upstreams")),
         ("tls", _("TLS")),
-        ("explain", _("Which location?")),
+        ("explain", _("Find location")),
         ("raw", _("Rendered files")),
         ("history", _("History")),
         ("benchmarks", _("Benchmarks")),
-        ("trials", _("Which server?")),
+        ("trials", _("Server comparison")),
         ("traffic", _("Traffic")),
         ("logs", _("Logs")),
     ]

@@ -58,7 +58,7 @@ def _edit(
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid() and attempt(form, save) is not None:
-            messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
+            messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
             return redirect("websites:blocks", site.name)
     context |= {"form": form, "crumbs": _crumbs(site), "status_code": 422 if form.is_bound and form.errors else 200}
     return site_render(request, site, "blocks", template, **context)
@@ -171,11 +171,11 @@ def _delete(
         except ApplicationError as error:
             messages.error(request, error.message)
         else:
-            messages.success(request, _("%s is deleted from the draft.") % row)
+            messages.success(request, _("%s was deleted from the draft.") % row)
         return redirect("websites:blocks", site.name)
     context = {
         "title": title,
-        "text": _("It goes from the draft; the host follows with the next deployment."),
+        "text": _("This only changes the draft; the next deployment changes the host."),
         "losses": losses,
         "cancel_url": reverse("websites:blocks", args=[site.name]),
         "crumbs": _crumbs(site),

@@ -91,9 +91,9 @@ def upload(request: Request) -> HttpResponse:
         if form.is_valid():
             row = attempt(form, lambda: services.certificate_upload(actor=request.user, **form.values()))
             if row is not None:
-                messages.success(request, _("The certificate %s is stored.") % row.name)
+                messages.success(request, _("The certificate %s was saved.") % row.name)
                 return redirect("websites:certificate", row.name)
-    lead = _("The panel checks that the key belongs to the certificate and that the chain is in order.")
+    lead = _("Paddock checks that the key matches the certificate and that the chain is complete.")
     return _form_page(request, form, _("Upload a certificate"), lead, _("Upload"))
 
 
@@ -108,10 +108,10 @@ def self_sign(request: Request) -> HttpResponse:
         if form.is_valid():
             row = attempt(form, lambda: services.certificate_self_sign(actor=request.user, **form.values()))
             if row is not None:
-                messages.success(request, _("The certificate %s is made.") % row.name)
+                messages.success(request, _("The certificate %s was created.") % row.name)
                 return redirect("websites:certificate", row.name)
-    lead = _("For tests and internal sites: browsers warn, because nobody they know has signed it.")
-    return _form_page(request, form, _("Make a self-signed certificate"), lead, _("Make it"))
+    lead = _("For tests and internal sites. Browsers show a warning because no public authority signed it.")
+    return _form_page(request, form, _("Create a self-signed certificate"), lead, _("Create"))
 
 
 @login_required
@@ -124,9 +124,9 @@ def replace(request: Request, name: str) -> HttpResponse:
             form, lambda: services.certificate_replace(actor=request.user, certificate=row, **form.cleaned_data)
         )
         if saved is not None:
-            messages.success(request, _("%s is renewed. Its sites have it with their next deployment.") % row.name)
+            messages.success(request, _("%s was renewed. Deploy its sites to use the new certificate.") % row.name)
             return redirect("websites:certificate", row.name)
-    lead = _("Its sites have the new one with their next deployment.")
+    lead = _("Deploy the sites afterwards to use the new certificate.")
     return _form_page(request, form, _("Renew %s") % row.name, lead, _("Renew"))
 
 
@@ -141,14 +141,14 @@ def delete(request: Request, name: str) -> HttpResponse:
         except ApplicationError as error:
             messages.error(request, error.message)
             return redirect("websites:certificate", row.name)
-        messages.success(request, _("The certificate %s is deleted.") % row.name)
+        messages.success(request, _("The certificate %s was deleted.") % row.name)
         return redirect("websites:certificates")
     context = {
         "form": form,
         "title": _("Delete the certificate %s?") % row.name,
         "losses": [
             _("The certificate for %s") % ", ".join(row.names),
-            _("Its private key, which is kept nowhere else"),
+            _("Its private key, which is not stored anywhere else"),
         ],
         "cancel_url": reverse("websites:certificate", args=[row.name]),
         "crumbs": _crumbs(),

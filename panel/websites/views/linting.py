@@ -40,9 +40,9 @@ class Line:
     def others(self) -> str:
         """Who else can mend or change it, for a reader who cannot."""
         if self.finding.is_raw:
-            words = _("An administrator can mend it: %s."), _("An administrator can change it.")
+            words = _("An administrator can fix this: %s."), _("An administrator can change this.")
         else:
-            words = _("An operator of the team can mend it: %s."), _("An operator of the team can change it.")
+            words = _("An operator of the team can fix this: %s."), _("An operator of the team can change this.")
         return words[0] % self.finding.fix if self.finding.fix else words[1]
 
 
@@ -88,7 +88,7 @@ def _mend(request: Request, site: Site, code: str, where: str) -> HttpResponse:
         for text in error.messages:
             messages.error(request, text)
     else:
-        done = _("Done in the draft: %s. Plan its deployment to bring it to the host.")
+        done = _("Fixed in the draft: %s. Plan a deployment to apply it on the host.")
         messages.success(request, done % finding.fix)
     return redirect("websites:detail", site.name)
 

@@ -82,7 +82,7 @@ def bulk(request: Request) -> HttpResponse:
         return go_on(request, reverse(_GO_ON[action]), "site", (site.name for site in sites))
     if action == "disable":
         done = ngettext(
-            "%d site disabled. It stood on no host.", "%d sites disabled. They stood on no host.", len(sites)
+            "%d site disabled. It was not deployed.", "%d sites disabled. They were not deployed.", len(sites)
         )
         work = partial(deployments.sites_disable, actor=request.user, sites=sites)
         return planned(request, work, reverse("websites:list"), done % len(sites))
@@ -94,7 +94,7 @@ def _ticked(request: Request, names: list[str]) -> list[Site]:
     sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
     if sites and len(sites) == len(set(names)):
         return sites
-    messages.error(request, _("Nothing was done: tick the sites first; one may have been deleted meanwhile."))
+    messages.error(request, _("Nothing was changed. Select sites first; a selected site may have been deleted."))
     return []
 
 
@@ -107,7 +107,7 @@ def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
         messages.error(request, error.message)
         return redirect("websites:list")
     words = ngettext("%d site enabled.", "%d sites enabled.", len(sites)) % len(sites)
-    messages.success(request, words + " " + _("Plan a deployment to put them on their hosts."))
+    messages.success(request, words + " " + _("Plan a deployment to apply this on their hosts."))
     return redirect("websites:list")
 
 
@@ -126,9 +126,9 @@ def bulk_delete(request: Request) -> HttpResponse:
         work = partial(deployments.sites_delete, actor=request.user, sites=sites)
         done = ngettext("%d site deleted.", "%d sites deleted.", count) % count
         return planned(request, work, reverse("websites:list"), done)
-    text = _("With them go their server blocks, locations and revisions. Their documents stay on the hosts.")
+    text = _("Their server blocks, locations, and revisions are deleted too. Document roots on the hosts are kept.")
     if any(site_is_there(site) for site in sites):
-        text += " " + _("You see the plan that takes those in service off their hosts first.")
+        text += " " + _("You first review the plan that removes live sites from their hosts.")
     context = {
         "form": form,
         "title": ngettext("Delete %d site?", "Delete %d sites?", count) % count,
@@ -144,10 +144,10 @@ def bulk_delete(request: Request) -> HttpResponse:
 def _loss(site: Site) -> str:
     words = {"site": site.name, "server": site.install}
     if site_is_live(site):
-        return _("%(site)s, served by %(server)s") % words
+        return _("%(site)s, live on %(server)s") % words
     if site_is_there(site):
         return _("%(site)s, disabled on %(server)s") % words
-    return _("%(site)s, which stands on no host") % words
+    return _("%(site)s, not deployed") % words
 
 
 @login_required
@@ -178,13 +178,13 @@ def bulk_move(request: Request) -> HttpResponse:
 
 
 def _moved(request: Request, sites: list[Site], drafts: list[Site], install: EngineInstall) -> HttpResponse:
-    words = ngettext("%(count)d draft is for %(server)s now.", "%(count)d drafts are for %(server)s now.", len(drafts))
+    words = ngettext("%(count)d draft now uses %(server)s.", "%(count)d drafts now use %(server)s.", len(drafts))
     done = words % {"count": len(drafts), "server": install}
 
     def work() -> list[Deployment]:
         plans = deployments.sites_move(actor=request.user, sites=sites, install=install)
         if plans and drafts:
-            messages.success(request, done + " " + _("The plan below is of the others."))
+            messages.success(request, done + " " + _("The plan below is for the other sites."))
         return plans
 
     return planned(request, work, request.get_full_path(), done, then=reverse("websites:list"))
@@ -200,8 +200,8 @@ def bulk_tag(request: Request) -> HttpResponse:
         return redirect("websites:list")
     page = TagsPage(
         title=ngettext("Tags of %d site", "Tags of %d sites", len(sites)) % len(sites),
-        lead=_("A tag says nothing to a host: the sites need no deployment."),
-        done=ngettext("%d site tagged.", "%d sites tagged.", len(sites)) % len(sites),
+        lead=_("Tags do not affect the hosts, so no deployment is needed."),
+        done=ngettext("Changed the tags of %d site.", "Changed the tags of %d sites.", len(sites)) % len(sites),
         back=Crumb(_("Sites"), reverse("websites:list")),
     )
     known = tags_counted(sites_visible(request.user))

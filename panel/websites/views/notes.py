@@ -21,13 +21,14 @@ Notes = dict[str, list[str]]
 
 def words(difference: Difference, install: EngineInstall) -> str:
     """One remark: what the server does otherwise, and what is rendered instead."""
-    nearest = f"; instead: {difference.nearest}" if difference.nearest else ""
+    nearest = f"; alternative: {difference.nearest}" if difference.nearest else ""
     return f"{install.get_engine_display()}: {difference.what}{nearest}"
 
 
 def site_differences(site: Site, install: EngineInstall) -> list[Difference]:
     fetched = freeze.fetched(site)
-    return differences(freeze.spec_of_fetched(fetched, install), freeze.install_spec(install))
+    spec = freeze.spec_of_fetched(fetched, install)
+    return differences(spec, freeze.install_spec_for(fetched, install, spec))
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:

@@ -93,7 +93,7 @@ def _form_page(
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid() and attempt(form, save) is not None:
-            messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
+            messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
             return redirect(f"websites:{kind.tab}", site.name)
     context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind)}
     status = 422 if form.is_bound and form.errors else 200
@@ -133,11 +133,11 @@ def part_delete(request: Request, name: str, pk: int, kind: Kind) -> HttpRespons
         except ApplicationError as error:
             messages.error(request, error.message)
         else:
-            messages.success(request, _("%s is deleted from the draft.") % row)
+            messages.success(request, _("%s was deleted from the draft.") % row)
         return redirect(f"websites:{kind.tab}", site.name)
     context = {
         "title": str(kind.delete_title) % row,
-        "text": _("It goes from the draft; the host follows with the next deployment."),
+        "text": _("This only changes the draft; the next deployment changes the host."),
         "cancel_url": reverse(f"websites:{kind.tab}", args=[site.name]),
         "crumbs": _crumbs(site, kind),
     }

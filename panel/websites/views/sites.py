@@ -44,7 +44,9 @@ def site_create(request: Request) -> HttpResponse:
             return field_errors(request, form)
         site = attempt(form, lambda: site_from_wizard(request.user, form)) if form.is_valid() else None
         if site is not None:
-            messages.success(request, _("The draft of %s is made. Look it over, then plan its deployment.") % site.name)
+            messages.success(
+                request, _("The draft of %s was created. Review it, then plan its deployment.") % site.name
+            )
             return redirect("websites:detail", site.name)
     context = {
         "form": form,
@@ -167,7 +169,9 @@ def clone(request: Request, name: str) -> HttpResponse:
                 ),
             )
             if copy is not None:
-                messages.success(request, _("%(copy)s is a copy of %(site)s.") % {"copy": copy, "site": site})
+                messages.success(
+                    request, _("%(copy)s was created as a copy of %(site)s.") % {"copy": copy, "site": site}
+                )
                 return redirect("websites:detail", copy.name)
     status = 422 if form.errors else 200
     return site_render(request, site, "detail", "websites/clone.html", form=form, status_code=status)
@@ -182,5 +186,5 @@ def enable(request: Request, name: str) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("%s is enabled. Plan its deployment to put it on its host.") % site.name)
+        messages.success(request, _("%s is enabled. Plan a deployment to apply this on its host.") % site.name)
     return redirect("websites:detail", site.name)

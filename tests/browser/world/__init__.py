@@ -14,7 +14,7 @@ from panel.accounts.models import SavedView, User
 from panel.hosts.models import Engine
 from tests.browser.world import benchmarks, deployments, hosts, reports, sites, trials
 from tests.security import world as owned
-from tests.support.cast import install
+from tests.support.cast import everything_listed, install
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Used:
 def build() -> Used:
     world = owned.build()
     busy, new = hosts.build()
+    everything_listed(busy)
     servers = [
         install(busy, engine, "", version=version, is_running=engine != Engine.OPENLITESPEED)
         for engine, version in (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
 from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.deployments.models import Deployment, DeploymentItem, Drift, Revision, SiteState, Step
+from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite, PlanWarning
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 
@@ -19,30 +19,36 @@ NEW = OLD.replace("    gzip on;\n", "    gzip on;\n    gzip_types text/css appli
 DIFF = "".join(difflib.unified_diff(OLD.splitlines(True), NEW.splitlines(True), CONF, CONF))
 
 
-def _file(path: str, site: str, at: EngineInstall, **values: Any) -> dict[str, Any]:
-    base = {"path": path, "site": site, "install": at.pk, "action": "put", "mode": 0o644, "sha256": "a" * 64}
-    base |= {"link": "", "secret": False, "old_sha256": "b" * 64, "expect": "b" * 64, "found_sha256": None}
-    return base | {"diff": DIFF} | values
+def _file(path: str, site: str, at: EngineInstall, found_sha256: str | None = None) -> PlanFile:
+    return PlanFile(
+        path=path,
+        site=site,
+        install=at.pk,
+        action=FileAction.PUT,
+        mode=0o644,
+        sha256="a" * 64,
+        old_sha256="b" * 64,
+        expect="b" * 64,
+        found_sha256=found_sha256,
+        diff=DIFF,
+    )
 
 
-def _plan(sites: list[Site], at: EngineInstall, number: int) -> dict[str, Any]:
-    lines = [{"id": row.pk, "name": row.name, "install": str(at), "number": number, "previous": None} for row in sites]
-    note = {
-        "site": "shop",
-        "where": "server block 1, location ~ \\.php$",
-        "text": "Apache httpd has no separate limit for a burst of requests.",
-        "nearest": "Requests beyond the rate are slowed down, not refused.",
-    }
-    return {
-        "sites": lines,
-        "installs": [at.pk],
-        "files": [_file(CONF, "shop", at, found_sha256="c" * 64), _file("/etc/nginx/paddock/keys", "shop", at)],
-        "warnings": [note],
-        "drifted": [CONF],
-        "checked": False,
-        "unchecked": "The host web-7 cannot be reached: connection refused.",
-        "after": {},
-    }
+def _plan(sites: list[Site], at: EngineInstall, number: int) -> Plan:
+    note = PlanWarning(
+        site="shop",
+        where="server block 1, location ~ \\.php$",
+        text="Apache httpd has no separate limit for a burst of requests.",
+        nearest="Requests beyond the rate are slowed down, not refused.",
+    )
+    return Plan(
+        sites=[PlanSite(id=row.pk, name=row.name, install=str(at), number=number) for row in sites],
+        installs=[at.pk],
+        files=[_file(CONF, "shop", at, found_sha256="c" * 64), _file("/etc/nginx/paddock/keys", "shop", at)],
+        warnings=[note],
+        drifted=[CONF],
+        unchecked="The host web-7 cannot be reached: connection refused.",
+    )
 
 
 def _steps(deployment: Deployment, last: str, output: str) -> None:

@@ -17,7 +17,9 @@ from panel.websites.models import Site
 from tests.browser.world.sites import LONG_SITE
 from tests.security.world import KEY
 
-WHY_MISSED = "The panel, its scheduler or its worker did not run from 2026-01-05 01:59 UTC to 2026-01-26 07:00 UTC."
+WHY_MISSED = (
+    "The panel, its scheduler, or its worker was not running from 2026-01-05 01:59 UTC to 2026-01-26 07:00 UTC."
+)
 
 
 def build(owner: User, sites: list[Site]) -> list[str]:
@@ -56,8 +58,8 @@ def _dates(schedule: Schedule) -> None:
     now = timezone.now()
     for days, (status, dates, reason) in enumerate(
         (
-            ("waiting", 1, "The run of 2026-02-02 01:30 UTC was under way."),
-            ("skipped", 1, "The run of 2026-02-02 01:30 UTC was under way still."),
+            ("waiting", 1, "The run of 2026-02-02 01:30 UTC was still in progress."),
+            ("skipped", 1, "The run of 2026-02-02 01:30 UTC was still in progress."),
             ("failed", 1, f"The site {LONG_SITE} of this schedule was deleted. Choose other sites."),
             ("missed", 3, WHY_MISSED),
         )
@@ -72,9 +74,12 @@ def _report(run: Run, schedule: Schedule) -> Report:
     document = replace(
         making.run_document(run, [f"Missed: 3 dates until 2026-01-26 01:30 UTC. {WHY_MISSED}"]),
         outcome="worse",
-        headline="A real change since the run of 2026-01-05 01:30 UTC. shop, nginx: throughput is 0.82 times what it "
-        "was (0.81 to 0.84, 95 % sure), worse: a real change.",
-        changes=["shop, nginx: throughput is 0.82 times what it was.", "shop, Apache httpd: latency, 99 % is worse."],
+        headline="A significant change since the run of 2026-01-05 01:30 UTC. shop, nginx: throughput is 0.82 "
+        "× the previous value (0.81 to 0.84, 95 % confidence), worse: significant.",
+        changes=[
+            "shop, nginx: throughput is 0.82 × the previous value.",
+            "shop, Apache httpd: latency, 99 % is worse.",
+        ],
         around=["The server's version of shop, nginx changed from 1.22.1 to 1.24.0."],
     )
     return storing.store(run=run, document=document, occurrence=row)
@@ -82,7 +87,7 @@ def _report(run: Run, schedule: Schedule) -> Report:
 
 def _deliveries(report: Report, schedule: Schedule) -> None:
     """One that failed and one that waits."""
-    words = "No mail server is set: give PADDOCK_SMTP_HOST to the panel's worker."
+    words = "No mail server is configured. Set PADDOCK_SMTP_HOST for the panel's worker."
     log = [{"at": "2026-02-02T01:40:00+00:00", "words": words, "seconds": 0.01}]
     for delivery, status in zip(storing.deliver(report, schedule), ("failed", "queued"), strict=True):
         type(delivery).objects.filter(pk=delivery.pk).update(status=status, attempts=1, log=log)

@@ -22,33 +22,33 @@ class Otherwise:
 
 _METHODS, _INDEX, _SERVER = (
     "methods of files",
-    "OpenLiteSpeed gives a folder's index file",
-    "OpenLiteSpeed has this for",
+    "OpenLiteSpeed serves a folder's index file with",
+    "OpenLiteSpeed has this setting only for the",
 )
 _PAGE = "<!DOCTYPE html>"
-_CACHE = "OpenLiteSpeed keeps an answer also where the application says"
-_FALLBACK = "OpenLiteSpeed chooses the fallback before it asks who may come in"
-_STALE = "OpenLiteSpeed gives an expired answer only while another request"
+_CACHE = "OpenLiteSpeed caches responses even if the"
+_FALLBACK = "OpenLiteSpeed applies the fallback before access control"
+_STALE = "OpenLiteSpeed serves expired responses only"
 CASES: Mapping[str, Sequence[Otherwise]] = {
     "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
     "refusals": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
-    "headers": (Otherwise("OpenLiteSpeed sends it with errors", ("GET /missing",), 404),),
-    "php": (Otherwise("settings reach only LSAPI", ("GET /info.php",), 200, "/info.php|"),),
+    "headers": (Otherwise("OpenLiteSpeed sends the header with errors too", ("GET /missing",), 404),),
+    "php": (Otherwise("settings apply only to LSAPI applications", ("GET /info.php",), 200, "/info.php|"),),
     "guide-wildcards": (
-        Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "any"),
-        Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "longer"),
+        Otherwise("OpenLiteSpeed ignores a leading www. in names", ("GET /",), 200, "any"),
+        Otherwise("OpenLiteSpeed ignores a leading www. in names", ("GET /",), 200, "longer"),
     ),
     "sizes": (
         Otherwise(_SERVER, ("POST /", "GET /?xxx"), 200),
         Otherwise(_SERVER, ("GET /",), 200, "GET / "),
     ),
-    "compressed": (Otherwise("OpenLiteSpeed compresses per virtual host", ("GET /docs/long.txt",), 200),),
+    "compressed": (Otherwise("OpenLiteSpeed sets compression per virtual host", ("GET /docs/long.txt",), 200),),
     "kept": (Otherwise(_CACHE, ("GET /counted/no-store", "GET /counted/private"), 200, "/counted/"),),
     "expired": (
         Otherwise(_STALE, ("GET /counted/old/fresh",), 200, "/counted/old/fresh 2"),
         Otherwise(_STALE, ("GET /counted/old/fails",), 503, "/counted/old/fails 2"),
     ),
-    "kept-php": (Otherwise("OpenLiteSpeed does not add headers to what PHP", ("GET /counting/index.php",), 200),),
+    "kept-php": (Otherwise("OpenLiteSpeed does not add request headers for", ("GET /counting/index.php",), 200),),
     "index-files": (
         Otherwise(_METHODS, ("POST /own/",), 200, "own index"),
         Otherwise(_METHODS, ("PUT /found/",), 501, _PAGE),
@@ -58,9 +58,7 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_INDEX, ("GET /manual/",), 200, "manual page"),
         Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
     ),
-    "rewrites": (
-        Otherwise("OpenLiteSpeed's fixed answers of status 2xx are files: only", ("GET /home",), 200, "home"),
-    ),
+    "rewrites": (Otherwise("OpenLiteSpeed sends fixed responses with status", ("GET /home",), 200, "home"),),
     "fallbacks": (Otherwise(_FALLBACK, ("GET /other/none",), 200, "GET /other/none"),),
     "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
     "fallbacks-after-access": (Otherwise(_METHODS, ("OPTIONS /photos/1999-me.jpg",), 200, "photo"),),

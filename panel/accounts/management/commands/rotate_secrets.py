@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.apps import apps
 from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.db.models import Model
 
-from panel.core.fields import EncryptedTextField
-
-
-def encrypted_fields() -> list[tuple[type[Model], list[str]]]:
-    found = []
-    for model in apps.get_models():
-        names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]
-        if names:
-            found.append((model, names))
-    return found
+from panel.core.fields import encrypted_fields
 
 
 class Command(BaseCommand):
     help = (
-        "Re-encrypt all stored secrets under the first of PADDOCK_ENCRYPTION_KEYS. Put the new key in front, run this, "
-        "then remove the old one. Run again at any time: nothing is lost when it is interrupted."
+        "Re-encrypt all stored secrets with the first key in PADDOCK_ENCRYPTION_KEYS. Add the new key "
+        "at the start, run this command, then remove the old key. The command is safe to repeat after "
+        "an interruption."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -6,24 +6,30 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
+from panel.core.fields import encrypted_fields
 from panel.core.management.commands.run import static_fingerprint
 
 
 class Command(BaseCommand):
-    help = "Migrate the database, collect static files, register this machine, make the first-account link."
+    help = (
+        "Migrate the database, collect static files, register this host, and create the setup link for the "
+        "first account."
+    )
 
     def handle(self, *args: object, **options: object) -> None:
         self.say(f"data folder {settings.HOME}")
         self.say("database")
         self.reach_database()
         call_command("migrate", interactive=False, verbosity=0)
+        self.check_keys()
         self.collect_static()
         if settings.LOCAL_HOST:
-            self.say("this machine as the first host")
+            self.say("this host as the first host")
         call_command("register_local_host")
         call_command("make_setup_link", verbosity=0)  # `run` prints the whole address
 
@@ -42,14 +48,30 @@ class Command(BaseCommand):
         except DatabaseError as error:
             name = connection.settings_dict["NAME"]
             raise CommandError(
-                f"The database {name} cannot be used: {str(error).strip()}. Start it, or mend PADDOCK_DATABASE_URL."
+                f"The database {name} cannot be used: {str(error).strip()}. Start the database or "
+                "correct PADDOCK_DATABASE_URL."
             ) from error
+
+    def check_keys(self) -> None:
+        """Refuse to start with keys that do not open the stored secrets, as after a restore without `secrets`: every
+        page that shows a host would fail later."""
+        for model, names in encrypted_fields():
+            for name in names:
+                row = model._default_manager.exclude(**{name: ""}).only("pk", name).order_by("-pk").first()
+                try:
+                    getattr(row, name, None)
+                except ImproperlyConfigured as error:
+                    raise CommandError(
+                        f"The encryption keys do not fit this database: they do not open {model._meta.verbose_name} "
+                        f"{row.pk if row else ''}. Put the folder secrets of the same backup into {settings.HOME}, or "
+                        "set PADDOCK_ENCRYPTION_KEYS to the keys of the panel that wrote the database."
+                    ) from error
 
     def collect_static(self) -> None:
         stamp = settings.STATIC_ROOT / ".fingerprint"
         fingerprint = static_fingerprint()
         if stamp.exists() and stamp.read_text(encoding="ascii") == fingerprint:
             return
-        self.say("pages' static files")
+        self.say("static files of the pages")
         call_command("collectstatic", interactive=False, verbosity=0)
         stamp.write_text(fingerprint, encoding="ascii")

@@ -21,7 +21,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from panel.core.collector import settle
+from panel.core.serving import serve
 from panel.core.supervisor import Program, Supervisor, run_to_end
 
 READY_WITHIN_S = 60
@@ -32,14 +32,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--port", type=port_number, default=8000)
-        parser.add_argument("--address", default="127.0.0.1", help="where to listen (default: this machine only)")
+        parser.add_argument("--address", default="127.0.0.1", help="address to listen on (default: this host only)")
 
     def handle(self, *args: object, **options: object) -> None:
         port, address = int(str(options["port"])), str(options["address"])
         lock = only_panel_of(settings.HOME)
         refuse_taken_port(address, port)
         if run_to_end(lambda: call_command("prepare")) != 0:
-            raise CommandError("The panel is not ready to start; the reason stands above.")
+            raise CommandError("The panel cannot start; the reason is printed above.")
         import_what_all_need()
         supervisor = Supervisor(programs(address, port), say=lambda text: self.say(text))
         try:
@@ -66,14 +66,14 @@ class Command(BaseCommand):
         link = setup_link_path()
         if link.exists():
             self.stdout.write(f"    First account  {url}{link.read_text(encoding='ascii').strip()}")
-            self.stdout.write("                   (works once; Ctrl-C stops everything)")
+            self.stdout.write("                   (works once; Ctrl-C stops the panel)")
         self.stdout.write("")
         self.stdout.flush()
 
 
 def port_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port. Write a number from 1 to 65535: make run PORT=8001")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port. Use a number from 1 to 65535: make run PORT=8001")
     return int(text)
 
 
@@ -89,8 +89,8 @@ def only_panel_of(home: Path) -> IO[str]:
     except BlockingIOError as error:
         file.seek(0)
         raise CommandError(
-            f"Another panel runs on {home} (process {file.read().strip() or 'unknown'}). End it with Ctrl-C, or choose "
-            "another data folder: make run PADDOCK_HOME=/srv/paddock"
+            f"Another panel already uses {home} (process {file.read().strip() or 'unknown'}). Stop that "
+            "panel with Ctrl-C, or choose another data folder: make run PADDOCK_HOME=/srv/paddock"
         ) from error
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
@@ -116,24 +116,9 @@ def import_what_all_need() -> None:
     for module in ("celery.apps.worker", "celery.apps.beat", "celery.app.amqp"):
         importlib.import_module(module)
     connections.close_all()
-    settle()  # and no child copies what it shares only because its collector looked at it
 
 
 def programs(address: str, port: int) -> list[Program]:
-    def web() -> None:
-        import uvicorn
-
-        uvicorn.run(
-            "panel.asgi:application",
-            host=address,
-            port=port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # whom to believe is PADDOCK_TRUSTED_PROXIES' business
-            timeout_graceful_shutdown=3,
-        )
-
     def celery(*arguments: str) -> Callable[[], object]:
         from panel.celery import app
 
@@ -142,7 +127,7 @@ def programs(address: str, port: int) -> list[Program]:
         return lambda: app.start(["--quiet", *arguments, "--loglevel", "WARNING"])
 
     return [
-        Program("web", web),
+        Program("web", lambda: serve(address, port)),
         Program("worker", celery("worker", "--without-gossip", "--without-mingle")),
         Program("scheduler", celery("beat", "--pidfile", "")),
     ]
@@ -154,7 +139,7 @@ def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
     while time.monotonic() < deadline and not supervisor.stopping:
         code = supervisor.programs[0].ended()
         if code is not None:
-            raise CommandError(f"The web process ended with {code}; its words are above.")
+            raise CommandError(f"The web process exited with code {code}; its output is above.")
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own loopback address
                 return bool(answer.status == 200)

@@ -20,18 +20,18 @@ NAMES = ("demo-nginx", "demo-apache")
 
 
 class Command(BaseCommand):
-    help = "Register the demo hosts of docker-compose.yml with their pinned keys, and have them checked."
+    help = "Register the demo hosts of docker-compose.yml with their pinned keys and check them."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("folder", type=Path, metavar="DIR", help="holds demo_key and demo_host_key.pub")
+        parser.add_argument("folder", type=Path, metavar="DIR", help="folder with demo_key and demo_host_key.pub")
         parser.add_argument(
             "--host",
             action="append",
             metavar="NAME[=ADDRESS[:PORT]]",
-            help=f"a host to register, once for each (default: {' and '.join(NAMES)}, port 22)",
+            help=f"a host to register; repeat for more hosts (default: {' and '.join(NAMES)}, port 22)",
         )
         parser.add_argument("--username", default="root")
-        parser.add_argument("--site-root", default="/var/www", help="where document roots and logs may lie there")
+        parser.add_argument("--site-root", default="/var/www", help="folder for document roots and logs")
 
     def handle(self, *args: object, **options: object) -> None:
         folder = Path(str(options["folder"]))
@@ -51,17 +51,17 @@ class Command(BaseCommand):
         try:
             host = register_ssh_host(name=name, address=address, port=port, **shared)  # type: ignore[arg-type]
         except ValidationError as error:
-            raise CommandError(f"{name} is not registered: {' '.join(error.messages)}") from None
+            raise CommandError(f"{name} was not registered: {' '.join(error.messages)}") from None
         except ApplicationError as error:
-            raise CommandError(f"{name} is not registered: {error.message}") from None
-        self.stdout.write(f"==> {host.name} is registered already" if known else f"==> {host.name} registered")
+            raise CommandError(f"{name} was not registered: {error.message}") from None
+        self.stdout.write(f"==> {host.name} is already registered" if known else f"==> {host.name} registered")
 
 
 def read(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path} cannot be read: {error}. scripts/compose-secrets.sh makes it.") from None
+        raise CommandError(f"{path} cannot be read: {error}. Run scripts/compose-secrets.sh to create it.") from None
 
 
 def parsed(text: str) -> tuple[str, str, int]:
@@ -69,5 +69,5 @@ def parsed(text: str) -> tuple[str, str, int]:
     name, _, rest = text.partition("=")
     address, _, port = rest.partition(":")
     if port and not port.isdecimal():
-        raise CommandError(f"--host {text}: {port} is no port. Write NAME=ADDRESS:PORT.")
+        raise CommandError(f"--host {text}: {port} is not a valid port. Use NAME=ADDRESS:PORT.")
     return name, address or name, int(port or 22)

@@ -20,7 +20,7 @@ from panel.remote import pool
 
 
 class Command(BaseCommand):
-    help = "Register this machine as a host, find its servers, install the bundled gallop for it."
+    help = "Register this host, find its web servers, and install the bundled gallop."
 
     def handle(self, *args: object, **options: object) -> None:
         if not settings.LOCAL_HOST:

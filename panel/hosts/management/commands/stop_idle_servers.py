@@ -11,7 +11,7 @@ from panel.hosts.models import Connection, EngineInstall
 
 
 class Command(BaseCommand):
-    help = "Stop the servers that the panel keeps on its own machine unless they serve a site."
+    help = "Stop the panel's own web servers on this host that serve no site."
 
     def handle(self, *args: object, **options: object) -> None:
         serving = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED)).values("revision__install")

@@ -1,0 +1,245 @@
+"""Limits for guessing secrets: every place that checks a password, code, token or link asks `guess` (decision 0409).
+
+Wrong guesses are counted in rows of the database, so all web processes share them. A guess is counted before it is
+checked and given back when it was right, so parallel guesses cannot slip past the limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import logging
+import secrets
+import unicodedata
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from math import ceil
+from typing import TypeVar
+
+from django.conf import settings
+from django.core import signing
+from django.db import transaction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from panel.accounts.models import GuessBudget, User
+from panel.core.network import client_address
+
+logger = logging.getLogger(__name__)
+R = TypeVar("R")
+
+DEVICE_COOKIE = "paddock_device"
+_DEVICE_DAYS = 180
+_DEVICES_KEPT = 5  # accounts that one browser is remembered for
+_DEVICE_SALT = "panel.accounts.device"
+_PRUNED_AT_ONCE = 8
+
+
+class Kind(StrEnum):
+    """What is guessed. Passwords and codes are counted apart: a right password must not free guesses at codes."""
+
+    PASSWORD = "password"  # noqa: S105 - a name
+    CODE = "code"
+    TOKEN = "token"  # noqa: S105 - a name
+    SETUP = "setup"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`free` wrong guesses pass without delay; each further one doubles the delay, from `first` to `most` seconds.
+    One wrong guess is forgotten every `forget` seconds."""
+
+    free: int
+    first: float
+    most: float
+    forget: float
+
+    def delay(self, failures: float) -> float:
+        """Seconds to wait after the last of so many failures."""
+        beyond = ceil(failures) - self.free
+        return 0.0 if beyond < 0 else min(self.most, self.first * 2.0 ** min(beyond, 30))
+
+    def left(self, failures: float, seconds: float) -> float:
+        """How many failures still count after so many seconds."""
+        return max(0.0, failures - max(0.0, seconds) / self.forget)
+
+
+# One account from one network; one account from a browser that it has signed in on, or in a session.
+NEAR = {Kind.PASSWORD: Limit(6, 30, 900, 300), Kind.CODE: Limit(6, 30, 900, 900)}
+DEVICE = {Kind.PASSWORD: Limit(6, 10, 900, 300), Kind.CODE: Limit(6, 30, 3600, 1800)}
+# One account from all unknown browsers. The delay for passwords stays short: anybody can cause it.
+# Whoever guesses at codes has the password already, and a code has six digits only.
+ACCOUNT = {Kind.PASSWORD: Limit(30, 1, 60, 60), Kind.CODE: Limit(12, 60, 3600, 3600)}
+NETWORK = Limit(60, 2, 300, 60)
+EVERYWHERE = Limit(600, 0.5, 5, 2)
+# 256 random bits cannot be guessed; the limit keeps wrong ones from costing work.
+RANDOM = Limit(60, 1, 60, 5)
+
+
+class TooManyGuesses(Exception):
+    """Too many wrong guesses; nothing was checked. `retry_after` is in whole seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        self.message = f"Too many wrong attempts. Wait {wait_words(retry_after)}, then try again."
+        super().__init__(self.message)
+
+
+@dataclass(frozen=True)
+class Guesser:
+    """Where a guess comes from. `device` names a browser or session that the account is known in; "" if unknown."""
+
+    network: str
+    device: str = ""
+
+
+def wait_words(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds} second" + ("s" if seconds != 1 else "")
+    minutes = ceil(seconds / 60)
+    return f"{minutes} minute" + ("s" if minutes != 1 else "")
+
+
+def network_of(address: str) -> str:
+    """The network that one party usually holds: /24 of IPv4, /64 of IPv6. An IPv4-mapped address counts as IPv4."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return str(ipaddress.ip_network((ip, 24 if ip.version == 4 else 64), strict=False))
+
+
+def guesser_at_sign_in(request: HttpRequest, account: User | None) -> Guesser:
+    """With `device` where this browser has signed in to `account` before."""
+    device = _devices(request).get(str(account.pk), "") if account else ""
+    return Guesser(network_of(client_address(request)), f"device:{device}" if device else "")
+
+
+def guesser_in_session(request: HttpRequest) -> Guesser:
+    """Of a person who is signed in: the session itself is the known device."""
+    key = hashlib.sha256((request.session.session_key or "").encode()).hexdigest()[:32]
+    return Guesser(network_of(client_address(request)), f"session:{key}")
+
+
+def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[[], R]) -> R:
+    """The result of `check`, which is false for a wrong guess. TooManyGuesses, without checking, beyond a limit.
+
+    `account`: whom the secret belongs to, in whatever spelling it was named; for a name of nobody, that name.
+    """
+    whose = _account_key(account)
+    if guesser.device:
+        own, shared = {f"{kind}|{whose}|{guesser.device}": DEVICE[kind]}, {}
+    else:
+        own = {f"{kind}|{whose}|{guesser.network}": NEAR[kind]}
+        shared = {f"{kind}|{whose}": ACCOUNT[kind], f"network|{guesser.network}": NETWORK, "everywhere": EVERYWHERE}
+    _reserve(own | shared)
+    found = check()
+    if found:
+        GuessBudget.objects.filter(key__in=own).delete()
+        _give_back(shared)
+    return found
+
+
+def wrong_secret_counted(request: HttpRequest, kind: Kind) -> None:
+    """Counts a token or link that nobody has. TooManyGuesses beyond the limit of its network. Right ones are never
+    refused here: they are too long to be guessed, and a neighbor's wrong ones must not stop them."""
+    _reserve({f"{kind}|{network_of(client_address(request))}": RANDOM})
+
+
+def guesses_forget(user: User) -> None:
+    """Clears what is counted against one account, as after an administrator gave it a new password."""
+    for kind in (Kind.PASSWORD, Kind.CODE):
+        own = f"{kind}|{_account_key(user)}"
+        GuessBudget.objects.filter(key=own).delete()
+        GuessBudget.objects.filter(key__startswith=f"{own}|").delete()
+
+
+def device_remember(request: HttpRequest, response: HttpResponseBase, user: User) -> None:
+    """Marks this browser as one that `user` signed in on: attacks on the account from elsewhere do not delay it."""
+    known = _devices(request)
+    device = known.pop(str(user.pk), "") or secrets.token_hex(16)
+    kept = dict([*known.items(), (str(user.pk), device)][-_DEVICES_KEPT:])
+    response.set_cookie(
+        DEVICE_COOKIE,
+        signing.dumps(kept, salt=_DEVICE_SALT),
+        max_age=_DEVICE_DAYS * 86400,
+        path="/login/",
+        secure=bool(settings.SESSION_COOKIE_SECURE),
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+def _devices(request: HttpRequest) -> dict[str, str]:
+    """The device names by account that this browser's cookie holds; empty for a forged or old cookie."""
+    try:
+        found = signing.loads(
+            request.COOKIES.get(DEVICE_COOKIE, ""), salt=_DEVICE_SALT, max_age=timedelta(days=_DEVICE_DAYS)
+        )
+    except signing.BadSignature:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _account_key(account: User | str) -> str:
+    """One key for all spellings of a name. Unknown names get keys too, so a limit does not tell which names exist."""
+    if isinstance(account, User):
+        return f"account:{account.pk}"
+    folded = unicodedata.normalize("NFKC", account).casefold().strip()
+    return f"name:{hashlib.sha256(folded.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _refuse_if_blocked(rows: Collection[GuessBudget], limits: dict[str, Limit], now: datetime) -> None:
+    delays = [(limits[row.key].delay(row.failures), row.counted_at) for row in rows]
+    # Another process may have counted after `now` was read: without a delay that is no reason to wait.
+    longest = max((delay - (now - counted_at).total_seconds() for delay, counted_at in delays if delay), default=0.0)
+    if longest > 0:
+        raise TooManyGuesses(ceil(longest))
+
+
+def _reserve(limits: dict[str, Limit]) -> None:
+    """Counts one guess under every key, or raises TooManyGuesses and counts none."""
+    now = timezone.now()
+    known = list(GuessBudget.objects.filter(key__in=limits))
+    _refuse_if_blocked(known, limits, now)  # a flood of refused guesses writes nothing
+    new = [
+        GuessBudget(key=key, counted_at=now, forgotten_at=now + timedelta(seconds=limits[key].forget))
+        for key in sorted(set(limits) - {row.key for row in known})
+    ]
+    GuessBudget.objects.bulk_create(new, ignore_conflicts=True)
+    with transaction.atomic():
+        rows = list(GuessBudget.objects.select_for_update().filter(key__in=limits).order_by("key"))
+        now = timezone.now()
+        _refuse_if_blocked(rows, limits, now)
+        for row in rows:
+            limit = limits[row.key]
+            _store(row, limit.left(row.failures, (now - row.counted_at).total_seconds()) + 1, limit, now)
+    _prune(now)
+
+
+def _store(row: GuessBudget, failures: float, limit: Limit, counted_at: datetime) -> None:
+    if ceil(failures) == limit.free:
+        logger.warning("Too many wrong attempts: %s is now limited", row.key)
+    row.failures, row.counted_at = failures, counted_at
+    row.forgotten_at = counted_at + timedelta(seconds=max(failures * limit.forget, limit.delay(failures)))
+    row.save(update_fields=["failures", "counted_at", "forgotten_at"])
+
+
+def _give_back(limits: dict[str, Limit]) -> None:
+    """Takes back the one guess of `_reserve`. Others' guesses stay counted: signing in does not clear a network."""
+    if not limits:
+        return
+    with transaction.atomic():
+        for row in GuessBudget.objects.select_for_update().filter(key__in=limits).order_by("key"):
+            _store(row, max(0.0, row.failures - 1), limits[row.key], row.counted_at)
+
+
+def _prune(now: datetime) -> None:
+    """Removes some rows that no longer count; one at a time, so that no two requests wait for each other."""
+    old = GuessBudget.objects.filter(forgotten_at__lt=now).values_list("pk", flat=True)[:_PRUNED_AT_ONCE]
+    for pk in list(old):
+        GuessBudget.objects.filter(pk=pk, forgotten_at__lt=now).delete()

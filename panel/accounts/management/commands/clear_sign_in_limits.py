@@ -1,0 +1,26 @@
+"""`manage.py clear_sign_in_limits [NAME]`: lets people try again at once after too many wrong attempts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from panel.accounts.guessing import guesses_forget
+from panel.accounts.models import GuessBudget, User
+
+
+class Command(BaseCommand):
+    help = "Clear the count of wrong passwords and codes of one account, or of everything if no name is given."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username", nargs="?", default="")
+
+    def handle(self, *args: Any, username: str = "", **options: Any) -> None:
+        if not username:
+            GuessBudget.objects.all().delete()
+            return
+        try:
+            guesses_forget(User.objects.get_by_natural_key(username))
+        except User.DoesNotExist as error:
+            raise CommandError(f"There is no account {username}.") from error

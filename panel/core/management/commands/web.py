@@ -1,0 +1,24 @@
+"""`manage.py web`: one web process, for installations that start each process by itself."""
+
+from __future__ import annotations
+
+import argparse
+
+from django.core.management.base import BaseCommand
+
+from panel.core.serving import serve
+
+
+class Command(BaseCommand):
+    help = "Run one web process. Start any number of them behind a proxy, each on a port of its own."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--address",
+            default="127.0.0.1",
+            help="address to listen on (default: 127.0.0.1, which only this host can reach)",
+        )
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, *args: object, address: str, port: int, **options: object) -> None:
+        serve(address, port)

@@ -1,0 +1,50 @@
+"""Name a process so that others can tell whether it still runs.
+
+A worker that was killed says nothing. Where its name shows that it ran on this machine and no such process is left,
+nobody has to wait for its heartbeat to grow old.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from functools import cache
+from pathlib import Path
+
+_STARTED = 19  # field 22 of /proc/PID/stat (proc(5)), counted from the one after the command's name
+
+
+def owner_name() -> str:
+    """This process as "HOST:PID:START:PLACE". START is its start time in clock ticks since boot: a later process may
+    have the same PID. PLACE stands for this boot of this machine and its PID namespace."""
+    pid = os.getpid()
+    return f"{socket.gethostname()[:40]}:{pid}:{_started(pid)}:{_place()}"
+
+
+def is_gone(name: str) -> bool:
+    """Whether the process of that name has ended for certain. False for a process of another machine or container,
+    for one that runs, and for any other text."""
+    parts = name.split(":")
+    if len(parts) < 4 or not parts[1].isdecimal() or parts[3] != _place() or not parts[2]:
+        return False
+    return _started(int(parts[1])) != parts[2]
+
+
+def _started(pid: int) -> str:
+    """The start time of a process, "" when there is none or it only waits to be reaped."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if after_name[0] in ("Z", "X") else after_name[_STARTED]
+
+
+@cache
+def _place() -> str:
+    """Twelve hexadecimal digits, "" on a system without /proc."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return hashlib.sha256(f"{boot} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:12]
+    except OSError:
+        return ""

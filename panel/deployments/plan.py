@@ -1,0 +1,145 @@
+"""What a plan is: typed data, and the one place that reads and writes its JSON.
+
+A plan says what a deployment changes on one host. It is worked out by `planning`, shown to the admin, and carried out
+unchanged after the confirmation. The database and the API hold it as JSON (`plan_to_json`, `plan_from_json`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One stored file: `sha256` names its blob and is "" for a symbolic link, whose target is `link`."""
+
+    path: str
+    mode: int
+    sha256: str = ""
+    link: str = ""
+    secret: bool = False
+
+
+class FileAction(StrEnum):
+    """What happens to one path of a plan."""
+
+    PUT = "put"
+    LINK = "link"
+    REMOVE = "remove"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class PlanSite:
+    """One site of a plan.
+
+    `number` is the revision that the plan deploys, None when the plan takes the site off the host; `previous` is the
+    live revision. `rests` and `rested` are the revision whose files stay on the host while the site is disabled, after
+    and before the deployment. `inputs` is the digest of everything the files were rendered from (inputs.py), "" when
+    an earlier revision is deployed as it was.
+    """
+
+    id: int
+    name: str
+    install: str
+    number: int | None = None
+    previous: int | None = None
+    rests: int | None = None
+    rested: int | None = None
+    inputs: str = ""
+
+    @property
+    def comes_from_elsewhere(self) -> bool:
+        """Whether the plan deploys the site where it is not live: for the first time, or moved from another host."""
+        return self.number is not None and self.previous is None
+
+
+@dataclass
+class PlanFile:
+    """One path of a plan.
+
+    `site` is the site's name, "" for a file of the web server itself; `install` is the web server's id. `expect` is
+    what must be on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is what the
+    host has instead, "" when the file is gone, None when the host has what is expected. `keep_owner` marks a file of
+    the host's own, whose owner stays. A renamed file names its other path and shows no diff.
+    """
+
+    path: str
+    site: str
+    install: int
+    action: FileAction
+    mode: int
+    sha256: str = ""
+    link: str = ""
+    secret: bool = False
+    keep_owner: bool = False
+    old_sha256: str = ""
+    expect: str = ""
+    found_sha256: str | None = None
+    diff: str = ""
+    renamed_from: str = ""
+    renamed_to: str = ""
+
+
+@dataclass(frozen=True)
+class PlanWarning:
+    """What the admin should know before confirming: what a web server cannot express, and the `nearest` equivalent.
+
+    `where` is the field's path in the site definition, or a file and line. `place` names the same field in words; it
+    is None when the warning is not about a field.
+    """
+
+    site: str
+    where: str
+    text: str
+    nearest: str = ""
+    place: str | None = None
+
+
+@dataclass
+class Plan:
+    """What one deployment changes on its host.
+
+    `installs` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited on
+    the host since the last deployment. `unchecked` says why the host could not be asked, "" when it was.
+    `main_files` are the files that a main file's change leaves behind (main_config.py).
+    """
+
+    sites: list[PlanSite] = field(default_factory=list)
+    installs: list[int] = field(default_factory=list)
+    files: list[PlanFile] = field(default_factory=list)
+    warnings: list[PlanWarning] = field(default_factory=list)
+    drifted: list[str] = field(default_factory=list)
+    unchecked: str = ""
+    main_files: list[FileRecord] = field(default_factory=list)
+
+    @property
+    def checked(self) -> bool:
+        """Whether the host was asked what it has now."""
+        return not self.unchecked
+
+    @property
+    def changed_files(self) -> list[PlanFile]:
+        """The files that the deployment writes, links or removes."""
+        return [file for file in self.files if file.action != FileAction.KEEP]
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """The plan as the database and the API hold it."""
+    return {**asdict(plan), "checked": plan.checked}
+
+
+def plan_from_json(data: dict[str, Any]) -> Plan:
+    """Read what `plan_to_json` wrote. A key that is missing has its default; TypeError or ValueError for anything
+    that is no plan."""
+    return Plan(
+        sites=[PlanSite(**row) for row in data.get("sites", ())],
+        installs=list(data.get("installs", ())),
+        files=[PlanFile(**{**row, "action": FileAction(row["action"])}) for row in data.get("files", ())],
+        warnings=[PlanWarning(**row) for row in data.get("warnings", ())],
+        drifted=list(data.get("drifted", ())),
+        unchecked=str(data.get("unchecked", "")),
+        main_files=[FileRecord(**row) for row in data.get("main_files", ())],
+    )

@@ -1,0 +1,58 @@
+"""Host names of upstreams and PHP pools that lead to the host itself: decided by the addresses that the host has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.utils.translation import gettext as _
+
+from panel.core.errors import ApplicationError
+from panel.deployments import host_agent
+from panel.hosts.models import EngineInstall, Host
+from panel.rendering.claims import Claim
+from panel.rendering.targets import is_name
+from panel.websites import checks, ownership
+from panel.websites.models import Site
+
+_Named = dict[Host, dict[Site, list[Claim]]]
+
+
+def resolved_problems(sites: Sequence[Site], install: EngineInstall | None = None) -> dict[int, list[checks.Problem]]:
+    """By the site's id, on `install` or each on its own web server. Hosts are asked only where a name is used."""
+    found: dict[int, list[checks.Problem]] = {}
+    for host, named in _named(sites, install).items():
+        names = {claim.value.rpartition(":")[0] for claims in named.values() for claim in claims}
+        try:
+            known, why = host_agent.resolved(host, sorted(names)), ""
+        except ApplicationError as error:
+            known, why = {}, error.message
+        for site, claims in named.items():
+            unasked = [_unasked(claim, host, why) for claim in claims] if why else []
+            found[site.pk] = unasked or _local(site, host, claims, known)
+    return found
+
+
+def _named(sites: Sequence[Site], install: EngineInstall | None) -> _Named:
+    """The targets that are names, by host and site; what is deployed already was judged when it was deployed."""
+    found: _Named = {}
+    for site in sites:
+        place = install or site.install
+        used = ownership.site_claims(site, is_fetched=True)
+        claims = [claim for claim in used if claim.kind == "service" and is_name(claim.value)]
+        if place is not None and (claims := ownership.not_standing(claims, site, place)):
+            found.setdefault(place.host, {})[site] = claims
+    return found
+
+
+def _unasked(claim: Claim, host: Host, why: str) -> checks.Problem:
+    words = _("Only %(host)s can tell whether %(target)s is one of its own services. %(why)s Plan again later.")
+    return checks.Problem(claim.where, words % {"target": claim.value, "host": host.name, "why": why})
+
+
+def _local(site: Site, host: Host, claims: Sequence[Claim], known: Mapping[str, Sequence[str]]) -> list[checks.Problem]:
+    services = ownership.services_of(site.team, host)
+    return [
+        checks.Problem(claim.where, ownership.refusal(claim))
+        for claim in claims
+        if not services.permits(claim.value, resolved=known.get(claim.value.rpartition(":")[0], ()))
+    ]

@@ -1,0 +1,51 @@
+"""What expressions of Apache may ask in a site.
+
+Source: https://httpd.apache.org/docs/2.4/expr.html, server/util_expr_eval.c.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The functions that see the request and its own variables alone. file(), filesize() and filemod() read files, env() and
+# osenv() the server's environment, ldap() asks a directory.
+FUNCTIONS = frozenset(
+    {
+        *("req", "http", "req_novary", "resp", "reqenv", "note", "replace"),
+        *("tolower", "toupper", "escape", "unescape", "base64", "unbase64", "md5", "sha1"),
+    }
+)
+_CALL = re.compile(r"\b(file|filesize|filemod|osenv|env|ldap|listfuncs|peerextlist)\s*\(", re.IGNORECASE)
+_VARIABLE = re.compile(r"%\{([^{}]*)\}?")
+_STATE = re.compile(r"(?<![\w)\]}'\"/])-([defshLxFUA])(?![A-Za-z0-9_-])\s*(\S+)")
+_OWN_FILE = re.compile(
+    r"['\"]?%\{(?:DOCUMENT_ROOT|REQUEST_FILENAME|SCRIPT_FILENAME|REQUEST_URI)\}"
+    r"(?:[A-Za-z0-9._/-]|%\{REQUEST_(?:URI|FILENAME)\}|\$[0-9])*['\")]*\Z"
+)
+OTHERS_FILES = "asks for a file that a visitor can choose; ask for %{REQUEST_FILENAME}"
+
+
+def expression_problem(text: str) -> str:
+    """What is wrong with a condition (<If>, Require expr, expr=)."""
+    if found := _CALL.search(text):
+        return f"uses {found[1]}(), which reads files or the server's environment"
+    for state in _STATE.finditer(text):
+        if not is_own_file(state[2]):
+            return OTHERS_FILES
+    return string_problem(text)
+
+
+def string_problem(text: str) -> str:
+    """What is wrong with a text in which %{…} is evaluated (ErrorDocument, Redirect)."""
+    for found in _VARIABLE.finditer(text):
+        function, colon, _argument = found[1].partition(":")
+        if colon and function.strip().lower() not in FUNCTIONS:
+            return f"uses %{{{found[1]}}}; use a variable or one of {', '.join(sorted(FUNCTIONS))}"
+        if not found[0].endswith("}") or (colon and _CALL.search(found[1])):
+            return f"uses %{{{found[1]}}}, which is not a valid expression; correct it"
+    return ""
+
+
+def is_own_file(value: str) -> bool:
+    """Whether a file test asks for a file of the site's own document root."""
+    return ".." not in value and _OWN_FILE.match(value) is not None

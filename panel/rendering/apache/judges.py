@@ -1,0 +1,276 @@
+"""Checks of Apache's own arguments: expressions, rewriting, logs, access, handlers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from panel.rendering import confined
+from panel.rendering.apache.expressions import expression_problem, string_problem
+from panel.rendering.apache.ruling import rewrite_cond, rewrite_rule
+from panel.rendering.kinds import KINDS, environment_name, regex
+from panel.rendering.policy import Judge, Kind, Where
+from panel.rendering.readers import Read
+
+Args = tuple[str, ...]
+FILTERS = frozenset(
+    {
+        *(
+            "none",
+            "deflate",
+            "inflate",
+            "brotli_compress",
+            "rate_limit",
+            "substitute",
+            "buffer",
+            "charset",
+            "proxy-html",
+        ),
+        *("xml2enc", "data", "request_body", "cache"),
+    }
+)
+OPTIONS = frozenset({"none", "indexes", "multiviews", "followsymlinks", "symlinksifownermatch"})
+_GIVEN_UP = frozenset({"execcgi", "includes", "includesnoexec", "all", "indexes", "multiviews", "followsymlinks"})
+_REQUIRED = frozenset(
+    {"all", "ip", "host", "forward-dns", "local", "env", "method", "user", "group", "valid-user", "expr"}
+)
+_CONF_COMMANDS = frozenset(
+    {
+        *("options", "ciphersuites", "curves", "groups", "signaturealgorithms", "clientsignaturealgorithms"),
+        *("minprotocol", "maxprotocol", "cipherstring", "numtickets"),
+    }
+)
+_POOL_OPTION = re.compile(
+    r"(?:(?:timeout|connectiontimeout|retry|ttl|max|min|smax|acquire|iobuffersize|receivebuffersize)=\d+(?:ms)?|"
+    r"(?:keepalive|disablereuse|enablereuse|flushpackets)=(?:on|off|auto)|upgrade=websocket|nocanon)",
+    re.IGNORECASE,
+)
+_PHP = re.compile(
+    r"(memory_limit|upload_max_filesize|max_file_uploads|file_uploads|post_max_size|max_execution_time|max_input_time|"
+    r"max_input_vars|max_input_nesting_level|display_errors|display_startup_errors|log_errors|error_reporting|"
+    r"html_errors|date\.timezone|default_charset|default_socket_timeout|short_open_tag|output_buffering|"
+    r"zlib\.output_compression|register_globals|magic_quotes_\w+|session\.(gc_\w+|cookie_\w+|use_\w+|name|auto_start|"
+    r"cache_\w+|hash_\w+|sid_\w+)|mbstring\.\w+|realpath_cache_\w+|opcache\.(enable|revalidate_freq|validate_timestamps)"
+    r"|pcre\.\w+|arg_separator\.\w+|expose_php|ignore_user_abort|precision|serialize_precision|allow_url_fopen)\Z"
+)
+
+
+def _header(args: Args, _where: Where) -> str:
+    if len(args) < 2:
+        return "takes an action, a header and a value"
+    return next(filter(None, (expression_problem(value[5:]) for value in args if value.startswith("expr="))), "")
+
+
+def _require(args: Args, _where: Where) -> str:
+    words = args[1:] if args[:1] and args[0].lower() == "not" else args
+    if not words or words[0].lower() not in _REQUIRED:
+        return f"takes one of {', '.join(sorted(_REQUIRED))}"
+    return expression_problem(" ".join(words[1:])) if words[0].lower() == "expr" else string_problem(" ".join(words))
+
+
+def _error_document(args: Args, _where: Where) -> str:
+    if len(args) < 2 or not args[0].isdigit():
+        return "takes a status and a path, a URL or a text"
+    return confined.uri_problem(args[1]) if args[1].startswith("/") else string_problem(" ".join(args[1:]))
+
+
+def _redirect(args: Args, _where: Where) -> str:
+    return next(filter(None, map(string_problem, args)), "")
+
+
+def _alias(args: Args, where: Where) -> str:
+    if not 1 <= len(args) <= 2:
+        return "takes a path of the site and a folder"
+    first = confined.uri_problem(args[0]) if len(args) == 2 else ""
+    return first or KINDS["path"](args[-1], where)
+
+
+def _custom_log(args: Args, where: Where) -> str:
+    if not args:
+        return "takes a file"
+    for value in args[1:]:
+        if value.startswith("expr=") and (message := expression_problem(value[5:])):
+            return message
+    return _log(args[0], where)
+
+
+def _log(value: str, where: Where) -> str:
+    if value.startswith("|"):
+        return "pipes the log to a command, which would run as root; enter the path of a log file"
+    if value.startswith("syslog"):
+        return "writes to syslog; enter the path of a log file and let the host's syslog read that file"
+    return KINDS["path"](value, where)
+
+
+def _setenvif(args: Args, where: Where) -> str:
+    return regex(args[1], where) or _variables(args[2:], where) if len(args) > 2 else "takes more arguments"
+
+
+def _browser_match(args: Args, where: Where) -> str:
+    return regex(args[0], where) or _variables(args[1:], where) if len(args) > 1 else "takes more arguments"
+
+
+def _setenvif_expr(args: Args, where: Where) -> str:
+    return expression_problem(args[0]) or _variables(args[1:], where) if len(args) > 1 else "takes more arguments"
+
+
+def _variables(args: Args, where: Where) -> str:
+    return next(filter(None, (environment_name(value, where) for value in args)), "")
+
+
+def _options(args: Args, _where: Where) -> str:
+    for value in map(str.lower, args):
+        if value.lstrip("+-") not in (OPTIONS if value[0] != "-" else OPTIONS | _GIVEN_UP):
+            return f"has {value}, which is unknown or lets files in the site's folders run commands; remove it"
+    return "" if args else "takes options"
+
+
+def _substitute(args: Args, _where: Where) -> str:
+    return "" if len(args) == 1 and re.match(r"s(.).*\1.*\1[infq]*\Z", args[0], re.DOTALL) else "takes s/old/new/flags"
+
+
+def _authorities(args: Args, where: Where) -> str:
+    """`Allow from …`, `Deny from …`."""
+    if args[:1] and args[0].lower() == "from" and len(args) > 1:
+        names = [value for value in args[1:] if not re.fullmatch(r"[A-Za-z0-9.:/*_-]+|env=!?\w+", value)]
+        return f"needs an address, not “{names[0]}”" if names else ""
+    return "takes from and addresses"
+
+
+def _folder(args: Args, where: Where) -> str:
+    if len(args) != 1 or re.search(r"[*?\[\]~]", args[0]):
+        return "takes one folder without wildcards"
+    return KINDS["folder_around"](args[0], where)
+
+
+def _pattern(args: Args, where: Where) -> str:
+    """`name`, or `~ regex`."""
+    return regex(args[1], where) if args[:1] == ("~",) and len(args) == 2 else "" if len(args) == 1 else "takes a name"
+
+
+def _condition(args: Args, _where: Where) -> str:
+    return expression_problem(" ".join(args))
+
+
+def _conf_command(args: Args, _where: Where) -> str:
+    if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
+        return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
+    return ""
+
+
+def _handler(value: str, where: Where) -> str:
+    if value.lower() in ("none", "default-handler"):
+        return ""
+    if value.startswith("proxy:"):
+        return KINDS["target"](value.removeprefix("proxy:"), where)
+    return f"“{value}” passes requests to a program or shows other sites' requests; use the site's PHP pools"
+
+
+def _filters(value: str, _where: Where) -> str:
+    unknown = [name for name in value.lower().split(";") if name not in FILTERS]
+    return f"sites cannot use the filter “{unknown[0]}”; allowed: {', '.join(sorted(FILTERS))}" if unknown else ""
+
+
+def _type(value: str, where: Where) -> str:
+    """A type, which must not be one that stands for a handler."""
+    lower = value.lower()
+    if lower.startswith(("application/x-httpd", "text/x-server-parsed")) or "proxy:" in lower:
+        return f"“{value}” makes the server run files as programs; use the site's PHP pool"
+    return "" if lower == "none" else KINDS["mime"](value.partition(";")[0], where)
+
+
+def _php_name(value: str, _where: Where) -> str:
+    if _PHP.match(value.lower()):
+        return ""
+    return f"sets {value}, which can make PHP run other code or read other files; use the site's PHP pool"
+
+
+def _override(value: str, _where: Where) -> str:
+    return "" if value.lower() == "none" else "lets files in the site's folders change the server's configuration"
+
+
+def _rewrite_option(value: str, _where: Where) -> str:
+    known = {
+        "inherit",
+        "inheritbefore",
+        "inheritdown",
+        "inheritdownbefore",
+        "ignoreinherit",
+        "allownoslash",
+        "mergebase",
+    }
+    return "" if value.lower() in known else f"“{value}” is not allowed; use one of {', '.join(sorted(known))}"
+
+
+def _auth_provider(value: str, _where: Where) -> str:
+    return "" if value.lower() in ("file", "anon") else f"“{value}” looks up users outside of a file; use file"
+
+
+def _proxy_pass(args: Args, where: Where) -> str:
+    """`[path] target [key=value …]`; a location's own has no path. `!` passes nothing on."""
+    values = list(args)
+    if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
+        return message
+    if not values:
+        return "takes a path of the site and a server"
+    wrong = [value for value in values[1:] if not _POOL_OPTION.fullmatch(value)]
+    if wrong:
+        return f"has “{wrong[0]}” where an option such as timeout=60 belongs"
+    return "" if values[0] == "!" else KINDS["target"](values[0], where)
+
+
+def _pass(value: str, where: Where) -> str:
+    """What ProxyPassReverse compares with a response: it opens no connection."""
+    return string_problem(value)
+
+
+def names(items: tuple[Read, ...]) -> frozenset[str]:
+    """The environment variables that the directives set, by RewriteRule's [E=…], SetEnv and SetEnvIf."""
+    return frozenset(_names(items))
+
+
+def _names(items: tuple[Read, ...]) -> Iterator[str]:
+    for item in items:
+        for value in item.args:
+            yield from (name.upper() for name in re.findall(r"\bE(?:nv)?=!?([A-Za-z0-9_]+)", value, re.IGNORECASE))
+        if item.name.lower().startswith(("setenv", "browsermatch")):
+            yield from (value.partition("=")[0].upper() for value in item.args)
+        yield from _names(item.body or ())
+
+
+KINDS_OF_APACHE: dict[str, Kind] = {
+    **KINDS,
+    "flag": lambda value, _where: "" if value.lower() in ("on", "off") else f"needs on or off, not “{value}”",
+    "log": _log,
+    "handler": _handler,
+    "filters": _filters,
+    "type": _type,
+    "php_name": _php_name,
+    "override": _override,
+    "expr_string": lambda value, _where: string_problem(value),
+    "expr": lambda value, _where: expression_problem(value),
+    "reverse": _pass,
+    "rewrite_option": _rewrite_option,
+    "auth_provider": _auth_provider,
+}
+JUDGES: dict[str, Judge] = {
+    "proxy_pass": _proxy_pass,
+    "header": _header,
+    "require": _require,
+    "error_document": _error_document,
+    "redirect": _redirect,
+    "alias": _alias,
+    "custom_log": _custom_log,
+    "setenvif": _setenvif,
+    "setenvif_expr": _setenvif_expr,
+    "browser_match": _browser_match,
+    "options": _options,
+    "substitute": _substitute,
+    "from": _authorities,
+    "folder": _folder,
+    "pattern": _pattern,
+    "condition": _condition,
+    "conf_command": _conf_command,
+    "rewrite_rule": rewrite_rule,
+    "rewrite_cond": rewrite_cond,
+}

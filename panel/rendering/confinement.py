@@ -1,0 +1,228 @@
+"""Whether a path that a site makes of a request can leave the site's folders.
+
+A server resolves `.` and `..` of a request's path before it chooses a location, so a path as it came has no `..`
+segment. A path that the site makes (a rewrite, an item of try_files, an alias) is put together after that, from fixed
+text, captures and what the client sent, and no server looks at it again. This module decides whether the result may
+hold a `..` segment, or not begin with `/`. Engines refuse such a path while they serve: see `CLIMBS`.
+
+The analysis keeps one promise: as long as no path that a site makes holds a `..` segment, a capture is a part of a
+path without one. Where it cannot tell, it answers that the path may climb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from panel.rendering import languages, variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.languages import Language
+from panel.rendering.patterns import capture_languages
+from panel.rendering.readers import Unreadable
+from panel.rendering.readers.nginx import read
+from panel.rendering.rewriting import redirects
+from panel.rendering.spec import Location, Rewrite, ServerBlock, SiteSpec
+
+# What an engine looks for in a path that was put together: a `..` segment, no first slash, or a line break, which
+# ends what `.*` and `$` of a later expression see.
+CLIMBS = r"^[^/]|(?:^|/)\.\.(?:/|$)|\x0a"
+LINE_BREAK = r"\x0a"
+
+
+class Verdict(Enum):
+    CONFINED = "confined"
+    CONFINED_WITHOUT_LINE_BREAKS = "confined unless the request's path holds a line break"
+    MAY_CLIMB = "may climb"
+
+
+# Variables that hold a path without `..`, text without dots and slashes, or an address; all others are the client's.
+_PATHS = frozenset({"uri", "document_root", "request_filename"})
+_WORDS = frozenset({"scheme", "https", "server_port", "remote_port", "is_args"})
+_ADDRESSES = frozenset({"host", "remote_addr"})  # names and addresses: no slash, no two dots in a row
+
+
+def is_confined(template: str, *, pattern: str = "") -> bool:
+    """Whether `template` always names a path that begins with / and has no `..` segment.
+
+    `template` is a value with nginx's variables, up to its query; `pattern` is the regular expression that its
+    captures come from. False where the template cannot be read.
+    """
+    return verdict(template, pattern=pattern) is Verdict.CONFINED
+
+
+@lru_cache(maxsize=4096)
+def verdict(template: str, *, pattern: str = "") -> Verdict:
+    """The same, with the case between: confined where no request's path holds a line break."""
+    try:
+        parts = variables.parse(template, "", captures=variables.captures_of(pattern))
+    except NotExpressible:
+        return Verdict.MAY_CLIMB
+    for line_breaks, found in ((True, Verdict.CONFINED), (False, Verdict.CONFINED_WITHOUT_LINE_BREAKS)):
+        captures = capture_languages(pattern, line_breaks=line_breaks) if pattern else {}
+        if languages.stays(_language(part, captures, line_breaks) for part in parts):
+            return found
+    return Verdict.MAY_CLIMB
+
+
+def _language(part: variables.Part, captures: Mapping[str, Language], line_breaks: bool) -> Language:
+    if isinstance(part, str):
+        return languages.literal(part)
+    if part.name in captures:
+        return captures[part.name]
+    if part.name in _PATHS:
+        return languages.path(line_breaks=line_breaks)
+    if part.name in _WORDS:
+        return languages.WORD
+    return languages.ADDRESS if part.name in _ADDRESSES else languages.ANYTHING
+
+
+def of_rewrite(item: Rewrite) -> Verdict:
+    """Of the path that a rewrite makes; a redirect makes none."""
+    if redirects(item):
+        return Verdict.CONFINED
+    return verdict(item.replacement.partition("?")[0], pattern=item.pattern)
+
+
+def of_last_item(item: str) -> str:
+    """What of the last item of try_files is a path."""
+    path = item.partition("?")[0]
+    for tail in ("$is_args$args", "$is_args$query_string", "${is_args}${args}"):
+        path = path.removesuffix(tail)
+    return path
+
+
+def steps_up(path: str) -> bool:
+    """Whether the text itself has a `..` segment, whatever its variables hold."""
+    return ".." in path.partition("?")[0].split("/")
+
+
+def of_item(location: Location, number: int) -> Verdict:
+    """Of one item of a location's try_files. Captures are the location's own only where no rewrite comes after it."""
+    path = try_path(location, number)
+    if path.startswith("="):
+        return Verdict.CONFINED
+    own = location.match in ("~", "~*") and not location.rewrites
+    return verdict(path, pattern=location.pattern if own else "")
+
+
+def try_path(location: Location, number: int) -> str:
+    item = location.try_files[number]
+    return of_last_item(item) if number == len(location.try_files) - 1 else item
+
+
+def is_loose(location: Location) -> bool:
+    """Whether its alias stands for more than the folder below a `/`: `location /x` is chosen for `/x../y` as well."""
+    return bool(location.alias) and location.match in ("", "^~") and not location.pattern.endswith("/")
+
+
+def refuses_line_breaks(block: ServerBlock) -> bool:
+    """Whether a path of the block is confined only where the request's path holds no line break."""
+    return Verdict.CONFINED_WITHOUT_LINE_BREAKS in _verdicts(block)
+
+
+def _verdicts(block: ServerBlock) -> list[Verdict]:
+    """Of every path that the block makes."""
+    found = [of_rewrite(item) for item in block.rewrites]
+    for location in (*block.locations, Location("", "/", "static", try_files=block.try_files)):
+        found += [of_rewrite(item) for item in made_paths(location)]
+        found += [of_item(location, number) for number in range(len(location.try_files))]
+    return found
+
+
+def made_paths(location: Location) -> tuple[Rewrite, ...]:
+    """The rewrites whose result may name a file: with `break`, a proxying location makes what its upstream is asked."""
+    if location.handler != "proxy":
+        return location.rewrites
+    return tuple(item for item in location.rewrites if item.flag != "break")
+
+
+def needs_checks(spec: SiteSpec) -> bool:
+    """Whether an engine has to check a path of the site while it serves, or cannot have the site at all."""
+    try:
+        check(spec)
+    except NotExpressible:
+        return True
+    return any(
+        any(found is not Verdict.CONFINED for found in _verdicts(block)) or any(map(is_loose, block.locations))
+        for block in spec.blocks
+    )
+
+
+def check(spec: SiteSpec) -> None:
+    """Raises NotExpressible for the first path of the site that no engine can keep below its folder."""
+    for number, block in enumerate(spec.blocks):
+        at = f"/blocks/{number}"
+        faults = [*rewrite_faults(block.rewrites), *_of_error_pages(block)]
+        for n, location in enumerate(block.locations):
+            found = [*rewrite_faults(location.rewrites), *location_faults(location)]
+            faults += [(f"locations/{n}/{field}", message) for field, message in found]
+        for field, message in faults:
+            raise NotExpressible(f"{at}/{field}", message)
+
+
+def rewrite_faults(items: tuple[Rewrite, ...]) -> Iterator[tuple[str, str]]:
+    for number, item in enumerate(items):
+        if not redirects(item) and steps_up(item.replacement):
+            yield f"rewrites/{number}/replacement", f"“{item.replacement}” contains ..; enter the path without it"
+
+
+def _of_error_pages(block: ServerBlock) -> Iterator[tuple[str, str]]:
+    for number, page in enumerate(block.error_pages):
+        if page.uri.startswith("/") and steps_up(page.uri):
+            yield f"error_pages/{number}/uri", f"“{page.uri}” contains ..; enter the path without it"
+
+
+def location_faults(location: Location) -> Iterator[tuple[str, str]]:
+    """(field, message): what no engine can keep below the location's folder, but for its rewrites."""
+    if location.alias and location.match in ("", "^~"):
+        yield from _of_alias(location)
+    breaks = any(item.flag == "break" for item in location.rewrites)
+    for number, item in enumerate(location.try_files):
+        if breaks and of_item(location, number) is not Verdict.CONFINED:
+            yield (
+                f"try_files/{number}",
+                f"a rewrite with the flag break skips the check of “{item}” for ..; use $uri, or the flag last and "
+                "another location",
+            )
+
+
+def _of_alias(location: Location) -> Iterator[tuple[str, str]]:
+    pattern, alias = location.pattern, location.alias
+    if pattern.endswith("/") and not alias.endswith("/"):
+        yield "alias", f"“{alias}” needs a final / because the location {pattern} has one; {pattern}b would be {alias}b"
+    elif is_loose(location) and location.try_files:
+        yield "alias", f"with try_files, use the location {pattern}/ and the alias {alias.rstrip('/')}/"
+
+
+def folders(block: ServerBlock) -> tuple[str, ...]:
+    """The folders that the block's files lie in, those of its raw directives included; none inside another."""
+    found = [block.root, *_raw_folders(block.snippet)]
+    for location in block.locations:
+        found += [location.root, _alias_folder(location), *_raw_folders(location.snippet)]
+    named = sorted({PurePosixPath(folder) for folder in found if folder.startswith("/")})
+    return tuple(str(folder) for folder in named if not any(other in folder.parents for other in named))
+
+
+def _alias_folder(location: Location) -> str:
+    """Up to its first capture; that of the one file that an exact location has."""
+    fixed = location.alias.partition("$")[0] if location.match in ("~", "~*") else location.alias
+    if location.match in ("", "^~"):
+        return fixed
+    return fixed[: fixed.rfind("/") + 1]
+
+
+def _raw_folders(snippet: str) -> list[str]:
+    """An administrator's own `root` and `alias`, wherever they stand."""
+    try:
+        left, found = list(read(snippet)), list[str]()
+    except Unreadable:
+        return []  # which is said where raw directives are judged
+    while left:
+        item = left.pop()
+        left += item.body or ()
+        if item.name in ("root", "alias") and item.args:
+            fixed = item.args[0].partition("$")[0]
+            found.append(fixed if fixed == item.args[0] else fixed[: fixed.rfind("/") + 1])
+    return found

@@ -1,0 +1,124 @@
+"""Sets of texts over four letters, as small automata: what a part of a path may hold.
+
+The letters are all that matters for stepping up: `.`, `/`, `n` for a line break and `x` for any other character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+DOT, SLASH, BREAK, OTHER = "./nx"
+LETTERS = DOT + SLASH + BREAK + OTHER
+
+
+@dataclass(frozen=True)
+class Language:
+    """`step(state, letter)` gives the next states. States are any hashable values."""
+
+    starts: frozenset[object]
+    step: Callable[[object, str], Iterable[object]]
+    accepts: Callable[[object], bool]
+
+
+def letter(character: str) -> str:
+    if character in (DOT, SLASH):
+        return character
+    return BREAK if character == "\n" else OTHER
+
+
+def literal(text: str) -> Language:
+    word = "".join(map(letter, text))
+    size = len(word)
+    return Language(
+        frozenset({0}),
+        lambda at, found: (int(str(at)) + 1,) if int(str(at)) < size and word[int(str(at))] == found else (),
+        lambda at: at == size,
+    )
+
+
+# Segments: "" nothing yet, "/" after a slash, "." and ".." what a segment holds so far, "x" any other segment.
+_NEXT = {("/", DOT): ".", (".", DOT): ".."}
+
+
+def segment(state: str, found: str) -> str | None:
+    """The state of a path after one more letter; None where the path has a `..` segment or does not begin with /."""
+    if found == SLASH:
+        return None if state == ".." else "/"
+    if state == "":
+        return None
+    return _NEXT.get((state, found), "x")
+
+
+def path(*, line_breaks: bool) -> Language:
+    """Paths that begin with / and have no `..` segment."""
+
+    def step(state: object, found: str) -> tuple[object, ...]:
+        if found == BREAK and not line_breaks:
+            return ()
+        following = segment(str(state), found)
+        return () if following is None else (following,)
+
+    return Language(frozenset({""}), step, lambda state: state not in ("", ".."))
+
+
+ANYTHING = Language(frozenset({0}), lambda _, found: (0,), lambda _: True)
+WORD = Language(frozenset({0}), lambda _, found: (0,) if found == OTHER else (), lambda _: True)
+
+
+def _address(state: object, found: str) -> tuple[object, ...]:
+    if found == OTHER:
+        return (OTHER,)
+    return (DOT,) if found == DOT and state != DOT else ()
+
+
+# A server refuses a Host that is empty without its final dot, holds a slash or has two dots in a row.
+ADDRESS = Language(frozenset({""}), _address, lambda state: state == OTHER)
+
+
+def stays(parts: Iterable[Language]) -> bool:
+    """Whether every text of the parts, one after the other, is empty or a path without a `..` segment."""
+    states = {""}
+    for part in parts:
+        following = _after(states, part)
+        if following is None:
+            return False
+        states = following
+    return ".." not in states
+
+
+def _after(states: set[str], part: Language) -> set[str] | None:
+    """The states of the path after `part`; None where it may have stepped up."""
+    left = [(state, inner) for state in states for inner in part.starts]
+    seen = set(left)
+    found: set[str] = set()
+    while left:
+        state, inner = left.pop()
+        if part.accepts(inner):
+            found.add(state)
+        for mark in LETTERS:
+            for next_inner in part.step(inner, mark):
+                following = segment(state, mark)
+                if following is None:
+                    if _can_end(part, next_inner):
+                        return None
+                    continue
+                if (following, next_inner) not in seen:
+                    seen.add((following, next_inner))
+                    left.append((following, next_inner))
+    return found
+
+
+def _can_end(part: Language, inner: object) -> bool:
+    """Whether a text of the language goes on from here to its end."""
+    left, seen = [inner], {inner}
+    while left:
+        state = left.pop()
+        if part.accepts(state):
+            return True
+        for mark in LETTERS:
+            for following in part.step(state, mark):
+                if following not in seen:
+                    seen.add(following)
+                    left.append(following)
+    return False

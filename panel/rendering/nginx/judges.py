@@ -1,0 +1,172 @@
+"""Checks of nginx's own arguments: conditions, rewrites, logs, zones."""
+
+from __future__ import annotations
+
+import re
+
+from panel.rendering import confined
+from panel.rendering.kinds import KINDS, regex
+from panel.rendering.policy import Judge, Kind, Where
+
+Args = tuple[str, ...]
+_STATE = re.compile(r"!?-[fdex]\Z")
+_OWN_FILE = re.compile(r"\$(request_filename|document_root[A-Za-z0-9._/-]*|document_root\$(uri|document_uri))\Z")
+_CONF_COMMANDS = {
+    *("options", "ciphersuites", "curves", "groups", "signaturealgorithms", "clientsignaturealgorithms"),
+    *("minprotocol", "maxprotocol", "cipherstring", "numtickets"),
+}
+
+
+def _none(args: Args, _where: Where) -> str:
+    return "takes no arguments" if args else ""
+
+
+def _location(args: Args, where: Where) -> str:
+    """`[= | ~ | ~* | ^~] pattern` or `@name`."""
+    if args[:1] in (("~",), ("~*",)) and len(args) == 2:
+        return regex(args[1], where)
+    return "" if 1 <= len(args) <= 2 else "takes a pattern"
+
+
+def _try_files(args: Args, _where: Where) -> str:
+    """The path as it came is clean; everything else must be constant."""
+    if len(args) < 2:
+        return "needs at least a file and a fallback"
+    for value in args:
+        bare = re.sub(r"\A\$(uri|document_uri)(?=/|\.|\Z)", "/u", value)
+        if not re.fullmatch(r"=\d{3}", value) and (message := confined.uri_problem(bare)):
+            return message if bare == value else f"“{value}” is outside this site's files"
+    return ""
+
+
+def _error_page(args: Args, where: Where) -> str:
+    codes = [value for value in args[:-1] if not re.fullmatch(r"=?\d{3}|=", value)]
+    if codes or len(args) < 2:
+        return "takes status codes and a path"
+    return KINDS["location"](args[-1], where)
+
+
+def _if(args: Args, where: Where) -> str:
+    """A condition: `$x`, `$x = y`, `$x ~ regex`, or whether the requested file is there."""
+    words = list(args)
+    if not words or not words[0].startswith("(") or not words[-1].endswith(")"):
+        return "takes a condition in parentheses"
+    words[0] = words[0][1:]
+    words[-1] = words[-1][:-1]
+    words = [word for word in words if word]
+    if words and _STATE.match(words[0]):
+        if len(words) == 2 and _OWN_FILE.match(words[1]) and ".." not in words[1]:
+            return ""
+        return "tests a file that a visitor can choose; test $request_filename instead"
+    if not words or not re.fullmatch(r"\$\{?\w+\}?", words[0]):
+        return "takes a condition that begins with a variable"
+    if len(words) == 1:
+        return ""
+    if len(words) != 3 or words[1] not in ("=", "!=", "~", "~*", "!~", "!~*"):
+        return "takes a condition such as $name = value"
+    return regex(words[2], where) if "~" in words[1] else ""
+
+
+def _return(args: Args, _where: Where) -> str:
+    return "" if 1 <= len(args) <= 2 else "takes a status and a text or URL"
+
+
+def _rewrite(args: Args, where: Where) -> str:
+    """A redirect may say anything; a path of this site holds captures of whole segments at most."""
+    if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
+        return "takes a regular expression, a replacement and last, break, redirect or permanent"
+    if message := regex(args[0], where):
+        return message
+    if args[2:] and args[2] in ("redirect", "permanent"):
+        return ""
+    return "" if re.match(r"https?://|\$scheme://", args[1]) else confined.rewrite_problem(args[0], args[1])
+
+
+def _access_log(args: Args, where: Where) -> str:
+    if args == ("off",):
+        return ""
+    if not args:
+        return "needs the path of a log file, or off"
+    for value in args[1:]:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*|(buffer|flush|gzip)=\w+|if=\$\w+|gzip", value):
+            return f"needs a format's name, buffer=, flush=, gzip=, or if=$name, not “{value}”"
+    return _log(args[0], where)
+
+
+def _log(value: str, where: Where) -> str:
+    """A file. A log sent elsewhere (syslog:, memory:, stderr) leaves what the panel shows."""
+    if value.startswith(("syslog:", "memory:")) or value == "stderr":
+        return f"“{value}” is not a file; enter the path of a log file and let the host's syslog read that file"
+    return KINDS["path"](value, where)
+
+
+def _limit_req(args: Args, where: Where) -> str:
+    for value in args:
+        if value.startswith("zone="):
+            if message := _zone(value[5:], where):
+                return message
+        elif not re.fullmatch(r"burst=\d+|nodelay|delay=\d+", value):
+            return f"needs zone=, burst=, delay=, or nodelay, not “{value}”"
+    return ""
+
+
+def _zone(value: str, _where: Where) -> str:
+    """Those that the panel makes belong to one site each."""
+    if value == "off":
+        return ""
+    if value.lower().startswith("paddock_") or not re.fullmatch(r"[A-Za-z_][\w.:-]*", value):
+        return f"“{value}” is not a zone of the web server's own; use the location's rate limit or caching"
+    return ""
+
+
+def _conf_command(args: Args, where: Where) -> str:
+    """Of OpenSSL's commands those that name no file."""
+    if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
+        return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
+    return KINDS["ciphers"](args[1], where)
+
+
+def _variable(value: str, _where: Where) -> str:
+    if not re.fullmatch(r"\$[A-Za-z_]\w*", value) or value.lower().startswith("$paddock_"):
+        return f"needs the name of a variable such as $name, not “{value}”"
+    return ""
+
+
+def _uri_or_off(value: str, _where: Where) -> str:
+    return "" if value == "off" else confined.uri_problem(value)
+
+
+def _resolver(value: str, where: Where) -> str:
+    if re.fullmatch(r"(valid=\w+|ipv[46]=(on|off)|status_zone=\w+)", value):
+        return ""
+    bare = re.sub(r"(?<=[\]\d]):\d+\Z", "", value) if value.count(":") < 2 or value.startswith("[") else value
+    return KINDS["address"](bare.strip("[]"), where)
+
+
+def _matches(pattern: str, meaning: str) -> Kind:
+    return lambda value, _where: "" if re.fullmatch(pattern, value) else f"needs {meaning}, not “{value}”"
+
+
+KINDS_OF_NGINX: dict[str, Kind] = {
+    **KINDS,
+    "log": _log,
+    "zone": _zone,
+    "variable": _variable,
+    "uri_or_off": _uri_or_off,
+    "resolver": _resolver,
+    "flag_or_static": _matches(r"on|off|always", "on, off, or always"),
+    "number_or_size": _matches(r"\d+[kKmMgG]?|\$\w+", "a number or size"),
+    "mime_row": KINDS["mime"],
+}
+JUDGES: dict[str, Judge] = {
+    "none": _none,
+    "location": _location,
+    "try_files": _try_files,
+    "error_page": _error_page,
+    "if": _if,
+    "return": _return,
+    "rewrite": _rewrite,
+    "access_log": _access_log,
+    "limit_req": _limit_req,
+    "conf_command": _conf_command,
+}

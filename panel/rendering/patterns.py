@@ -1,0 +1,295 @@
+"""What the groups of a regular expression can capture of a request's path, as `languages`.
+
+A small reader of PCRE makes a nondeterministic automaton over the four letters. Where the expression has something
+that the reader does not know (look-around, back references), every group may capture any part of a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from panel.rendering import languages
+from panel.rendering.languages import BREAK, LETTERS, Language
+
+MOST_STATES = 4000
+_EVERY = frozenset(LETTERS)
+_SAMPLES = {letter: letter for letter in "./"} | {BREAK: "\n"}
+_OTHERS = [chr(code) for code in range(256) if chr(code) not in "./\n"]
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(,\d*)?\})[?+]?")
+_OPENING = re.compile(r"\((?:\?(?:P?<(?P<name>[A-Za-z_]\w*)>|'(?P<quoted>[A-Za-z_]\w*)'|(?P<plain>[imsx]*:)))?")
+_FLAGS = re.compile(r"\(\?[ims]+\)")
+_ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|[dDwWsS]|[^A-Za-z0-9]|[tnrfae])", re.S)
+_ANCHORS = {"^": "begin", "$": "end", "\\A": "begin", "\\Z": "end", "\\z": "last", "\\b": "", "\\B": ""}
+
+
+class Unknown(Exception):
+    """The expression holds what this reader does not know."""
+
+
+@dataclass
+class Automaton:
+    """Edges by state: (what it asks, the next state). It asks for a letter of a set, or for a place by its name."""
+
+    edges: dict[int, list[tuple[frozenset[str] | str, int]]] = field(default_factory=dict)
+    opens: dict[int, tuple[int, int]] = field(default_factory=dict)  # group -> its edge's states
+    closes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+
+    def state(self) -> int:
+        number = len(self.edges)
+        if number > MOST_STATES:
+            raise Unknown
+        self.edges[number] = []
+        return number
+
+    def edge(self, start: int, asks: frozenset[str] | str, end: int) -> None:
+        self.edges[start].append((asks, end))
+
+
+class _Reader:
+    """Recursive descent; each method reads from `at` and returns the (first, last) state of what it read."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.made, self.groups = text, 0, Automaton(), 0
+
+    def whole(self) -> tuple[int, int]:
+        found = self._alternatives()
+        if self.at < len(self.text):
+            raise Unknown
+        return found
+
+    def _alternatives(self) -> tuple[int, int]:
+        first, last = self.made.state(), self.made.state()
+        while True:
+            start, end = self._sequence()
+            self.made.edge(first, "", start)
+            self.made.edge(end, "", last)
+            if self.text[self.at : self.at + 1] != "|":
+                return first, last
+            self.at += 1
+
+    def _sequence(self) -> tuple[int, int]:
+        first = last = self.made.state()
+        while self.at < len(self.text) and self.text[self.at] not in "|)":
+            start, end = self._repeated()
+            self.made.edge(last, "", start)
+            last = end
+        return first, last
+
+    def _repeated(self) -> tuple[int, int]:
+        first, last = self._atom()
+        while found := _QUANTIFIER.match(self.text, self.at):
+            self.at = found.end()
+            sign, few = found[0][0], found[1]
+            start, end = self.made.state(), self.made.state()
+            self.made.edge(start, "", first)
+            self.made.edge(last, "", end)
+            if sign in "*?" or (few is not None and int(few) == 0):
+                self.made.edge(start, "", end)
+            if sign != "?":  # also a counted one: more repetitions than it allows are looked at as well
+                self.made.edge(last, "", first)
+            first, last = start, end
+        return first, last
+
+    def _atom(self) -> tuple[int, int]:
+        sign = self.text[self.at]
+        if sign == "(":
+            return self._group()
+        if sign == "[":
+            return self._set(self._class())
+        for spelled, place in _ANCHORS.items():
+            if self.text.startswith(spelled, self.at):
+                self.at += len(spelled)
+                return self._asking(place)
+        if sign == "\\":
+            found = _ESCAPE.match(self.text, self.at)
+            if found is None:
+                raise Unknown
+            self.at = found.end()
+            return self._set(found[0])
+        self.at += 1
+        if sign in "*+?":
+            raise Unknown
+        return self._asking(_EVERY if sign == "." else frozenset({languages.letter(sign)}))
+
+    def _group(self) -> tuple[int, int]:
+        if found := _FLAGS.match(self.text, self.at):
+            self.at = found.end()
+            return self._asking("")
+        found = _OPENING.match(self.text, self.at)
+        if found is None or self.text.startswith(("?", "*"), found.end()) or "x" in (found["plain"] or ""):
+            raise Unknown
+        self.at = found.end()
+        number = 0
+        if found["plain"] is None:
+            self.groups += 1
+            number = self.groups
+            if name := found["name"] or found["quoted"]:
+                self.made.names[name] = number
+        first, last = self._alternatives()
+        if self.text[self.at : self.at + 1] != ")":
+            raise Unknown
+        self.at += 1
+        if not number:
+            return first, last
+        start, end = self.made.state(), self.made.state()
+        self.made.edge(start, "", first)
+        self.made.edge(last, "", end)
+        self.made.opens[number], self.made.closes[number] = (start, first), (last, end)
+        return start, end
+
+    def _class(self) -> str:
+        end = self.at + 1
+        end += self.text[end : end + 1] == "^"
+        end += self.text[end : end + 1] == "]"
+        while end < len(self.text) and self.text[end] != "]":
+            end += 2 if self.text[end] == "\\" else 1
+        found = self.text[self.at : end + 1]
+        if "[:" in found or not found.endswith("]"):
+            raise Unknown
+        self.at = end + 1
+        return found
+
+    def _set(self, spelled: str) -> tuple[int, int]:
+        try:
+            fits = re.compile(spelled, re.S).fullmatch
+        except re.error as error:
+            raise Unknown from error
+        found = {letter for letter, sample in _SAMPLES.items() if fits(sample)}
+        # Bytes above ASCII count as other characters in any case.
+        if any(fits(sample) for sample in _OTHERS) or spelled.startswith("["):
+            found.add(languages.OTHER)
+        return self._asking(frozenset(found))
+
+    def _asking(self, asks: frozenset[str] | str) -> tuple[int, int]:
+        start, end = self.made.state(), self.made.state()
+        self.made.edge(start, asks, end)
+        return start, end
+
+
+# A state of the search: the automaton's, that of the path's segment, and where in the path it is: at its "start",
+# "inside", at its "end" but for one line break (what `$` allows), or at the very "last".
+_Search = tuple[int, str, str]
+
+
+@lru_cache(maxsize=1024)
+def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
+    """By number and name. A group that took no part is empty, so every language has the empty text."""
+    reader = _Reader(_to_its_end(pattern))
+    try:
+        first, last = reader.whole()
+        return _captured(reader.made, first, last, line_breaks)
+    except (Unknown, IndexError, RecursionError):
+        part = _part_of_a_path(line_breaks)
+        names = re.findall(r"\(\?P?[<']([A-Za-z_]\w*)[>']", pattern)
+        return dict.fromkeys([*(str(number) for number in range(1, 10)), *names], part)
+
+
+def _to_its_end(pattern: str) -> str:
+    """A last `.*` takes all that is left, as with a `$` behind it: this reader would not know how greedy it is."""
+    return f"{pattern}$" if re.search(r"(?<!\\)\(\.[*+]\)\Z", pattern) and "|" not in pattern else pattern
+
+
+def _part_of_a_path(line_breaks: bool) -> Language:
+    """Any part of any path without a `..` segment: only its first and last segment may be cut off."""
+
+    def step(state: object, found: str) -> tuple[object, ...]:
+        if found == BREAK and not line_breaks:
+            return ()
+        following = languages.segment(str(state), found)
+        return () if following is None else (following,)
+
+    return Language(frozenset({"/", ".", "..", "x"}), step, lambda _: True)
+
+
+def _captured(made: Automaton, first: int, last: int, line_breaks: bool) -> dict[str, Language]:
+    before, after = made.state(), made.state()
+    made.edge(before, _EVERY, before)
+    made.edge(before, "", first)
+    made.edge(last, "", after)
+    made.edge(after, _EVERY, after)
+    letters = LETTERS if line_breaks else LETTERS.replace(BREAK, "")
+    graph = _reached(made, (before, "", "start"), letters)
+    useful = _leading(graph, after)
+    found: dict[str, Language] = {}
+    for number in made.opens:
+        found[str(number)] = _between(graph, useful, made.opens[number], made.closes[number])
+    return found | {name: found[str(number)] for name, number in made.names.items()}
+
+
+_Graph = dict[_Search, list[tuple[str, _Search]]]
+
+
+def _reached(made: Automaton, start: _Search, letters: str) -> _Graph:
+    graph: _Graph = {}
+    left = [start]
+    while left:
+        state = left.pop()
+        if state in graph:
+            continue
+        graph[state] = list(_moves(made, state, letters))
+        left += [following for _, following in graph[state]]
+    return graph
+
+
+def _moves(made: Automaton, state: _Search, letters: str) -> Iterator[tuple[str, _Search]]:
+    number, path, place = state
+    for asks, following in made.edges[number]:
+        if isinstance(asks, str):
+            if (there := _asserted(asks, place)) is not None:
+                yield "", (following, path, there)
+            continue
+        for mark in asks:
+            after = languages.segment(path, mark)
+            if mark in letters and after is not None and place != "last" and (place != "end" or mark == BREAK):
+                yield mark, (following, after, "last" if place == "end" else "inside")
+
+
+def _asserted(asks: str, place: str) -> str | None:
+    if asks == "begin":
+        return place if place == "start" else None
+    if asks == "end":
+        return place if place in ("end", "last") else "end"
+    return "last" if asks == "last" else place
+
+
+def _leading(graph: _Graph, after: int) -> set[_Search]:
+    """The states from which the path may come to its end."""
+    back: dict[_Search, list[_Search]] = {}
+    for state, moves in graph.items():
+        for _, following in moves:
+            back.setdefault(following, []).append(state)
+    left = [state for state in graph if state[0] == after and state[1] not in ("", "..")]
+    found = set(left)
+    while left:
+        for state in back.get(left.pop(), ()):
+            if state not in found:
+                found.add(state)
+                left.append(state)
+    return found
+
+
+def _between(graph: _Graph, useful: set[_Search], opens: tuple[int, int], closes: tuple[int, int]) -> Language:
+    """What lies between the group's opening and its closing."""
+    closed = {state for state in useful if state[0] == closes[0]}
+    entered = {state for state in useful if state[0] == opens[1]}
+
+    def closure(states: set[_Search]) -> frozenset[object]:
+        left, seen = list(states), set(states)
+        while left:
+            for mark, following in graph[left.pop()]:
+                if not mark and following in useful and following not in seen:
+                    seen.add(following)
+                    left.append(following)
+        return frozenset(seen)
+
+    def step(state: object, found: str) -> frozenset[object]:
+        if state == "empty":
+            return frozenset()
+        moves = graph[state]  # type: ignore[index]
+        return closure({following for mark, following in moves if mark == found and following in useful})
+
+    return Language(closure(entered) | {"empty"}, step, lambda state: state == "empty" or state in closed)

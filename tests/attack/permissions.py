@@ -1,0 +1,130 @@
+"""Who may change something through which route. A route that is missing here fails the matrix.
+
+The needs are those of panel/accounts/permissions.py. "session" is for administrators in a session that was confirmed by
+the password; a token never does it. "nothing" changes no row whoever asks, "own" only rows of the caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panel.accounts.models import Role, Scope, User
+
+_ROUTES = {
+    "nothing": """
+        dashboard search help health ready accounts:setup accounts:settings accounts:self_check accounts:users
+        accounts:teams accounts:account accounts:tokens
+        hosts:list hosts:live hosts:detail hosts:logs hosts:traffic
+        imports:site websites:list websites:certificates websites:certificate
+        websites:detail websites:history websites:revision websites:blocks websites:upstreams websites:php
+        websites:explain websites:raw websites:logs websites:traffic websites:benchmarks websites:tls
+        deployments:list deployments:detail deployments:live deployments:events deployments:drift
+        deployments:drift-checks deployments:drift-detail
+        benchmarks:list benchmarks:compare benchmarks:scenarios benchmarks:scenario benchmarks:scenario-new
+        benchmarks:scenario-check benchmarks:suites benchmarks:suite-compare benchmarks:suite-expected
+        benchmarks:suite benchmarks:suite-live benchmarks:suite-events benchmarks:suite-json benchmarks:suite-report
+        benchmarks:suite-csv benchmarks:detail benchmarks:live benchmarks:events benchmarks:output
+        benchmarks:export-json benchmarks:export-csv
+        reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
+        reports:detail reports:download trials:detail trials:live trials:events audit:list audit:export audit:detail
+        api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
+        api:search api:audit-list api:audit-detail api:deployments-steps
+        api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:installs-list
+        api:operations-list api:operations-detail api:pins-list api:reports-as-csv api:reports-as-html
+        api:reports-as-json api:reports-as-ods api:reports-as-pdf api:reports-deliveries
+        api:revisions-list api:revisions-detail api:revisions-files api:runs-compare api:runs-export-csv
+        api:runs-export-json api:runs-output api:runs-rounds api:scenarios-history api:schedules-dates
+        api:schedules-occurrences api:sites-differences api:sites-explain api:sites-findings api:sites-logs
+        api:sites-preview api:sites-problems api:sites-revisions api:sites-traffic api:suites-compare
+        api:suites-export-csv api:suites-export-json api:suites-report api:suites-tables api:nothing
+    """,
+    "sign-in": "accounts:login accounts:code accounts:logout accounts:sudo",
+    "own": """
+        accounts:password accounts:sessions accounts:sessions_end accounts:session_end accounts:second_factor
+        accounts:recovery_codes accounts:second_factor_off accounts:token_new accounts:token_revoke
+        accounts:view_save accounts:view_delete api:saved-views-list api:saved-views-detail api:tokens-list
+        api:tokens-detail api:me
+    """,
+    "change": """
+        websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
+        websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
+        websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back
+        websites:mend websites:enable websites:block_add websites:block websites:block_delete websites:location_add
+        websites:location websites:location_move websites:location_delete websites:upstreams_add
+        websites:upstreams_edit websites:upstreams_delete websites:php_add websites:php_edit websites:php_delete
+        api:blocks-list api:blocks-detail api:blocks-locations api:blocks-reorder api:certificates-list
+        api:certificates-self-sign api:certificates-detail api:locations-list api:locations-detail
+        api:php-pools-list api:php-pools-detail api:upstreams-list api:upstreams-detail api:sites-list api:sites-quick
+        api:sites-detail api:sites-clone api:sites-definition api:sites-enable api:sites-mend api:sites-move
+        api:sites-set-back api:sites-bulk
+    """,
+    "deploy": """
+        deployments:plan deployments:confirm deployments:cancel deployments:again deployments:rollback
+        deployments:disable deployments:empty-cache deployments:overwrite deployments:drift-check
+        deployments:drift-adopt api:deployments-list api:deployments-detail api:deployments-again
+        api:deployments-cancel api:deployments-confirm api:drifts-adopt api:drifts-overwrite api:sites-disable
+        api:sites-empty-cache api:sites-rollback api:sites-take-off api:hosts-check-drift
+        trials:switch trials:switch-plan api:trials-switch
+    """,
+    "benchmark": """
+        benchmarks:run-create benchmarks:quick benchmarks:scenario-create benchmarks:scenario-edit
+        benchmarks:scenario-delete benchmarks:suite-start benchmarks:suite-cancel benchmarks:suite-again
+        benchmarks:suite-delete benchmarks:cancel benchmarks:again benchmarks:delete
+        reports:create reports:schedule-create reports:schedule-edit reports:schedule-pause reports:schedule-resume
+        reports:schedule-run reports:schedule-delete reports:send reports:delete
+        websites:trials websites:trials_replay trials:cancel trials:again trials:delete
+        api:reports-list api:reports-detail api:reports-send api:runs-list api:runs-detail api:runs-cancel
+        api:runs-repeat api:scenarios-list api:scenarios-quick api:scenarios-detail api:schedules-list
+        api:schedules-detail api:schedules-pause api:schedules-resume api:schedules-run-now api:suites-list
+        api:suites-detail api:suites-cancel api:suites-repeat api:trials-list api:trials-replay api:trials-detail
+        api:trials-cancel api:trials-repeat
+    """,
+    "any": "api:job-cancel",
+    "administer": """
+        hosts:add hosts:bulk hosts:bulk_tag hosts:edit hosts:delete hosts:trust hosts:ask hosts:prepare hosts:service
+        hosts:adopt hosts:forget hosts:stop hosts:cancel imports:start imports:read imports:upload imports:report
+        imports:delete websites:snippet_add websites:snippet websites:snippet_delete deployments:main-file
+        deployments:pin-release api:hosts-list api:hosts-bulk api:hosts-detail api:hosts-adopt-server api:hosts-check
+        api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:imports-list api:imports-upload
+        api:imports-detail api:imports-adopt api:installs-detail api:installs-main-file api:installs-service
+        api:allowances-list api:allowances-detail websites:shared_names websites:allowance_delete hosts:local_services
+        api:pins-detail api:teams-list api:teams-detail api:snippets-list api:snippets-detail
+    """,
+    "session": """
+        accounts:user_new accounts:user accounts:user_delete accounts:user_second_factor_off accounts:team_new
+        accounts:team accounts:team_delete api:users-list api:users-detail api:users-second-factor-off
+    """,
+}
+NEEDS = {route: need for need, routes in _ROUTES.items() for route in routes.split()}
+_SCOPES = {"change": Scope.SITES, "deploy": Scope.DEPLOY, "benchmark": Scope.BENCHMARK}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Somebody who asks: `user` None is nobody; `scope` "" is a session, else a token of that scope alone."""
+
+    name: str
+    user: User | None
+    is_of_team: bool
+    scope: str = ""
+
+    @property
+    def teams(self) -> set[int]:
+        return set() if self.user is None else set(self.user.teams.values_list("pk", flat=True))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def may_change(caller: Caller, need: str) -> bool:
+    """Whether the caller may change rows that are not the caller's own, of the world's team or of no team."""
+    user = caller.user
+    if user is None or need in ("nothing", "own", "sign-in"):
+        return False
+    is_admin = user.role == Role.ADMIN
+    if need in ("administer", "session"):
+        return is_admin and (caller.scope == "" or (need == "administer" and caller.scope == Scope.ADMIN))
+    has_scope = caller.scope in ("", Scope.ADMIN) or (
+        caller.scope != Scope.READ and _SCOPES.get(need) in (None, caller.scope)
+    )
+    return has_scope and (is_admin or (user.role == Role.OPERATOR and caller.is_of_team))

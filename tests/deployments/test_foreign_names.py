@@ -1,0 +1,157 @@
+"""No plan, move, rollback or set-back takes the visitors or the services of another team."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from panel.deployments import services
+from panel.deployments.models import Deployment, Revision
+from panel.deployments.planning import live_revision
+from panel.deployments.setting_back import draft_set_back
+from panel.hosts.models import Engine, Host
+from panel.websites import services as websites
+from panel.websites.models import Allowance, Listen, ServerName, Site
+from tests.deployments.made import carried_out, live, planned, shop
+from tests.deployments.real import Machine
+from tests.support.cast import Cast, everything_listed, install
+from tests.support.nginx import NginxInstance
+
+ALLOW = "ask an administrator to allow it"
+LIST = "ask an administrator to add it"
+
+
+def blog(people: Cast, **values: Any) -> Site:
+    return shop(people, "blog", actor=people.outsider, team=people.other_team, **values)
+
+
+def first_revision(site: Site) -> Revision:
+    found = live_revision(site)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("taken", ["name", "address", "default"])
+def test_plan_may_not_take_another_teams_visitors(people: Cast, taken: str) -> None:
+    """As if both had been written before overlapping was refused on writing."""
+    blog(people)
+    site = shop(people)
+    if taken == "name":
+        ServerName.objects.filter(block__site=site).update(name="*.example")
+    elif taken == "address":
+        Listen.objects.filter(block__site=site).update(address="127.0.0.1")
+    else:
+        Listen.objects.filter(block__site=site).update(default_server=True)
+    with pytest.raises(ValidationError, match=ALLOW):
+        planned(people, site)
+    assert not Deployment.objects.exists()
+    (allowed,) = services.deployment_plan(actor=people.admin, sites=[site])
+    services.deployment_confirm(actor=people.admin, deployment=allowed)
+    carried_out(allowed)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
+
+
+def test_administrators_saved_overlap_is_planned_by_operators(people: Cast) -> None:
+    blog(people, domains=["*.blog.example"])
+    site = shop(people)
+    block = site.blocks.get()
+    websites.block_update(actor=people.admin, block=block, names=["shop.blog.example"])
+    websites.block_update(actor=people.owner, block=block, autoindex=True)
+    assert planned(people, site).pk
+    Allowance.objects.filter(kind="name").delete()
+    with pytest.raises(ValidationError, match=ALLOW):
+        planned(people, site)
+
+
+def test_move_may_not_take_another_teams_visitors(people: Cast) -> None:
+    site = shop(people, domains=["localhost"], address="127.0.0.1")
+    live(people, site)
+    other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
+    there = install(other, Engine.NGINX, "")
+    blog(people, install=there, domains=["localhost", "blog.example"])
+    with pytest.raises(ValidationError) as caught:
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+    assert set(caught.value.message_dict) == {"blocks/0/names", "blocks/0/listens"}
+    assert all(ALLOW in message for messages in caught.value.message_dict.values() for message in messages)
+
+
+def test_move_may_not_use_services_of_the_new_host(people: Cast) -> None:
+    site = shop(people, root="", upstream="127.0.0.1:3000")
+    live(people, site)
+    other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
+    there = install(other, Engine.NGINX, "")
+    with pytest.raises(ValidationError, match=LIST):
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+    everything_listed(other)
+    assert services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+
+
+def test_rollback_may_not_take_what_became_another_teams(people: Cast) -> None:
+    site = shop(people, root="", upstream="127.0.0.1:3000", domains=["old.example"])
+    live(people, site)
+    first = first_revision(site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), names=["shop.example"])
+    websites.upstream_update(actor=people.owner, upstream=site.upstreams.get(), servers=[{"address": "10.0.0.9:80"}])
+    live(people, site)
+    blog(people, domains=["old.example"])
+    Allowance.objects.all().delete()
+    site = Site.objects.get(pk=site.pk)
+    with pytest.raises(ValidationError) as caught:
+        services.site_rollback(actor=people.owner, site=site, revision=first)
+    name, service = caught.value.message_dict["revision"]
+    assert "old.example" in name and ALLOW in name and "127.0.0.1:3000" in service and LIST in service
+    with pytest.raises(ValidationError, match=ALLOW):
+        draft_set_back(actor=people.owner, site=site, revision=first)
+    services.site_rollback(actor=people.admin, site=site, revision=first)
+
+
+def test_deployed_service_stays_deployable_after_it_was_withdrawn(people: Cast) -> None:
+    site = shop(people, root="", upstream="127.0.0.1:3000")
+    live(people, site)
+    Allowance.objects.all().delete()
+    assert planned(people, Site.objects.get(pk=site.pk)).pk
+
+
+def test_disabled_site_comes_back_with_its_default_server(people: Cast) -> None:
+    site = shop(people, port=8081, domains=[])
+    live(people, site)
+    blog(people, port=8081)
+    off = services.site_disable(actor=people.owner, site=site)
+    assert off is not None
+    services.deployment_confirm(actor=people.owner, deployment=off)
+    carried_out(off)
+    websites.site_enable(actor=people.owner, site=Site.objects.get(pk=site.pk), enabled=True)
+    assert planned(people, Site.objects.get(pk=site.pk)).pk
+
+
+def test_plan_of_many_sites_looks_names_up_together(people: Cast) -> None:
+    def queries(sites: list[Site]) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            services.deployment_plan(actor=people.owner, sites=sites)
+        return sum("websites_servername" in row["sql"] and "~" in row["sql"] for row in captured)
+
+    sites = [shop(people, f"s-{number}") for number in range(4)]
+    blog(people)
+    assert queries(sites[:1]) == queries(sites) == 1
+
+
+def test_plan_may_not_use_a_name_that_leads_to_the_host(machine: Machine, nginx: NginxInstance) -> None:
+    """The host says what a name means there; its own name is not among the facts yet."""
+    people, name = machine.people, f"{socket.gethostname()}:3000"
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX), root="", upstream=name)
+    Allowance.objects.all().delete()
+    with pytest.raises(ValidationError) as caught:
+        machine.plan(site)
+    (message,) = caught.value.message_dict["upstreams/0/servers"]
+    assert name in message and LIST in message
+    everything_listed(people.host)
+    assert machine.plan(site).pk
+    Host.objects.update(status="unreachable", status_detail="web-1 does not answer.")
+    with pytest.raises(ValidationError, match=r"Only web-1 can tell .* web-1 does not answer\."):
+        machine.plan(Site.objects.get(pk=site.pk))

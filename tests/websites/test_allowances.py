@@ -1,0 +1,187 @@
+"""Administrators list what teams may use beyond their own, on pages and over the API; nobody else does."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.test import Client
+
+from panel.accounts.models import User
+from panel.accounts.services.tokens import token_create
+from panel.audit.models import AuditEntry
+from panel.notices.concerns import concerns
+from panel.websites import checks, services
+from panel.websites.models import Allowance, AllowanceKind, Site
+from tests.support.cast import Cast, signed_in
+
+SHARED = "/sites/+shared/"
+SERVICES = "/hosts/web-1/local-services/"
+API = "/api/v1/allowances/"
+
+
+@pytest.fixture(autouse=True)
+def empty(people: Cast) -> None:
+    Allowance.objects.all().delete()
+
+
+def api(person: User, *scopes: str) -> Client:
+    _token, plain = token_create(actor=person, name=f"t-{person.pk}", scopes=list(scopes))
+    return Client(HTTP_HOST="localhost", headers={"authorization": f"Bearer {plain}"})
+
+
+def post(client: Client, **values: Any) -> Any:
+    return client.post(API, json.dumps(values), content_type="application/json")
+
+
+def test_local_service_is_listed_and_withdrawn_on_the_hosts_page(people: Cast) -> None:
+    browser = signed_in(people.admin)
+    values = {"value": "localhost:3000", "team": people.team.pk, "note": "the shop's application"}
+    assert browser.post(SERVICES, values).status_code == 302
+    row = Allowance.objects.get()
+    assert (row.kind, row.value, row.team, row.host) == ("service", "127.0.0.1:3000", people.team, people.host)
+    assert row.granted_by == people.admin
+    page = browser.get(SERVICES).content.decode()
+    assert "127.0.0.1:3000" in page and "the shop&#x27;s application" in page
+    assert browser.post(f"/sites/+allowances/{row.pk}/delete/").headers["Location"] == SERVICES
+    assert not Allowance.objects.exists()
+    actions = (
+        AuditEntry.objects.filter(object_type="websites.allowance").order_by("pk").values_list("action", flat=True)
+    )
+    assert list(actions) == ["allowance.create", "allowance.delete"]
+
+
+@pytest.mark.parametrize("kind", ["", "unknown"])
+@pytest.mark.parametrize("inline", [{}, {"_field": "value"}])
+def test_shared_name_form_is_refused_with_a_message_when_the_type_is_missing(
+    people: Cast, kind: str, inline: dict[str, str]
+) -> None:
+    values = {"kind": kind, "value": "shop.example", "team": people.team.pk, **inline}
+    answer = signed_in(people.admin).post(SHARED, values)
+    assert answer.status_code == (200 if inline else 422)
+    assert not Allowance.objects.exists()
+
+
+def test_shared_name_is_listed_on_the_sites_page(people: Cast) -> None:
+    browser = signed_in(people.admin)
+    values = {"kind": "name", "value": "Shop.Blog.example", "team": people.team.pk, "host": "", "note": ""}
+    assert browser.post(SHARED, values).status_code == 302
+    row = Allowance.objects.get()
+    assert (row.kind, row.value, row.host) == ("name", "shop.blog.example", None)
+    assert "shop.blog.example" in browser.get(SHARED).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"kind": "service", "value": "3000"}, "value"),
+        ({"kind": "service", "value": "unix:/run/../x"}, "value"),
+        ({"kind": "service", "value": "127.0.0.1:3000", "host": None}, "host"),
+        ({"kind": "name", "value": "a.example"}, "team"),
+        ({"kind": "name", "value": "not a name", "team": "shop"}, "value"),
+        ({"kind": "address", "value": "a.example:80", "team": "shop"}, "value"),
+        ({"kind": "default", "value": "*:0", "team": "shop"}, "value"),
+        ({"kind": "other", "value": "x", "team": "shop"}, "kind"),
+        ({"kind": "name", "value": "a.example", "team": "nobody"}, "team"),
+    ],
+)
+def test_wrong_values_are_named_at_their_field(people: Cast, values: dict[str, Any], field: str) -> None:
+    answer = post(api(people.admin, "admin"), **{"host": "web-1"} | values)
+    assert answer.status_code == 422, answer.json()
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{field}"]
+    assert not Allowance.objects.exists()
+
+
+def test_api_lists_creates_and_withdraws(people: Cast) -> None:
+    client = api(people.admin, "admin")
+    made = post(client, kind="service", value="/run/app.sock", host="web-1")
+    assert made.status_code == 201, made.json()
+    assert made.json()["value"] == "unix:/run/app.sock" and made.json()["team"] is None
+    assert post(client, kind="service", value="unix:/run/app.sock", host="web-1").status_code == 422
+    assert [row["id"] for row in client.get(f"{API}?kind=service&host__name=web-1").json()["results"]] == [
+        made.json()["id"]
+    ]
+    assert client.delete(made.headers["Location"]).status_code == 204
+    assert not Allowance.objects.exists()
+
+
+def test_operators_see_their_own_rows_and_change_none(people: Cast) -> None:
+    rows = [
+        Allowance.objects.create(kind=AllowanceKind.SERVICE, value=f"127.0.0.1:{3000 + n}", team=team, host=people.host)
+        for n, team in enumerate((people.team, people.other_team, None))
+    ]
+    client = api(people.owner, "read", "sites", "deploy")
+    assert [row["id"] for row in client.get(API).json()["results"]] == [rows[0].pk, rows[2].pk]
+    assert client.get(f"{API}{rows[1].pk}/").status_code == 404
+    assert post(client, kind="service", value="127.0.0.1:9", host="web-1").status_code == 403
+    assert client.delete(f"{API}{rows[0].pk}/").status_code == 403
+    browser = signed_in(people.owner)
+    assert browser.get(SHARED).status_code == 403
+    page = browser.get(SERVICES).content.decode()
+    assert rows[0].value in page and rows[2].value in page and rows[1].value not in page
+    assert "+allowances" not in page and 'name="value"' not in page
+    assert browser.post(SERVICES, {"value": "127.0.0.1:9"}).status_code == 403
+    assert browser.post(f"/sites/+allowances/{rows[0].pk}/delete/").status_code == 403
+    with pytest.raises(PermissionDenied):
+        services.allowance_create(actor=people.owner, kind="service", value="127.0.0.1:9", host=people.host)
+    assert Allowance.objects.count() == 3
+
+
+def test_listed_overlap_lets_an_operator_save(people: Cast) -> None:
+    given = {"install": people.nginx, "root": "/srv/www/blog"}
+    services.site_create(
+        actor=people.outsider, team=people.other_team, name="blog", domains=["*.blog.example"], **given
+    )
+
+    def shop() -> None:
+        services.site_create(
+            actor=people.owner,
+            team=people.team,
+            name="shop",
+            domains=["shop.blog.example"],
+            address="127.0.0.1",
+            install=people.nginx,
+            root="/srv/www/shop",
+        )
+
+    with pytest.raises(ValidationError) as caught:
+        shop()
+    assert set(caught.value.message_dict) == {"domains", "port"}
+    services.allowance_create(actor=people.admin, kind="name", value="shop.blog.example", team=people.team)
+    services.allowance_create(
+        actor=people.admin, kind="address", value="127.0.0.1:80", team=people.team, host=people.host
+    )
+    shop()
+
+
+def test_services_in_use_are_listed_at_the_upgrade(people: Cast) -> None:
+    """For the one team whose sites name them; for every team, to be reviewed, where several do."""
+    given = {"install": people.nginx, "actor": people.admin}
+    for name, team in (("shop", people.team), ("second", people.team), ("blog", people.other_team)):
+        site = services.site_create(team=team, name=name, domains=[f"{name}.test"], upstream="127.0.0.1:3000", **given)
+        services.php_pool_create(actor=people.admin, site=site, name="php", address="unix:/var/run/php/www.sock")
+    mine = Site.objects.get(name="shop").upstreams.get()
+    servers = [{"address": "localhost:4000"}, {"address": "10.0.0.9:80"}]
+    services.upstream_update(actor=people.admin, upstream=mine, servers=servers)
+    services.site_create(
+        actor=people.admin, team=people.team, name="nowhere", domains=["n.test"], upstream="127.0.0.1:5000"
+    )
+    Allowance.objects.all().delete()
+    import_module("migrations.websites.0007_list_services_in_use").services_list(apps, None)
+    rows = Allowance.objects.values_list("kind", "value", "host", "team", "needs_review").order_by("value")
+    host = people.host.pk
+    assert list(rows) == [
+        ("service", "127.0.0.1:3000", host, None, True),
+        ("service", "127.0.0.1:4000", host, people.team.pk, False),
+        ("service", "unix:/run/php/www.sock", host, None, True),
+    ]
+    for site in Site.objects.exclude(name="nowhere"):
+        assert checks.site_problems(site, actor=people.owner if site.team == people.team else people.outsider) == []
+    titles = [(found.label, found.title, found.url) for found in concerns(people.admin)]
+    assert titles.count(("To review", "web-1", SERVICES)) == 1
+    assert not any(found.url == SERVICES for found in concerns(people.owner))
+    assert "used by several teams" in signed_in(people.admin).get(SERVICES).content.decode()
