@@ -1,8 +1,8 @@
-"""Frozen SiteSpecs in, exact files out. Pure: no database, no host, no clock.
+"""Render a frozen SiteSpec into the exact files of one site. Pure: no database, no host, no clock.
 
-`layout` says which files are a site's and which an install's. A SiteSpec that the engine's grammar cannot carry
-raises `errors.NotExpressible` with a JSON pointer to the field; what the engine merely lacks is left out and named by
-`capabilities.differences`.
+`layout` names the files that belong to a site and those that belong to a web server. `errors.NotExpressible` carries a
+JSON pointer to a field that the engine's grammar cannot express. Features that the engine lacks are left out and
+reported by `capabilities.differences`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache,
 
 
 def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
-    """The files of one site: they change only when it does."""
+    """Render the files of one site. They change only when the site changes."""
     _check(spec)
     return ENGINES[install.engine].site_files(spec, install)
 
@@ -39,12 +39,12 @@ def _check(spec: SiteSpec) -> None:
 
 
 def has_install_files(engine: str) -> bool:
-    """Whether this engine has files that follow from all live sites; else `render_install` need not be called."""
+    """Return whether this engine has files that depend on all live sites; otherwise skip `render_install`."""
     return engine not in ("nginx", "native")
 
 
 def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
-    """The files that follow from all live sites of an install; nothing for nginx and gallop."""
+    """Render the files that depend on all live sites of a web server. nginx and gallop have none."""
     for spec in specs:
         _check(spec)
     return ENGINES[install.engine].install_files(sorted(specs, key=lambda spec: spec.name), install)
@@ -53,7 +53,7 @@ def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Rend
 def render_main(
     install: InstallSpec, *, user: str = "", workers: int = 0, pid_file: str = "", temp_dir: str = ""
 ) -> list[RenderedFile]:
-    """The main configuration and what it includes, for an install whose main file the panel manages.
+    """Render the main configuration and its includes, for a web server whose main file the panel manages.
 
     `workers` 0 means one per CPU; without `temp_dir` the server's built-in folders are used.
     """

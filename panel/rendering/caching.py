@@ -1,4 +1,4 @@
-"""What a location keeps of its backend's answers, checked once for all engines."""
+"""Response caching of a location, checked once for all engines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from panel.rendering import checks, handlers, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Cache, InstallSpec, Location, SiteSpec
 
-USUAL = (200, 301, 302)  # what nginx's `proxy_cache_valid 10m` means
-COOKIE = re.compile(r"[A-Za-z0-9_.~-]+\*?\Z")  # of RFC 6265 section 4.1.1 what applications use
-KINDS = {"proxy": "proxy", "php": "fastcgi"}  # handler -> what nginx calls its cache
-MIN_KEPT_S = 86400  # what nobody asks for in this time is dropped, fresh or not
+USUAL = (200, 301, 302)  # the default of nginx's `proxy_cache_valid 10m`
+COOKIE = re.compile(r"[A-Za-z0-9_.~-]+\*?\Z")  # subset of RFC 6265 section 4.1.1 that applications use
+KINDS = {"proxy": "proxy", "php": "fastcgi"}  # handler -> directive prefix of its cache in nginx
+MIN_KEPT_S = 86400  # responses not requested for this long are deleted, fresh or not
 
 
 def caches(source: Location) -> bool:
@@ -20,7 +20,7 @@ def caches(source: Location) -> bool:
 
 
 def check(source: Location, at: str) -> Cache:
-    """The location's cache when every server could be told of it; engines say what they lack in capabilities."""
+    """The location's cache settings if every server can express them; each engine reports its limits in capabilities."""
     found = source.cache
     assert found is not None
     if not found.valid:
@@ -39,7 +39,7 @@ def check(source: Location, at: str) -> Cache:
 
 
 def cookies(found: Cache) -> str:
-    """An expression that finds any of the cookies in a Cookie header; "" when there are none."""
+    """Regular expression that finds any of the cookies in a Cookie header; "" without cookies."""
     if not found.skip_cookies:
         return ""
     names = [
@@ -50,7 +50,7 @@ def cookies(found: Cache) -> str:
 
 
 def sentence(source: Location) -> str:
-    """What is kept and from whom it is kept back, for people."""
+    """One sentence for people: cached responses and exceptions."""
     assert source.cache is not None
     times = [f"{' '.join(map(str, item.codes))} for {item.seconds} s" for item in source.cache.valid]
     without = ["a password", *(f"the cookie {name}" for name in source.cache.skip_cookies)]
@@ -59,18 +59,18 @@ def sentence(source: Location) -> str:
 
 
 def longest_s(spec: SiteSpec) -> int:
-    """How long the site's answers may be kept at most without being asked for."""
+    """Longest time in seconds that an unrequested response of the site stays cached."""
     found = [item.seconds for source in locations(spec) if source.cache for item in source.cache.valid]
     return max([MIN_KEPT_S, *found])
 
 
 def locations(spec: SiteSpec) -> Iterator[Location]:
-    """Those that keep answers."""
+    """Locations with response caching."""
     yield from (source for block in spec.blocks for source in block.locations if caches(source))
 
 
 def folders(spec: SiteSpec, install: InstallSpec) -> list[str]:
-    """Where nginx and gallop keep the site's answers: one folder for each kind of backend that it caches."""
+    """Cache folders of the site in nginx and gallop, one per kind of backend."""
     if install.engine not in ("nginx", "native"):
         return []
     used = {source.handler for source in locations(spec)}

@@ -1,4 +1,4 @@
-"""What an engine cannot say of a site, computed before anything is deployed. Pure; the rows are in `capability`."""
+"""Features of a site that an engine cannot express, computed before deployment. Pure; the table is in `capability`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
 
 OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "native": NATIVE}
 
-# Every member of the SiteSpec, so that a new one cannot be forgotten: a test compares.
+# Every field of SiteSpec. A test compares this list with the class, so no new field is missed.
 MEMBERS: dict[str, str] = {
     "SiteSpec": "name blocks upstreams php_pools cache_mb",
     "ServerBlock": "listens names root index try_files autoindex rewrites error_pages headers access_log "
@@ -49,7 +49,7 @@ TABLE: dict[str, Row] = {
     for kind, members in MEMBERS.items()
     for member in members.split()
 }
-# Location's members that only some handlers read.
+# Fields of Location that only some handlers use.
 _FILES, _BACKENDS = frozenset({"static", "php"}), frozenset({"php", "proxy"})
 READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(("root", "alias", "index", "autoindex", "try_files"), _FILES),
@@ -57,7 +57,7 @@ READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(("upstream", "upstream_tls", "proxy_uri", "websocket"), frozenset({"proxy"})),
     **dict.fromkeys(("request_headers", "connect_timeout_s", "read_timeout_s", "cache"), _BACKENDS),
     **dict.fromkeys(("return_code", "return_value"), frozenset({"return"})),
-    # A fixed answer is given before access is checked, and a refusal says nothing more.
+    # Fixed responses are sent before access control, and a denied response has no settings of its own.
     **dict.fromkeys(("access_rules", "basic_auth", "rate_limit", "connection_limit"), _FILES | _BACKENDS),
     **dict.fromkeys(("headers", "expires", "client_max_body_mb", "gzip"), _FILES | _BACKENDS | {"return"}),
 }
@@ -65,7 +65,9 @@ READ_BY: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """`field` is a JSON pointer into the SiteSpec; `what` the engine does otherwise, `nearest` what is rendered."""
+    """One difference. `field` is a JSON pointer into the SiteSpec, `what` the different behavior, `nearest` the
+    configuration that is rendered instead.
+    """
 
     field: str
     engine: str
@@ -75,7 +77,7 @@ class Difference:
 
 
 def place(spec: SiteSpec, field: str) -> str:
-    """The part of the site that a difference's `field` points into, in words; "" for the site as a whole."""
+    """Name of the part of the site that a difference's `field` points to; "" for the whole site."""
     parts = field.strip("/").split("/")
     words: list[str] = []
     if parts[0] == "blocks" and len(parts) > 1:
@@ -94,7 +96,7 @@ def place(spec: SiteSpec, field: str) -> str:
 
 
 def differences(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
-    """Every departure from what the site says, in the order of its fields; empty when the engine says all of it."""
+    """All differences between the site's settings and the engine's behavior, in order of fields."""
     found = list(_walk(spec, "", None, spec, install))
     found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, install)]
     if install.engine == "apache" and install.layout != "sites":
@@ -103,7 +105,7 @@ def differences(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
 
 
 def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"]]]:
-    """Member -> engine -> the most that may be lost there; what really is lost depends on the site."""
+    """Field -> engine -> the largest possible difference; the actual difference depends on the site."""
     result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
     for member, row in TABLE.items():
         severities = {engine: {verdict.severity for verdict in row.get(engine, ())} for engine in ENGINES}
@@ -121,7 +123,7 @@ def _walk(
     kind: Any = type(owner)
     for name, default, row in _members(kind):
         value = getattr(owner, name)
-        if value == default:  # which holds no other part of a site
+        if value == default:  # such a field holds no other part of a site
             continue
         at = f"{pointer}/{name}"
         for verdict in row.get(install.engine, ()):
@@ -133,7 +135,7 @@ def _walk(
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any, Row], ...]:
-    """Of one of the spec's classes: each member's name, its default and what engines make of other values."""
+    """Fields of one class of the spec: name, default, and the verdicts of engines on other values."""
     return tuple((item.name, item.default, TABLE[f"{kind.__name__}.{item.name}"]) for item in dataclasses.fields(kind))
 
 
@@ -147,7 +149,7 @@ def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
 
 
 def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[Difference]:
-    """Fields that the location's handler does not look at, on any engine."""
+    """Fields that the location's handler ignores on every engine."""
     defaults = {name: default for name, default, _ in _members(Location)}
     for n, location in enumerate(block.locations):
         for member, handlers in READ_BY.items():
@@ -165,7 +167,7 @@ def _modules(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
     try:
         names = sorted(missing_modules(apache.site(spec, install), install))
     except NotExpressible:
-        return []  # rendering says what is wrong, better
+        return []  # rendering reports the problem more precisely
     return [
         Difference(
             "",

@@ -1,4 +1,4 @@
-"""Checks that hold for every engine: what a value must be before any engine quotes it."""
+"""Checks of values for all engines, before any engine quotes them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def refuse(field: str, message: str) -> NotExpressible:
 
 
 def text(value: str, field: str, *, lines: bool = False) -> str:
-    """`value` when it holds no control character (`lines`: but may hold line feeds and tabs) and is valid Unicode."""
-    if value.isprintable():  # nearly always; what is not need not be wrong
+    """Return `value` if it is valid Unicode without control characters (`lines`: line feeds and tabs are allowed)."""
+    if value.isprintable():  # fast path for nearly all values
         return value
     for character in value:
         code = ord(character)
@@ -43,7 +43,7 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
 
 
 def path(value: str, field: str) -> str:
-    """An absolute path without `..`, so that it means the same to every server."""
+    """An absolute path without `..`, which has the same meaning for every server."""
     text(value, field)
     if not value.startswith("/"):
         raise refuse(field, f"“{value}” is not an absolute path; start it with /")
@@ -53,7 +53,7 @@ def path(value: str, field: str) -> str:
 
 
 def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
-    """A log file below the install's log folder or a site root: the server's root process writes it."""
+    """A log file inside the web server's log folder or a site root, because the server's root process writes the file."""
     path(value, field)
     if not is_below(value, roots):
         folders = ", ".join(filter(None, roots))
@@ -68,7 +68,7 @@ def word(value: str, pattern: re.Pattern[str], field: str, what: str) -> str:
 
 
 def address(value: str, field: str) -> str:
-    """An upstream's or PHP pool's `host[:port]`, `[v6][:port]` or `unix:/path`."""
+    """Address of an upstream or PHP pool: `host[:port]`, `[v6][:port]` or `unix:/path`."""
     if value.startswith("unix:"):
         socket = path(value[5:], field)
         if not re.fullmatch(r"[A-Za-z0-9_./@+-]+", socket):
@@ -96,7 +96,7 @@ def listen_address(value: str, field: str) -> str:
 
 
 def source(value: str, field: str) -> str:
-    """An access rule's source: "all", an address or a network."""
+    """Source of an access rule: "all", an address, or a network."""
     if value == "all":
         return value
     try:
@@ -119,16 +119,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @lru_cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    """What a spec's class holds besides snippets, whose own check names the line; nothing for other values."""
+    """Field names of a spec class except raw directives, whose own check names the line; empty for other values."""
     if not is_dataclass(kind):
         return ()
     return tuple(field.name for field in fields(kind) if field.name != "snippet")
 
 
 def no_control_characters(value: object, at: str) -> None:
-    """No text anywhere in a spec holds one, also where an engine leaves the field out; line feeds and tabs are up to
-    each field's own check."""
-    if _is_clean(value):  # nearly always; the place is worked out when it is not
+    """Reject control characters in every text of a spec, even in fields that an engine ignores.
+
+    Line feeds and tabs are left to the check of each field.
+    """
+    if _is_clean(value):  # fast path; the place is computed only on failure
         return
     if isinstance(value, str):
         text(value, at, lines=True)
@@ -142,7 +144,7 @@ def no_control_characters(value: object, at: str) -> None:
 
 
 def _is_clean(value: object) -> bool:
-    """All texts are gathered first and looked at together."""
+    """Return whether the spec's texts, collected and checked at once, hold no control characters."""
     left: list[Any] = [value]
     texts: list[str] = []
     while left:
@@ -152,7 +154,7 @@ def _is_clean(value: object) -> bool:
             texts.append(item)
         elif kind is tuple:
             left += item
-        elif isinstance(item, str):  # a choice, say
+        elif isinstance(item, str):  # for example an enum
             texts.append(item)
         elif kind not in _WORDLESS:
             left += _members(kind)(item)
@@ -171,7 +173,7 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 
 
 def site(spec: SiteSpec) -> None:
-    """Names that reach paths, zones and upstream names; references that must lead somewhere."""
+    """Check names used in paths, zones and upstreams, and references between parts of the site."""
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
     if not spec.blocks:
@@ -215,7 +217,7 @@ def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[in
 
 
 def target(value: str, field: str) -> str:
-    """A path on this site or a whole http(s) URL."""
+    """A path on this site or a complete http(s) URL."""
     text(value, field)
     if not value.startswith(("/", "http://", "https://")) or " " in value:
         raise refuse(field, f"“{value}” is neither a path that starts with / nor an http(s) URL")
@@ -232,7 +234,7 @@ def log_level(value: str, field: str) -> str:
 
 
 def pcre(value: str, field: str) -> str:
-    """A regular expression whose groups and classes close: an open one would swallow what an engine adds around it."""
+    """A regular expression with balanced groups and classes; an open one would swallow text added by an engine."""
     text(value, field)
     depth, inside, skip = 0, False, False
     for character in value:
@@ -254,6 +256,6 @@ def pcre(value: str, field: str) -> str:
 
 
 def version_of(install: InstallSpec) -> tuple[int, ...]:
-    """(1, 22, 1) of "1.22.1" or "nginx/1.22.1"; () when unknown, which counts as old."""
+    """Version tuple such as (1, 22, 1) for "1.22.1" or "nginx/1.22.1"; () if unknown, treated as old."""
     found = re.search(r"\d+(?:\.\d+)+", install.version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()

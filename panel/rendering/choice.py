@@ -1,4 +1,4 @@
-"""Which location answers a path, with the reasons: nginx's search, told step by step."""
+"""Location choice for a path, with reasons: nginx's search, step by step."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from panel.rendering.pcre import search
 
 @dataclass(frozen=True)
 class Choice:
-    """`place` is None when none fits. `slash`: the answer is a redirect to the same path with a slash, which has that
-    location's settings."""
+    """Chosen location.
+
+    `place` is None if no location matches. `slash`: the response is a redirect that adds a final / with the settings of
+    this location.
+    """
 
     place: Place | None
     reasons: tuple[str, ...]
@@ -20,7 +23,7 @@ class Choice:
 
 
 def choose(found: Locations, path: str) -> Choice:
-    """nginx's order: exact; else the longest prefix, final with ^~; else regular expressions in order."""
+    """Choose in nginx's order: exact; else the longest prefix, final with ^~; else regular expressions in order."""
     for place in found.exact:
         if place.pattern == path:
             return Choice(place, (f"location {place.label} matches the exact path, which ends the search",))
@@ -45,10 +48,10 @@ def choose(found: Locations, path: str) -> Choice:
 
 
 def with_slash(found: Locations, path: str) -> Place | None:
-    """The proxying location that ends in / where only the / is missing; nginx then redirects before anything else.
+    """The proxying location whose path ends in / if only that / is missing; nginx redirects before anything else.
 
-    An exact one counts too, and where it stands beside a prefix its settings are the redirect's
-    (ngx_http_core_find_static_location: one node of its tree for both).
+    Exact locations count too. If an exact and a prefix location share the path, the exact one's settings apply
+    (ngx_http_core_find_static_location: one tree node for both).
     """
     if not path or any(place.pattern == path for place in (*found.exact, *found.prefixes)):
         return None

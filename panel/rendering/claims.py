@@ -1,13 +1,13 @@
-"""Which names and addresses of one site would take requests away from another. Pure.
+"""Names and addresses of a site that would take requests from another site. Pure.
 
-Names are compared as sets of hosts, not as strings: `*.a.example` overlaps `www.a.example`, `www.*` overlaps both. Two
-sites whose names do not overlap never compete for a request by name, whatever the order in which a server tries names
-(nginx and gallop: names.py; Apache: the first virtual host of the file order that fits, wildcards included;
-OpenLiteSpeed: exact names, then wildcards as they were added). A regular expression is not run: what it can match is
-bounded by the literal text before its `$`, and an expression without such an end can match every host.
+Names are compared as sets of hosts, not as strings: `*.a.example` overlaps `www.a.example`, and `www.*` overlaps both.
+Two sites with disjoint names never compete for a request by name, in whatever order a server tries names (nginx and
+gallop: names.py; Apache: the first matching virtual host in file order, wildcards included; OpenLiteSpeed: exact names,
+then wildcards in order of addition). Regular expressions are not run: the literal text before the final `$` limits the
+possible matches, and an expression without such an end can match every host.
 
-A socket on one address wins over the socket on all addresses before any name is looked at, on every server; so an
-address is a claim of its own, and so is the default server of a socket.
+On every server, a socket on one address takes precedence over the socket on all addresses before names are compared. So
+an address is a claim of its own, and so is the default server of a socket.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from panel.rendering.spec import Listen, ServerBlock
 from panel.rendering.targets import target_of
 
 ClaimKind = Literal["name", "address", "default", "service"]
-BOTH_FAMILIES = frozenset({"apache", "openlitespeed"})  # their socket on all addresses is for IPv4 and IPv6 alike
+BOTH_FAMILIES = frozenset({"apache", "openlitespeed"})  # a socket on all addresses serves IPv4 and IPv6
 Owner = TypeVar("Owner")
 
 
 @dataclass(frozen=True)
 class Span:
-    """Hosts: exactly `text`, or all that end with it, or begin with it, or (everything) all there are."""
+    """A set of hosts: exactly `text`, all that end with it, all that begin with it, or all hosts."""
 
     form: Literal["exact", "suffix", "prefix", "everything"]
     text: str = ""
 
     @property
     def is_local(self) -> bool:
-        """Whether it means something else on every host, or too much to belong to a team everywhere: `localhost`,
-        an IP address, `*.example`, `www.*`, a regular expression that can match anything."""
+        """True if the name has a different meaning on each host, or is too broad for one team: `localhost`, an IP
+        address, `*.example`, `www.*`, or a regular expression that can match anything.
+        """
         if self.form in ("prefix", "everything"):
             return True
         name = self.text.strip(".")
@@ -57,7 +58,7 @@ def _is_ip(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def spans(name: str) -> tuple[Span, ...]:
-    """The hosts that a server name can match, and perhaps more; never fewer."""
+    """A superset of the hosts that a server name can match."""
     form, name = kind(name), name if name.startswith("~") else name.lower().removesuffix(".")
     if form == "regex":
         return _regex_spans(name[1:])
@@ -70,8 +71,8 @@ def spans(name: str) -> tuple[Span, ...]:
     return (Span("exact", name),)
 
 
-# What an expression may be made of where its end is believed: nothing that changes what later text means, as flags
-# (?x), verbs (*ACCEPT), quoting \Q, POSIX classes or look-around do.
+# Tokens allowed before the literal end of an expression. Excluded is everything that changes the meaning of later text:
+# flags (?x), verbs (*ACCEPT), quoting \Q, POSIX classes, and look-around.
 _TOKEN = re.compile(
     r"(?P<literal>[A-Za-z0-9_-]|\\[.-])|(?P<bar>\|)|(?P<end>\$)|(?P<open>\((?:\?:|\?P?<[A-Za-z]\w*>|(?![?*])))|(?P<close>\))"
     r"|(?P<other>\^|\.|\\[dDwW]|\[\^?(?:[A-Za-z0-9_.-]|\\[dw.-])+\]|[*+?][?+]?|\{\d+(?:,\d*)?\}[?+]?)"
@@ -80,8 +81,11 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def _regex_spans(pattern: str) -> tuple[Span, ...]:
-    """By the alternatives at the top level: the literal text that each must end with. PCRE reads these tokens as here
-    (pcre2pattern(3)); a pattern with any other one is not judged."""
+    """Spans by top-level alternative: the literal text that ends each one.
+
+    PCRE reads these tokens in the same way (pcre2pattern(3)); a pattern with any other token counts as matching
+    everything.
+    """
     found: list[Span] = []
     tail, ended, depth, position = "", False, 0, 0
     while position <= len(pattern):
@@ -107,17 +111,17 @@ def _regex_spans(pattern: str) -> tuple[Span, ...]:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some host may fit both names."""
+    """Return whether one host can match both names."""
     return any(_meet(a, b) for a in spans(one) for b in spans(other))
 
 
 def is_local(name: str) -> bool:
-    """Whether the name belongs to a team on one host only, as `localhost` does."""
+    """Return whether the name belongs to a team on one host only, such as `localhost`."""
     return any(span.is_local for span in spans(name))
 
 
 def is_wide(name: str) -> bool:
-    """Whether the name takes so many hosts that it competes with a default server: `*.example`, `www.*`, `~.`."""
+    """Return whether the name is broad enough to compete with a default server: `*.example`, `www.*`, `~.`."""
     return any(
         span.form in ("prefix", "everything") or (span.form == "suffix" and "." not in span.text.strip("."))
         for span in spans(name)
@@ -134,7 +138,7 @@ def _meet(one: Span, other: Span) -> bool:
     if first.form == "exact":
         return _holds(second, first.text)
     if first.form != second.form:
-        return True  # *.a.example and www.*: www.a.example
+        return True  # *.a.example and www.* share www.a.example
     return _holds(first, second.text) or _holds(second, first.text)
 
 
@@ -145,7 +149,7 @@ def _holds(span: Span, text: str) -> bool:
 
 
 class NameIndex(Generic[Owner]):
-    """Many names, each with an owner; those that overlap a name are found without going through all of them."""
+    """Index of names with owners that finds overlapping names without a full scan."""
 
     def __init__(self, rows: Iterable[tuple[str, Owner]]) -> None:
         self._by_form: dict[str, dict[str, list[tuple[str, Owner]]]] = {form: {} for form in _ORDER}
@@ -157,7 +161,7 @@ class NameIndex(Generic[Owner]):
         self._beginnings = [sorted(part.items()) for part in (exact, prefix)]
 
     def overlapping(self, name: str) -> Iterator[tuple[str, Owner]]:
-        """The rows whose names may fit a host that `name` fits too; a row may come twice."""
+        """Rows whose names may match a host that `name` also matches; a row can appear twice."""
         for span in spans(name):
             for rows in self._meeting(span.form, span.text):
                 yield from rows
@@ -196,7 +200,7 @@ def _beginning(rows: Sequence[tuple[str, list[tuple[str, Owner]]]], text: str) -
 
 
 def address_canonical(address: str) -> str:
-    """One spelling for each: "" every IPv4 address, "::" every IPv6 one, mapped IPv4 addresses as IPv4."""
+    """Canonical address: "" for all IPv4 addresses, "::" for all IPv6 addresses, IPv4-mapped addresses as IPv4."""
     if not address:
         return ""
     value = ipaddress.ip_address(address)
@@ -206,7 +210,7 @@ def address_canonical(address: str) -> str:
 
 
 def every_address(engine: str, address: str) -> frozenset[str]:
-    """The spellings of the socket on all addresses that would take a connection to `address`."""
+    """Canonical forms of the socket on all addresses that would accept a connection to `address`."""
     if engine in BOTH_FAMILIES:
         return frozenset({"", "::", "0.0.0.0"})  # noqa: S104
     return frozenset({"::"}) if ":" in address else frozenset({"", "0.0.0.0"})  # noqa: S104
@@ -218,8 +222,10 @@ def socket_text(address: str, port: int) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that a site uses and that may belong to another team: a name, a socket, or (service) where requests
-    are passed on to. `where`: its place in the site's definition (blocks/0/names)."""
+    """A resource of a site that may belong to another team: a name, a socket, or a proxy target (service).
+
+    `where`: its place in the site's definition (blocks/0/names).
+    """
 
     kind: ClaimKind
     value: str  # www.a.example, 127.0.0.1:80
@@ -233,7 +239,7 @@ class Claim:
 
 
 def block_claims(where: str, names: Iterable[str], listens: Iterable[Listen]) -> Iterator[Claim]:
-    """What a server block would answer: its names, its own addresses, and sockets whose unknown hosts it takes."""
+    """Claims of a server block: its names, its addresses, and sockets for which it is the default server."""
     for name in names:
         yield Claim("name", name if name.startswith("~") else name.lower().removesuffix("."), f"{where}/names")
     for listen in listens:
@@ -246,14 +252,14 @@ def block_claims(where: str, names: Iterable[str], listens: Iterable[Listen]) ->
 
 
 def raw_claims(text: str, engine: str, where: str) -> Iterator[Claim]:
-    """Where raw directives pass requests on to."""
+    """Claims of proxy targets in raw directives."""
     for named in snippets.named(text, engine):
         if named.what == "target":
             yield Claim("service", str(target_of(named.value)), where)
 
 
 def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> Iterator[Claim]:
-    """Where the servers of upstreams, and PHP pools, are."""
+    """Claims of upstream servers and PHP pools."""
     for number, servers in enumerate(upstreams):
         for address in servers:
             yield Claim("service", str(target_of(address)), f"upstreams/{number}/servers")
@@ -262,21 +268,26 @@ def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> I
 
 
 def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -> bool:
-    """Whether an address or a default server takes requests from sites that listen on `others` (address, port) of the
-    same web server. An address that others have already takes nothing from those on all addresses."""
+    """Return whether an address or a default server takes requests from sites that listen on `others` (address, port)
+    of the same web server.
+
+    An address that the others already listen on takes nothing from the sockets on all addresses.
+    """
     same = {address_canonical(address) for address, port in others if port == claim.port}
     everything = {address_canonical(item) for item in every_address(engine, claim.address)}
     if claim.kind == "address":
         return claim.address not in same and not same.isdisjoint(everything)
-    if claim.address in everything:  # the default server of all addresses
+    if claim.address in everything:  # the default server on all addresses
         return not same.isdisjoint(everything)
     return claim.address in same
 
 
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
-    """What of `own` would answer requests that `others`, sites of other teams on the same web server, answer now.
+    """Claims in `own` that would take over requests now handled by `others`, sites of other teams on the same web
+    server.
 
-    A name below a default server takes requests too, which is what a default server is for; one that is_wide may not.
+    A name may take requests from a default server, which exists for unclaimed names; a name for which is_wide is true
+    may not.
     """
     index = NameIndex((name, None) for block in others for name in block.names)
     listens = [listen for block in others for listen in block.listens]

@@ -1,7 +1,7 @@
-"""Where raw directives may lead: paths on the host, paths of the site, and other servers.
+"""Check targets of raw directives: paths on the host, paths of the site, and other servers.
 
-These are constants only, so that no request has a part in them. A template with variables is judged by its own module
-where the model offers one; raw directives are not.
+Only constants are accepted, so requests have no influence. The model offers fields for templates with variables and
+checks them in their own modules.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from panel.rendering.targets import LocalServices, is_of_host, target_of
 AUTHORITIES = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted")
 LEADS = "a visitor could reach other files through it; use the site's rewrites"
 LISTED = "use a listed service, or ask an administrator to add it (Hosts, the host's page, Local services)"
-# nginx: unix:/path, scheme://unix:/path[:/uri]. Apache: unix:/path|scheme://name[/uri]. Nothing that the two, or the
-# list, could read as another path.
+# nginx: unix:/path, scheme://unix:/path[:/uri]. Apache: unix:/path|scheme://name[/uri]. The pattern excludes text that
+# either server could read as a different path.
 _SOCKET_URL = re.compile(
     r"(?:[a-z]+://)?unix:/[A-Za-z0-9_./@+-]+(?::(?:/[A-Za-z0-9_./-]*)?)?"
     r"|unix:/[A-Za-z0-9_./@+-]+\|[a-z0-9]+://[A-Za-z0-9_.-]+(?::\d+)?(?:/[A-Za-z0-9_./-]*)?"
@@ -25,7 +25,7 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?P<host>\[[^\]/]*\]|[^/:]*)(?::(?P
 
 
 def path_problem(value: str, roots: tuple[str, ...]) -> str:
-    """What is wrong with a file's or folder's path on the host: it is constant, absolute and below one of `roots`."""
+    """Problem of a file or folder path on the host: it must be constant, absolute, and below one of `roots`."""
     if "$" in value or "%{" in value:
         return f"“{value}” contains a variable; enter a path without variables"
     if not is_below(value, roots):
@@ -35,11 +35,14 @@ def path_problem(value: str, roots: tuple[str, ...]) -> str:
 
 
 def uri_problem(value: str) -> str:
-    """What is wrong with a path of the site: it begins with / (or is a named location), has no variable before the
-    query and no segment `..`, also not when it is decoded."""
+    """Problem of a path of the site.
+
+    The path must begin with / (or name a location), have no variable before the query, and have no `..` segment, even
+    after decoding.
+    """
     if re.fullmatch(r"@[A-Za-z0-9_-]+", value):
         return ""
-    path = re.split(r"\?|\$is_args\b", value, maxsplit=1)[0]  # $is_args is ? or, before no query, nothing
+    path = re.split(r"\?|\$is_args\b", value, maxsplit=1)[0]  # $is_args is ?, or empty without a query
     if not path.startswith("/"):
         return f"“{value}” is not a path of this site; begin it with /"
     if re.search(r"[$%]\{|\$[A-Za-z0-9_]", path):
@@ -51,10 +54,10 @@ def uri_problem(value: str) -> str:
 
 
 def rewrite_problem(pattern: str, replacement: str) -> str:
-    """What is wrong with a path that captures of a normalized path are put into.
+    """Problem of a path with inserted captures of a normalized path.
 
-    A capture must be whole segments of the path that came, so that it holds no segment `..`, and must not be joined to
-    a dot or to another capture, which could make one.
+    A capture must consist of whole segments of the original path, so it has no `..` segment. It must not touch a dot or
+    another capture, which could form one.
     """
     path = re.split(r"\?|\$is_args\b", replacement, maxsplit=1)[0]
     wholes = whole_captures(pattern)
@@ -67,8 +70,9 @@ def rewrite_problem(pattern: str, replacement: str) -> str:
 
 
 def whole_captures(pattern: str) -> frozenset[str]:
-    """The numbers of the groups that can only match whole segments: each follows a slash and ends before a slash, at
-    the pattern's end, or is one that takes all there is."""
+    """Numbers of groups that match only whole segments: each follows a slash and ends before a slash or at the end, or
+    matches everything.
+    """
     if re.search(r"\(\?(?!:)", pattern) or "|" in re.sub(r"\([^()]*\)|\[[^\]]*\]", "", pattern):
         return frozenset()
     found: set[str] = set()
@@ -83,7 +87,7 @@ def whole_captures(pattern: str) -> frozenset[str]:
 
 
 def _groups(pattern: str) -> list[tuple[int, int]]:
-    """Where each capturing group opens and closes, in the order of their numbers."""
+    """Start and end of each capturing group, by group number."""
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     inside = skip = False
@@ -103,10 +107,10 @@ def _groups(pattern: str) -> list[tuple[int, int]]:
 
 
 def target_problem(value: str, services: LocalServices) -> str:
-    """What is wrong with another server to pass requests to.
+    """Problem of a proxy target.
 
-    Services of the host itself must be listed for the site's team. Names of upstreams belong to sites: the model names
-    them, and knows whose they are.
+    Services of the host itself must be listed for the site's team. Upstream names belong to sites; the model has fields
+    for them and checks their owners.
     """
     own = "use one of the site's upstreams or PHP pools"
     if "unix:" in value.lower() or "uds:" in value.lower():
@@ -139,12 +143,12 @@ def _local_problem(value: str, port: str, services: LocalServices) -> str:
 
 
 def _is_inner(host: str) -> bool:
-    """Loopback, link-local and unspecified addresses in every notation, and names without a dot."""
+    """Return whether the host is loopback, link-local or unspecified in any notation, or a name without a dot."""
     name = host.lower().rstrip(".")
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        # inet_aton takes 127.1, 0x7f000001 and 2130706433 too; none of them is a name.
+        # inet_aton also accepts 127.1, 0x7f000001 and 2130706433; names never look like that.
         return "." not in name or name.endswith(".localhost") or bool(re.fullmatch(r"[0-9a-fx.]*[0-9]", name))
     mapped = getattr(address, "ipv4_mapped", None) or address
     return mapped.is_loopback or mapped.is_link_local or mapped.is_unspecified or mapped.is_multicast

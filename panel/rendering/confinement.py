@@ -1,12 +1,12 @@
-"""Whether a path that a site makes of a request can leave the site's folders.
+"""Prove that paths built by a site's rules stay inside the site's folders.
 
-A server resolves `.` and `..` of a request's path before it chooses a location, so a path as it came has no `..`
-segment. A path that the site makes (a rewrite, an item of try_files, an alias) is put together after that, from fixed
-text, captures and what the client sent, and no server looks at it again. This module decides whether the result may
-hold a `..` segment, or not begin with `/`. Engines refuse such a path while they serve: see `CLIMBS`.
+A server resolves `.` and `..` in a request's path before it chooses a location, so the original path has no `..`
+segment. A path that the site builds (a rewrite, an item of try_files, an alias) is assembled later from fixed text,
+captures and client input, and no server checks it again. This module decides whether the result can contain a `..`
+segment or lack the leading `/`. Engines reject such paths at request time: see `CLIMBS`.
 
-The analysis keeps one promise: as long as no path that a site makes holds a `..` segment, a capture is a part of a
-path without one. Where it cannot tell, it answers that the path may climb.
+Invariant of the analysis: if no path built by a site has a `..` segment, every capture is part of a path without one.
+In case of doubt the result is “may climb”.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from panel.rendering.readers.nginx import read
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, Rewrite, ServerBlock, SiteSpec
 
-# What an engine looks for in a path that was put together: a `..` segment, no first slash, or a line break, which
-# ends what `.*` and `$` of a later expression see.
+# Pattern that engines use to reject a path: a `..` segment, no leading slash, or a line break, at which `.*` and `$` of
+# a later expression would stop.
 CLIMBS = r"^[^/]|(?:^|/)\.\.(?:/|$)|\x0a"
 LINE_BREAK = r"\x0a"
 
@@ -37,24 +37,24 @@ class Verdict(Enum):
     MAY_CLIMB = "may climb"
 
 
-# Variables that hold a path without `..`, text without dots and slashes, or an address; all others are the client's.
+# Variables that hold a path without `..`, text without dots and slashes, or an address; the client controls all others.
 _PATHS = frozenset({"uri", "document_root", "request_filename"})
 _WORDS = frozenset({"scheme", "https", "server_port", "remote_port", "is_args"})
-_ADDRESSES = frozenset({"host", "remote_addr"})  # names and addresses: no slash, no two dots in a row
+_ADDRESSES = frozenset({"host", "remote_addr"})  # names and addresses: no slash and no two dots in a row
 
 
 def is_confined(template: str, *, pattern: str = "") -> bool:
-    """Whether `template` always names a path that begins with / and has no `..` segment.
+    """Return whether `template` always yields a path that begins with / and has no `..` segment.
 
-    `template` is a value with nginx's variables, up to its query; `pattern` is the regular expression that its
-    captures come from. False where the template cannot be read.
+    `template` is a value with nginx's variables, up to its query; `pattern` is the regular expression of its captures.
+    False if the template cannot be parsed.
     """
     return verdict(template, pattern=pattern) is Verdict.CONFINED
 
 
 @lru_cache(maxsize=4096)
 def verdict(template: str, *, pattern: str = "") -> Verdict:
-    """The same, with the case between: confined where no request's path holds a line break."""
+    """Like is_confined, with a third result: confined unless the request's path contains a line break."""
     try:
         parts = variables.parse(template, "", captures=variables.captures_of(pattern))
     except NotExpressible:
@@ -79,14 +79,14 @@ def _language(part: variables.Part, captures: Mapping[str, Language], line_break
 
 
 def of_rewrite(item: Rewrite) -> Verdict:
-    """Of the path that a rewrite makes; a redirect makes none."""
+    """Verdict on the path of a rewrite; a redirect builds none."""
     if redirects(item):
         return Verdict.CONFINED
     return verdict(item.replacement.partition("?")[0], pattern=item.pattern)
 
 
 def of_last_item(item: str) -> str:
-    """What of the last item of try_files is a path."""
+    """Path part of the last item of try_files."""
     path = item.partition("?")[0]
     for tail in ("$is_args$args", "$is_args$query_string", "${is_args}${args}"):
         path = path.removesuffix(tail)
@@ -94,12 +94,14 @@ def of_last_item(item: str) -> str:
 
 
 def steps_up(path: str) -> bool:
-    """Whether the text itself has a `..` segment, whatever its variables hold."""
+    """Return whether the text itself has a `..` segment, whatever its variables hold."""
     return ".." in path.partition("?")[0].split("/")
 
 
 def of_item(location: Location, number: int) -> Verdict:
-    """Of one item of a location's try_files. Captures are the location's own only where no rewrite comes after it."""
+    """Verdict on one item of a location's try_files. Captures are the location's own only if no later rewrite changes
+    them.
+    """
     path = try_path(location, number)
     if path.startswith("="):
         return Verdict.CONFINED
@@ -113,17 +115,17 @@ def try_path(location: Location, number: int) -> str:
 
 
 def is_loose(location: Location) -> bool:
-    """Whether its alias stands for more than the folder below a `/`: `location /x` is chosen for `/x../y` as well."""
+    """Return whether the alias covers more than the folder below a `/`: `location /x` also matches `/x../y`."""
     return bool(location.alias) and location.match in ("", "^~") and not location.pattern.endswith("/")
 
 
 def refuses_line_breaks(block: ServerBlock) -> bool:
-    """Whether a path of the block is confined only where the request's path holds no line break."""
+    """Return whether a path of the block is confined only for requests without line breaks in their path."""
     return Verdict.CONFINED_WITHOUT_LINE_BREAKS in _verdicts(block)
 
 
 def _verdicts(block: ServerBlock) -> list[Verdict]:
-    """Of every path that the block makes."""
+    """Verdicts on all paths that the block builds."""
     found = [of_rewrite(item) for item in block.rewrites]
     for location in (*block.locations, Location("", "/", "static", try_files=block.try_files)):
         found += [of_rewrite(item) for item in made_paths(location)]
@@ -132,14 +134,14 @@ def _verdicts(block: ServerBlock) -> list[Verdict]:
 
 
 def made_paths(location: Location) -> tuple[Rewrite, ...]:
-    """The rewrites whose result may name a file: with `break`, a proxying location makes what its upstream is asked."""
+    """Rewrites whose result may name a file. With `break`, a proxying location builds the path for its upstream."""
     if location.handler != "proxy":
         return location.rewrites
     return tuple(item for item in location.rewrites if item.flag != "break")
 
 
 def needs_checks(spec: SiteSpec) -> bool:
-    """Whether an engine has to check a path of the site while it serves, or cannot have the site at all."""
+    """Return whether an engine must check a path of the site at request time, or cannot serve the site."""
     try:
         check(spec)
     except NotExpressible:
@@ -151,7 +153,7 @@ def needs_checks(spec: SiteSpec) -> bool:
 
 
 def check(spec: SiteSpec) -> None:
-    """Raises NotExpressible for the first path of the site that no engine can keep below its folder."""
+    """Raise NotExpressible for the first path of the site that no engine can confine to its folder."""
     for number, block in enumerate(spec.blocks):
         at = f"/blocks/{number}"
         faults = [*rewrite_faults(block.rewrites), *_of_error_pages(block)]
@@ -175,7 +177,7 @@ def _of_error_pages(block: ServerBlock) -> Iterator[tuple[str, str]]:
 
 
 def location_faults(location: Location) -> Iterator[tuple[str, str]]:
-    """(field, message): what no engine can keep below the location's folder, but for its rewrites."""
+    """Yield (field, message) for paths that no engine can confine to the location's folder, except its rewrites."""
     if location.alias and location.match in ("", "^~"):
         yield from _of_alias(location)
     breaks = any(item.flag == "break" for item in location.rewrites)
@@ -197,7 +199,7 @@ def _of_alias(location: Location) -> Iterator[tuple[str, str]]:
 
 
 def folders(block: ServerBlock) -> tuple[str, ...]:
-    """The folders that the block's files lie in, those of its raw directives included; none inside another."""
+    """Folders of the block's files, including those of raw directives, without nested ones."""
     found = [block.root, *_raw_folders(block.snippet)]
     for location in block.locations:
         found += [location.root, _alias_folder(location), *_raw_folders(location.snippet)]
@@ -206,7 +208,7 @@ def folders(block: ServerBlock) -> tuple[str, ...]:
 
 
 def _alias_folder(location: Location) -> str:
-    """Up to its first capture; that of the one file that an exact location has."""
+    """Folder of the alias up to its first capture; for an exact location, the folder of its one file."""
     fixed = location.alias.partition("$")[0] if location.match in ("~", "~*") else location.alias
     if location.match in ("", "^~"):
         return fixed
@@ -214,11 +216,11 @@ def _alias_folder(location: Location) -> str:
 
 
 def _raw_folders(snippet: str) -> list[str]:
-    """An administrator's own `root` and `alias`, wherever they stand."""
+    """Folders in `root` and `alias` of an administrator's raw directives, at any depth."""
     try:
         left, found = list(read(snippet)), list[str]()
     except Unreadable:
-        return []  # which is said where raw directives are judged
+        return []  # reported by the check of raw directives
     while left:
         item = left.pop()
         left += item.body or ()

@@ -1,13 +1,13 @@
-"""What rendering refuses, and where in the SiteSpec the refused value stands."""
+"""Errors of rendering, with the place of the rejected value in the SiteSpec."""
 
 from __future__ import annotations
 
 
 class NotExpressible(ValueError):
-    """A value that the engine's grammar cannot carry, or that would mean something else there.
+    """A value that the engine's grammar cannot express, or would interpret differently.
 
-    `field` is a JSON pointer into the SiteSpec (`/blocks/0/locations/2/alias`), `message` says what is wrong with the
-    value and what would be right. Nothing was rendered.
+    `field` is a JSON pointer into the SiteSpec (`/blocks/0/locations/2/alias`); `message` names the problem and a valid
+    alternative. Nothing was rendered.
     """
 
     def __init__(self, field: str, message: str) -> None:

@@ -1,7 +1,7 @@
-"""Location choice as conditions that exclude each other, for servers that would merge or reorder their sections.
+"""Location choice as mutually exclusive conditions, for servers that would merge or reorder their sections.
 
-A place answers exactly when its own expression matches and none of its `but_not` does. Every expression is searched
-for in the decoded, normalised path, as PCRE does with nginx's own.
+A place handles a request exactly if its own expression matches and none of its `but_not` does. Every expression is
+searched for in the decoded, normalized path, as nginx does with PCRE.
 """
 
 from __future__ import annotations
@@ -18,54 +18,56 @@ _GROUP = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|'[A-Za-z_]\w*')|\((?![?*])")
 
 @dataclass(frozen=True)
 class Expression:
-    """A PCRE; `nocase` when letters match in either case."""
+    """A PCRE expression; `nocase` ignores case."""
 
     text: str
     nocase: bool = False
 
     @property
     def is_anchored(self) -> bool:
-        """Begins with ^ and has no alternative that would not."""
+        """True if every alternative begins with ^."""
         return self.text.startswith("^") and "|" not in _outside_groups(self.text)
 
     def inline(self) -> str:
-        """The expression with its case rule inside it."""
+        """The expression with its case flag inside it."""
         return f"(?i:{self.text})" if self.nocase else self.text
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`alone`: a rewrite rule says it by its pattern alone, since the server's tests see another path."""
+    """Condition of one place. `alone`: a rewrite rule must express it by its pattern alone, because tests see another
+    path.
+    """
 
     own: Expression
     but_not: tuple[Expression, ...]
     alone: bool = False
 
     def as_one(self) -> str:
-        """One expression for both, for sections that take only one."""
+        """One combined expression, for sections that accept only one."""
         if not self.but_not:
             return self.own.inline()
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """One expression that takes the whole path, and keeps the captures of its own."""
+        """One expression that matches the whole path and keeps its own captures."""
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """One expression for both, which finds its own at the same place and so keeps the captures."""
+        """One combined expression that matches at the same position as the place's own, so captures stay the same."""
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:
-        """The same, which takes the whole path."""
+        """One combined expression that matches up to the end of the path."""
         found = self.as_pattern()
         return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
 
     def below_root(self) -> str:
-        """The same, for a section whose expression also sees targets as they came: it matches none without a first /.
+        """The same expression, for a section that also sees raw targets; it requires a leading /.
 
-        A target such as `http://other/x` would else become part of the URL that a proxy asks.
+        A target such as `http://other/x` would otherwise become part of a proxied URL.
         """
         start = _from_start(self.own)
         if start.startswith("/"):
@@ -74,7 +76,7 @@ class Condition:
 
 
 def conditions(locations: Locations) -> dict[Place, Condition]:
-    """For each place, when it answers."""
+    """Map each place to the condition under which it handles a request."""
     if len(locations.regexes) > 1:
         for place in locations.regexes:
             if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
@@ -105,7 +107,7 @@ def _condition(place: Place, locations: Locations) -> Condition:
 
 
 def _longer(place: Place, locations: Locations) -> list[str]:
-    """What follows this prefix in the prefixes that are longer; those below another of them need no mention."""
+    """Remainders of longer prefixes after this prefix; prefixes nested in another are omitted."""
     rests = [
         item.pattern[len(place.pattern) :]
         for item in reversed(locations.prefixes)
@@ -119,7 +121,7 @@ def _longer(place: Place, locations: Locations) -> list[str]:
 
 
 def _region(place: Place, locations: Locations) -> Expression:
-    """Where a ^~ prefix is the longest one, so that regular expressions are not tried."""
+    """Expression for paths whose longest prefix is this ^~ prefix, so regular expressions are skipped."""
     longer = _longer(place, locations)
     tail = f"(?!{'|'.join(quote(item) for item in longer)})" if longer else ""
     return Expression(f"^{quote(place.pattern)}{tail}")
@@ -135,7 +137,7 @@ def _may_match(place: Place, path: str) -> bool:
     try:
         return search(place.pattern, path, nocase=place.location.match == "~*") is not None
     except NotExpressible:
-        return True  # nobody here can tell: then exclude it in any case
+        return True  # cannot be decided here, so exclude it
 
 
 def _any_of(paths: list[str]) -> str:
@@ -144,7 +146,7 @@ def _any_of(paths: list[str]) -> str:
 
 
 def quote(text: str) -> str:
-    """`text` as an expression that matches exactly it."""
+    """Expression that matches exactly `text`."""
     return re.sub(r"[.^$*+?()\[\]{}|\\]", r"\\\g<0>", text)
 
 
@@ -157,18 +159,18 @@ def _from_start(expression: Expression) -> str:
 
 
 def _anywhere(expression: Expression) -> str:
-    """It holds of the path that begins here."""
+    """Look-ahead that tests the path from here."""
     text = expression.text[1:]
     return text if expression.is_anchored and not expression.nocase else _found(expression)
 
 
 def _found(expression: Expression) -> str:
-    """It is found somewhere from here on, the first time."""
+    """Look-ahead that finds the expression's first match from here on."""
     return f"(?s:.*?)(?:{expression.inline()})"
 
 
 def _outside_groups(text: str) -> str:
-    """What stands at the top level: escapes, classes and groups taken out."""
+    """Top-level text, without escapes, classes and groups."""
     bare = re.sub(r"\\.", "", text, flags=re.S)
     bare = re.sub(r"\[\^?\]?[^\]]*\]", "", bare)
     while (smaller := re.sub(r"\([^()]*\)", "", bare)) != bare:
@@ -177,7 +179,7 @@ def _outside_groups(text: str) -> str:
 
 
 def groups(text: str) -> list[tuple[int, int, str]]:
-    """The capturing groups in order: where each opens, where its opening ends, and its name or ""."""
+    """Capturing groups in order: start, end of the opening, and name or ""."""
     found: list[tuple[int, int, str]] = []
     position, inside = 0, False
     while position < len(text):
@@ -196,14 +198,14 @@ def groups(text: str) -> list[tuple[int, int, str]]:
 
 
 def uncaptured(text: str) -> str:
-    """The same expression without captures, so that it can stand inside another."""
+    """The expression without captures, to be embedded in another."""
     for start, end, _ in reversed(groups(text)):
         text = f"{text[:start]}(?:{text[end:]}"
     return text
 
 
 def named(text: str, names: dict[int, str]) -> str:
-    """The same expression with its n-th group called `names[n]`, from 1; the others capture nothing."""
+    """The expression with its n-th group named `names[n]`, from 1; other groups do not capture."""
     found = groups(text)
     for number in range(len(found), 0, -1):
         start, end, _ = found[number - 1]
@@ -213,7 +215,7 @@ def named(text: str, names: dict[int, str]) -> str:
 
 
 def number_of(text: str, capture: str) -> int | None:
-    """The number of the group that `$capture` means: its own number, or that of the group so named."""
+    """Number of the group that `$capture` refers to, by number or by name."""
     found = groups(text)
     if capture.isdigit():
         return int(capture) if 0 < int(capture) <= len(found) else None

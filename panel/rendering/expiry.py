@@ -1,4 +1,4 @@
-"""`expires` as a site says it, in nginx's words: off, epoch, max, a time such as 7d, -1 or "modified 1h"."""
+"""Values of `expires` in nginx's notation: off, epoch, max, a time such as 7d, -1 or "modified 1h"."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from panel.rendering.errors import NotExpressible
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 _PART = re.compile(r"(\d{1,9})([smhdwMy]?)")
 _TIME = re.compile(r"(?:\d{1,9}[smhdwMy])+|\d{1,9}")
-# Expires and Cache-Control as nginx answers them for `max`, and for `epoch` and negative times.
+# Expires and Cache-Control that nginx sends for `max`, and for `epoch` and negative times.
 FOREVER = ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000")
 NEVER = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache")
 
 
 @dataclass(frozen=True)
 class Expiry:
-    """`seconds` from the access or, with `modified`, from the file's change; negative: no-cache."""
+    """`seconds` since the access or, with `modified`, since the file's last change; negative: no-cache."""
 
     kind: Literal["off", "epoch", "max", "time"]
     seconds: int = 0

@@ -1,4 +1,4 @@
-"""Which location answers a URL, and why. Pure; the rules are nginx's, which every engine is rendered to follow."""
+"""Explain which location handles a URL, and why. Pure; every engine is rendered to follow nginx's rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StepName = Literal["listener", "server", "path", "rewrite", "location", "answer"
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks. `path` may hold a query; `address` is the server's own, "" when it does not matter."""
+    """A client's request. `path` may include a query; `address` is the server's own, or "" if it does not matter."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """One decision: its result in a sentence, and the reasons that led there, in order."""
+    """One decision: a sentence with its result, and the reasons in order."""
 
     name: StepName
     text: str
@@ -42,8 +42,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`block` and `location` are JSON pointers into `site`'s spec, "" where the search ended before them. `path`: the
-    one that the location was chosen for, after all rewrites."""
+    """Result of the search.
+
+    `block` and `location` are JSON pointers into the spec of `site`, "" if the search ended earlier. `path`: the path
+    after all rewrites, for which the location was chosen.
+    """
 
     steps: tuple[Step, ...]
     outcome: Outcome
@@ -76,8 +79,10 @@ class _Host:
 
 
 def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
-    """Everything that happens to `request` on a server with these sites. Raises NotExpressible for expressions that
-    cannot be evaluated here, or that take too long."""
+    """Explain the handling of `request` by a server with these sites.
+
+    Raises NotExpressible for regular expressions that cannot be evaluated or take too long.
+    """
     with budget():
         return _explained(specs, request)
 
@@ -106,7 +111,7 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
 
 
 def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host], Step]:
-    """The blocks of the socket that takes the connection: that of its very address, else of all addresses."""
+    """Server blocks of the socket that accepts the connection: the exact address first, then all addresses."""
     found: dict[str, list[_Host]] = {}
     for spec in sorted(specs, key=lambda item: item.name):
         for number, block in enumerate(spec.blocks):
@@ -162,7 +167,7 @@ def _server(hosts: list[_Host], request: Request) -> tuple[_Host, Step]:
 
 
 def host_of(value: str) -> str:
-    """A Host header as names are compared: lower case, without port and final dot."""
+    """Host header for comparison with names: lower case, without port and final dot."""
     bare = value.lower()
     if bare.startswith("["):
         return bare.split("]")[0] + "]"

@@ -1,4 +1,4 @@
-"""What a location's handler needs, checked once for all engines, and what it refers to."""
+"""Requirements of a location's handler, checked once for all engines, and the parts that the handler refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def check(source: Location, at: str) -> None:
-    """Raises NotExpressible when the handler lacks something or two of its fields contradict each other."""
+    """Raise NotExpressible if the handler lacks a setting or two of its fields contradict each other."""
     if source.match in ("~", "~*"):
         checks.pcre(source.pattern, f"{at}/pattern")
     if source.root and source.alias:
@@ -62,7 +62,7 @@ def try_files_item(item: str, field: str, *, last: bool) -> str:
 
 
 def asks_access(source: Location) -> bool:
-    """Whether it asks who may come in."""
+    """Return whether the location has access control."""
     return bool(source.access_rules) or source.basic_auth is not None
 
 
@@ -71,7 +71,7 @@ def captures(source: Location) -> frozenset[str]:
 
 
 def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstream]:
-    """The upstream a proxy location names, with its number in the site."""
+    """Upstream of a proxying location, with its number in the site."""
     for number, upstream in enumerate(spec.upstreams):
         if upstream.name == source.upstream:
             return number, upstream
@@ -81,7 +81,7 @@ def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstrea
 
 
 def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
-    """The PHP pool a php location names, with its number in the site."""
+    """PHP pool of a PHP location, with its number in the site."""
     for number, pool in enumerate(spec.php_pools):
         if pool.name == source.php_pool:
             return number, pool
@@ -91,7 +91,7 @@ def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
 
 
 def php_values(pool: PhpPool, at: str) -> str:
-    """The pool's settings as PHP_VALUE wants them: `name=value` lines."""
+    """The pool's settings in the format of PHP_VALUE: `name=value` lines."""
     lines = []
     for number, (name, value) in enumerate(pool.settings):
         checks.word(name, checks.INI_NAME, f"{at}/settings/{number}", "a PHP setting's name")
@@ -106,7 +106,7 @@ def realm(value: str, field: str) -> str:
 
 
 def htpasswd(auth: BasicAuth, at: str) -> str:
-    """The password file's text: `name:$2y$...` lines, which nginx (by crypt) and Apache both verify."""
+    """Text of the password file: `name:$2y$...` lines, which nginx (by crypt) and Apache can verify."""
     lines = []
     for number, (name, digest) in enumerate(auth.users):
         checks.word(name, checks.USER_NAME, f"{at}/users/{number}", "a user name without spaces and colons")

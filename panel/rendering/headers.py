@@ -1,4 +1,4 @@
-"""Response headers a location answers with: the block's own, unless the location sets one of that name."""
+"""Response headers of a location: the block's own, except those that the location replaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check(headers: tuple[Header, ...], at: str) -> None:
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:
-    """The block's headers without those that `own` replaces, then `own`; with each its number within `own`."""
+    """The block's headers not replaced by `own`, then `own`; each with its number in `own`."""
     replaced = {header.name.lower() for header in own}
     kept = [(header, None) for header in block if header.name.lower() not in replaced]
     return (*kept, *((header, number) for number, header in enumerate(own)))

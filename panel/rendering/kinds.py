@@ -1,4 +1,4 @@
-"""The kinds of arguments that raw directives of every engine share, each with its check."""
+"""Argument kinds of raw directives that all engines share, each with its check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _look(pattern: str, meaning: str) -> Kind:
 
 
 def text(_value: str, _where: Where) -> str:
-    """Anything: control characters are refused before."""
+    """Accept any text; control characters are rejected earlier."""
     return ""
 
 
@@ -38,14 +38,17 @@ def path(value: str, where: Where) -> str:
 
 
 def folder_around(value: str, where: Where) -> str:
-    """A path that only says where other directives count: it serves nothing itself."""
+    """Check a folder path that only limits where other directives apply and serves no files."""
     install = where.install
     return confined.path_problem(value, (*install.site_roots, install.log_dir))
 
 
 def password_path(value: str, where: Where) -> str:
-    """A file that is only compared with what a visitor types may also lie in the server's own folder, but not in the
-    panel's, which holds those of all sites."""
+    """Check the path of a password file.
+
+    Its contents are only compared with user input, so it may be in the server's own folder, but not in the panel's,
+    which holds the password files of all sites.
+    """
     where.note("path", value)
     install = where.install
     own = f"{install.config_root.rstrip('/')}/paddock"
@@ -55,7 +58,7 @@ def password_path(value: str, where: Where) -> str:
 
 
 def ca_path(value: str, where: Where) -> str:
-    """Certificates of authorities are public: the system's own may be named."""
+    """Check the path of CA certificates. They are public, so the system's own are allowed."""
     install = where.install
     if confined.path_problem(value, confined.AUTHORITIES):
         where.note("path", value)
@@ -67,7 +70,7 @@ def uri(value: str, _where: Where) -> str:
 
 
 def location(value: str, _where: Where) -> str:
-    """A path of this site or a whole URL."""
+    """Check a path of this site or a complete URL."""
     return "" if re.match(r"https?://", value, re.IGNORECASE) else confined.uri_problem(value)
 
 
@@ -76,7 +79,7 @@ def file_name(value: str, _where: Where) -> str:
 
 
 def address(value: str, _where: Where) -> str:
-    """An address, a network or `all`."""
+    """Check an address, a network, or `all`."""
     try:
         if value.lower() != "all":
             ipaddress.ip_network(value, strict=False)
@@ -115,7 +118,7 @@ KINDS: dict[str, Kind] = {
 
 
 def environment_name(value: str, _where: Where) -> str:
-    """A variable for the application that cannot change what code runs."""
+    """Check the name of an environment variable; it must not be able to change the code that an application runs."""
     name = value.lstrip("!").split("=", 1)[0].upper()
     if not re.fullmatch(r"[A-Z0-9_.-]+", name):
         return f"needs the name of a variable, not “{value}”"

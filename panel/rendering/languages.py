@@ -1,6 +1,6 @@
-"""Sets of texts over four letters, as small automata: what a part of a path may hold.
+"""Sets of texts over four letters, as small automata: possible contents of a part of a path.
 
-The letters are all that matters for stepping up: `.`, `/`, `n` for a line break and `x` for any other character.
+Four letters suffice to find `..` segments: `.`, `/`, `n` for a line break, and `x` for any other character.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LETTERS = DOT + SLASH + BREAK + OTHER
 
 @dataclass(frozen=True)
 class Language:
-    """`step(state, letter)` gives the next states. States are any hashable values."""
+    """A set of texts. `step(state, letter)` gives the next states. States are any hashable values."""
 
     starts: frozenset[object]
     step: Callable[[object, str], Iterable[object]]
@@ -37,12 +37,13 @@ def literal(text: str) -> Language:
     )
 
 
-# Segments: "" nothing yet, "/" after a slash, "." and ".." what a segment holds so far, "x" any other segment.
+# States within a segment: "" at the start of the text, "/" after a slash, "." and ".." for these segments so far, "x"
+# for any other segment.
 _NEXT = {("/", DOT): ".", (".", DOT): ".."}
 
 
 def segment(state: str, found: str) -> str | None:
-    """The state of a path after one more letter; None where the path has a `..` segment or does not begin with /."""
+    """State of a path after one more letter; None if the path has a `..` segment or does not begin with /."""
     if found == SLASH:
         return None if state == ".." else "/"
     if state == "":
@@ -51,7 +52,7 @@ def segment(state: str, found: str) -> str | None:
 
 
 def path(*, line_breaks: bool) -> Language:
-    """Paths that begin with / and have no `..` segment."""
+    """Language of paths that begin with / and have no `..` segment."""
 
     def step(state: object, found: str) -> tuple[object, ...]:
         if found == BREAK and not line_breaks:
@@ -72,12 +73,12 @@ def _address(state: object, found: str) -> tuple[object, ...]:
     return (DOT,) if found == DOT and state != DOT else ()
 
 
-# A server refuses a Host that is empty without its final dot, holds a slash or has two dots in a row.
+# Servers reject a Host header that is empty (without its final dot), contains a slash, or has two dots in a row.
 ADDRESS = Language(frozenset({""}), _address, lambda state: state == OTHER)
 
 
 def stays(parts: Iterable[Language]) -> bool:
-    """Whether every text of the parts, one after the other, is empty or a path without a `..` segment."""
+    """Return whether every concatenation of the parts is empty or a path without a `..` segment."""
     states = {""}
     for part in parts:
         following = _after(states, part)
@@ -88,7 +89,7 @@ def stays(parts: Iterable[Language]) -> bool:
 
 
 def _after(states: set[str], part: Language) -> set[str] | None:
-    """The states of the path after `part`; None where it may have stepped up."""
+    """States of the path after `part`; None if the path may contain a `..` segment."""
     left = [(state, inner) for state in states for inner in part.starts]
     seen = set(left)
     found: set[str] = set()
@@ -110,7 +111,7 @@ def _after(states: set[str], part: Language) -> set[str] | None:
 
 
 def _can_end(part: Language, inner: object) -> bool:
-    """Whether a text of the language goes on from here to its end."""
+    """Return whether the language can end from this state."""
     left, seen = [inner], {inner}
     while left:
         state = left.pop()

@@ -1,11 +1,10 @@
-"""Where files lie. Which files are whose:
+"""Paths of rendered files, and their owners:
 
-- a *site's* files hold only what that site says and change only with it: its server blocks, upstreams, zones and
-  password files;
-- an *install's* files hold what a server may say only once for all its sites: Apache's `Listen` lines and modules,
-  OpenLiteSpeed's listeners with their maps. They follow from all live sites of the install, so a deployment writes
-  the changed site's files and `render_install` of all that are live after it;
-- the *main* file is rendered only where the panel manages it (`EngineInstall.manages_main_config`).
+- a *site's* files depend only on that site: its server blocks, upstreams, zones and password files;
+- a *web server's* files hold settings that exist once for all sites: Apache's `Listen` lines and modules,
+  OpenLiteSpeed's listeners with their maps. They depend on all live sites, so a deployment writes the changed
+  site's files and the result of `render_install` for all sites that are live afterwards;
+- the *main* file is rendered only if the panel manages it (`EngineInstall.manages_main_config`).
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from panel.rendering import checks, handlers
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
-DISABLED = ".disabled"  # what conf.d/*.conf does not fit
+DISABLED = ".disabled"  # not matched by conf.d/*.conf
 
 
 def enabled(install: InstallSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
-    """`name`.conf where the install's layout keeps it, live; `link` names the sites-enabled link otherwise."""
+    """The live `name`.conf in the web server's layout; `link` is the name of the sites-enabled link if it differs."""
     root = install.config_root
     if install.layout == "sites":
         available = RenderedFile(f"{root}/sites-available/{name}.conf", text)
@@ -32,15 +31,18 @@ def enabled(install: InstallSpec, name: str, text: str, *, link: str = "") -> li
 
 
 def at_rest(path: str, install: InstallSpec) -> str:
-    """Where a file of a site lies while the site is disabled; "" where it goes. What is not what the server looks for
-    stays as it is: the file in sites-available, certificates, passwords. OpenLiteSpeed has no such place."""
+    """Path of a site's file while the site is disabled; "" if the file is removed.
+
+    Files that the server does not load by themselves keep their path: those in sites-available, certificates,
+    passwords. OpenLiteSpeed has no such place.
+    """
     if install.engine == "openlitespeed" or dirname(path) == f"{install.config_root}/sites-enabled":
         return ""
     return path + DISABLED if dirname(path) == f"{install.config_root}/conf.d" else path
 
 
 def password_files(spec: SiteSpec) -> list[RenderedFile]:
-    """The htpasswd files of the site's locations, once per path. Workers read them, so not only root may."""
+    """Password files of the site's locations, once per path. Worker processes read them, so they are not root-only."""
     found: dict[str, RenderedFile] = {}
     for b, server_block in enumerate(spec.blocks):
         for n, location in enumerate(server_block.locations):

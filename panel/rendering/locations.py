@@ -1,4 +1,4 @@
-"""nginx's location choice, on which every engine agrees: which locations a server block has, and which of them win.
+"""nginx's location choice, followed by all engines: the locations of a server block and their precedence.
 
 Source: nginx's documentation of `location`: an exact match ends the search; else the longest prefix is remembered, and
 ends the search if it is `^~`; else the first matching regular expression in order; else the remembered prefix.
@@ -16,7 +16,7 @@ from panel.rendering.spec import Location, ServerBlock
 
 @dataclass(frozen=True)
 class Place:
-    """One location and where it stands in the SiteSpec (a JSON pointer)."""
+    """One location and its place in the SiteSpec (a JSON pointer)."""
 
     location: Location
     pointer: str
@@ -32,7 +32,7 @@ class Place:
 
     @property
     def is_fixed(self) -> bool:
-        """Answers by itself, with nothing that depends on which part of the path it matched."""
+        """True if the response does not depend on the matched part of the path."""
         return self.location.handler == "return" and not re.search(r"\$(?:\d|\{\d|uri)", self.location.return_value)
 
     @property
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Locations:
-    """A server block's locations. A block's own `try_files` is what its `/` does where it has none."""
+    """Locations of a server block. The block's own `try_files` applies to `/` if `/` has none."""
 
     places: tuple[Place, ...]
 
@@ -56,17 +56,19 @@ class Locations:
 
     @cached_property
     def prefixes(self) -> tuple[Place, ...]:
-        """`^~` and plain ones, longest first."""
+        """`^~` and plain prefixes, longest first."""
         found = [place for place in self.places if place.is_prefix]
         return tuple(sorted(found, key=lambda place: len(place.pattern), reverse=True))
 
     @cached_property
     def regexes(self) -> tuple[Place, ...]:
-        """In the order in which they are tried."""
+        """Regular-expression locations in the order of evaluation."""
         return tuple(place for place in self.places if place.is_regex)
 
     def in_order(self) -> tuple[Place, ...]:
-        """By precedence as far as one order can say it: exact, regular expressions, prefixes longest first."""
+        """Locations by precedence, as far as one order can express it: exact, regular expressions, prefixes longest
+        first.
+        """
         return self.exact + self.regexes + self.prefixes
 
 

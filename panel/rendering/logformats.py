@@ -1,14 +1,14 @@
-"""What a line of an access log says, in each server's own words.
+"""Access log formats in each server's notation.
 
-`common` and `combined` are the formats of old; `timed` is combined with the time the answer took; `json` is one object
-a line. Sources: nginx's ngx_http_log_module, httpd's mod_log_config, OpenLiteSpeed's accesslog.
+`common` and `combined` are the traditional formats; `timed` is combined plus the response time; `json` is one object
+per line. Sources: nginx's ngx_http_log_module, httpd's mod_log_config, OpenLiteSpeed's accesslog.
 """
 
 from __future__ import annotations
 
 from panel.rendering.errors import NotExpressible
 
-FORMATS = ("", "common", "timed", "json")  # "": combined
+FORMATS = ("", "common", "timed", "json")  # "" is combined
 
 _NGINX_COMBINED = (
     '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"'
@@ -22,7 +22,7 @@ NGINX = {
 }
 _APACHE_COMBINED = '%h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"'
 APACHE = {
-    "": "combined",  # a name that every distribution's main file knows
+    "": "combined",  # predefined in every distribution's main file
     "common": '%h %l %u %t "%r" %>s %b',
     "timed": _APACHE_COMBINED + " %{ms}T",
     "json": '{"time":"%{%Y-%m-%dT%H:%M:%S%z}t","address":"%a","user":"%u","host":"%v","request":"%r","status":%>s,'

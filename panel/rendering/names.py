@@ -1,4 +1,4 @@
-"""Server names: what they may be, and nginx's order of choice among them.
+"""Server names: valid forms, and nginx's precedence among them.
 
 Source: nginx's documentation of `server_name`: exact name, longest wildcard that begins with `*`, longest that ends
 with `*`, first matching regular expression in order, else the default server of the address and port.
@@ -29,7 +29,7 @@ def kind(name: str) -> Kind:
 
 
 def check(name: str, field: str) -> str:
-    """The name when it is one; an internationalised one must be given in its ASCII form."""
+    """Return the name if valid; internationalized names must be in ASCII form."""
     checks.text(name, field)
     if kind(name) == "regex":
         return "~" + checks.pcre(name[1:], field)
@@ -49,12 +49,14 @@ def _ascii(name: str) -> str:
 
 
 def regex_source(name: str) -> str:
-    """The regular expression of a `~` name."""
+    """Regular expression of a `~` name."""
     return name[1:]
 
 
 def _beats(name: str, host: str) -> tuple[int, int] | None:
-    """How good `name` is for `host`, smaller first; None when it does not fit. Regular expressions come later."""
+    """Rank of `name` for `host`, smaller is better; None if it does not match. Regular expressions are handled
+    elsewhere.
+    """
     name = name.lower()
     form = kind(name)
     if form == "exact" and name == host:
@@ -69,7 +71,7 @@ def _beats(name: str, host: str) -> tuple[int, int] | None:
 
 
 def best(host: str, names: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """Of (server block's number, name) pairs in configuration order, the one nginx chooses for `host`."""
+    """From (server block number, name) pairs in configuration order, the one that nginx chooses for `host`."""
     ranked = [
         (rank, pair) for pair in names if kind(pair[1]) != "regex" and (rank := _beats(pair[1], host)) is not None
     ]

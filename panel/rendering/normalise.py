@@ -1,4 +1,4 @@
-"""A request's path as nginx matches it: decoded, slashes merged, dot segments resolved.
+"""Normalize a request's path as nginx does: decode, merge slashes, resolve dot segments.
 
 Source: ngx_http_parse_complex_uri (http/ngx_http_parse.c), with merge_slashes on.
 """
@@ -11,7 +11,7 @@ _ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class BadPath(ValueError):
-    """A path that nginx answers with 400 before it looks at any server block."""
+    """A path for which nginx sends 400 before it chooses a server block."""
 
 
 def split_target(target: str) -> tuple[str, str]:
@@ -21,7 +21,7 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def normalise(path: str) -> str:
-    """The decoded, normalised path. Bytes that are not UTF-8 stay as surrogates, so nothing is lost."""
+    """Return the decoded, normalized path. Bytes that are not UTF-8 become surrogates, so nothing is lost."""
     if not path.startswith("/"):
         raise BadPath(f"“{path}” does not start with /")
     raw = path.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""What a location does with a request: the files it would look for, the upstream it asks, the answer it gives."""
+"""Outcome of a request in a location: the files that are tried, the upstream, or the response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panel.rendering.spec import ServerBlock, SiteSpec
 
 @dataclass(frozen=True)
 class Lead:
-    """A path that the server itself goes on with, and the location it then chooses ("" for the server block)."""
+    """A path to which the server redirects internally, and the location chosen for it ("" for the server block)."""
 
     path: str
     location: str  # a JSON pointer
@@ -27,9 +27,10 @@ def _first(files: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`files` are tried in order; `otherwise` says what happens when none is there. `status` where it is certain.
+    """Outcome of a request.
 
-    `leads` are the locations that may answer in the end: of an index file, a fallback or an error page.
+    `files` are tried in order; `otherwise` describes the result if none exists. `status` is set if certain. `leads` are
+    locations that may respond in the end: of an index file, a fallback or an error page.
     """
 
     kind: Literal["files", "php", "proxy", "return", "deny", "error"]
@@ -55,13 +56,13 @@ class Outcome:
 
 
 def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
-    """What the server block does where none of its locations fits."""
+    """Outcome in the server block if none of its locations matches."""
     plain = _files(block.root.rstrip("/") + path, path, block.index)
     return _with_leads(plain, _indexes(found, path, block.index), None)
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """The same with the block's pages that may take its place; an upstream's own errors pass as they are."""
+    """The outcome with error pages of the block that may replace it; an upstream's own errors pass unchanged."""
     if outcome.kind == "error":
         return outcome
     which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"
@@ -103,7 +104,7 @@ def of_place(
 
 
 def expand(text: str, values: dict[str, str]) -> str:
-    """Variables that are known beforehand; the others stay as they are written."""
+    """Replace variables with known values; others stay as written."""
     parts = variables.parse(text, "/", captures=frozenset(values))
     return "".join(part if isinstance(part, str) else values.get(part.name, f"${part.name}") for part in parts)
 
@@ -135,12 +136,12 @@ def _lead(found: Locations, path: str) -> Lead:
 
 
 def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
-    """A folder's index files are asked for anew."""
+    """Internal redirects to a folder's index files."""
     return [_lead(found, path + name) for name in names or ("index.html",)] if path.endswith("/") else []
 
 
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
-    """Said only of those that another location answers."""
+    """The outcome with those leads that another location handles."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
     notes = [f"{lead.path} is requested internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))
@@ -165,7 +166,7 @@ def _tried(
         file = _mapped(block, place, re.sub("//+", "/", expand(item, values)), values)
         if item.endswith("/") and path.endswith("/"):
             files += [file + name for name in names]
-        elif item.endswith("/") or not file.endswith("/"):  # a folder is no file
+        elif item.endswith("/") or not file.endswith("/"):  # a folder is not a file
             files.append(file)
     leads = _indexes(found, path, names) if "$uri/" in items else []
     if last.startswith("="):

@@ -1,7 +1,7 @@
-"""What the groups of a regular expression can capture of a request's path, as `languages`.
+"""Possible captures of the groups of a regular expression on a request's path, as `languages`.
 
-A small reader of PCRE makes a nondeterministic automaton over the four letters. Where the expression has something
-that the reader does not know (look-around, back references), every group may capture any part of a path.
+A small PCRE parser builds a nondeterministic automaton over the four letters. If the expression has unsupported syntax
+(look-around, back-references), every group may capture any part of a path.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ANCHORS = {"^": "begin", "$": "end", "\\A": "begin", "\\Z": "end", "\\z": "last
 
 
 class Unknown(Exception):
-    """The expression holds what this reader does not know."""
+    """Unsupported syntax in the expression."""
 
 
 @dataclass
 class Automaton:
-    """Edges by state: (what it asks, the next state). It asks for a letter of a set, or for a place by its name."""
+    """Edges by state: (requirement, next state). A requirement is a letter of a set, or a position by name."""
 
     edges: dict[int, list[tuple[frozenset[str] | str, int]]] = field(default_factory=dict)
-    opens: dict[int, tuple[int, int]] = field(default_factory=dict)  # group -> its edge's states
+    opens: dict[int, tuple[int, int]] = field(default_factory=dict)  # group -> states of its opening edge
     closes: dict[int, tuple[int, int]] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Automaton:
 
 
 class _Reader:
-    """Recursive descent; each method reads from `at` and returns the (first, last) state of what it read."""
+    """Recursive-descent parser; each method reads from `at` and returns the (first, last) state of its part."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.made, self.groups = text, 0, Automaton(), 0
@@ -89,7 +89,7 @@ class _Reader:
             self.made.edge(last, "", end)
             if sign in "*?" or (few is not None and int(few) == 0):
                 self.made.edge(start, "", end)
-            if sign != "?":  # also a counted one: more repetitions than it allows are looked at as well
+            if sign != "?":  # also for counted repetitions: checking more repetitions than allowed is safe
                 self.made.edge(last, "", first)
             first, last = start, end
         return first, last
@@ -159,7 +159,7 @@ class _Reader:
         except re.error as error:
             raise Unknown from error
         found = {letter for letter, sample in _SAMPLES.items() if fits(sample)}
-        # Bytes above ASCII count as other characters in any case.
+        # Bytes above ASCII always count as other characters.
         if any(fits(sample) for sample in _OTHERS) or spelled.startswith("["):
             found.add(languages.OTHER)
         return self._asking(frozenset(found))
@@ -170,14 +170,14 @@ class _Reader:
         return start, end
 
 
-# A state of the search: the automaton's, that of the path's segment, and where in the path it is: at its "start",
-# "inside", at its "end" but for one line break (what `$` allows), or at the very "last".
+# State of the search: of the automaton, of the path's segment, and the position in the path: "start", "inside", "end"
+# (before an optional final line break, where `$` matches), or "last".
 _Search = tuple[int, str, str]
 
 
 @lru_cache(maxsize=1024)
 def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
-    """By number and name. A group that took no part is empty, so every language has the empty text."""
+    """Languages by group number and name. A group without a match is empty, so every language contains the empty text."""
     reader = _Reader(_to_its_end(pattern))
     try:
         first, last = reader.whole()
@@ -189,12 +189,12 @@ def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Langua
 
 
 def _to_its_end(pattern: str) -> str:
-    """A last `.*` takes all that is left, as with a `$` behind it: this reader would not know how greedy it is."""
+    """The pattern with `$` after a final `.*`, which matches the rest anyway; this parser ignores greediness."""
     return f"{pattern}$" if re.search(r"(?<!\\)\(\.[*+]\)\Z", pattern) and "|" not in pattern else pattern
 
 
 def _part_of_a_path(line_breaks: bool) -> Language:
-    """Any part of any path without a `..` segment: only its first and last segment may be cut off."""
+    """Any part of any path without a `..` segment: only the first and last segments may be incomplete."""
 
     def step(state: object, found: str) -> tuple[object, ...]:
         if found == BREAK and not line_breaks:
@@ -257,7 +257,7 @@ def _asserted(asks: str, place: str) -> str | None:
 
 
 def _leading(graph: _Graph, after: int) -> set[_Search]:
-    """The states from which the path may come to its end."""
+    """States from which the path can end."""
     back: dict[_Search, list[_Search]] = {}
     for state, moves in graph.items():
         for _, following in moves:
@@ -273,7 +273,7 @@ def _leading(graph: _Graph, after: int) -> set[_Search]:
 
 
 def _between(graph: _Graph, useful: set[_Search], opens: tuple[int, int], closes: tuple[int, int]) -> Language:
-    """What lies between the group's opening and its closing."""
+    """Texts between the group's opening and closing."""
     closed = {state for state in useful if state[0] == closes[0]}
     entered = {state for state in useful if state[0] == opens[1]}
 

@@ -1,8 +1,7 @@
-"""Regular expressions of users, matched as the servers match them and within a bound (decision 0411).
+"""Users' regular expressions, matched as the servers do and with limits (decision 0411).
 
-nginx, Apache and OpenLiteSpeed use PCRE2 on bytes, and so does this module, by the system's own library. A match ends
-after MATCH_LIMIT steps; within `budget` all matches together end after some time. No other module may run an expression
-that a user wrote.
+nginx, Apache and OpenLiteSpeed use PCRE2 on bytes, and so does this module, through the system's library. A match stops
+after MATCH_LIMIT steps; `budget` limits the total time of several matches. No other module may run a user's expression.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from typing import Any
 
 from panel.rendering.errors import NotExpressible
 
-MATCH_LIMIT = 500_000  # PCRE2's steps of one match: some 25 ms
-DEPTH_LIMIT = 50_000  # of backtracking
+MATCH_LIMIT = 500_000  # PCRE2 steps of one match: about 25 ms
+DEPTH_LIMIT = 50_000  # backtracking depth
 HEAP_LIMIT_KIB = 16_384
 BUDGET_S = 0.3
 
 _CASELESS = 0x00000008
 _ERROR_NO_MATCH = -1
-_ERRORS_LIMIT = {-47, -53, -63}  # of matches, depth and heap
+_ERRORS_LIMIT = {-47, -53, -63}  # error codes of the match, depth and heap limits
 _INFO_NAME_COUNT, _INFO_NAME_SIZE, _INFO_NAME_TABLE = 17, 18, 19
 _UNSET = ctypes.c_size_t(-1).value
 
-_Limits = tuple[float, list[float]]  # seconds in all, seconds spent so far
+_Limits = tuple[float, list[float]]  # allowed seconds, used seconds
 _budget: ContextVar[_Limits | None] = ContextVar("pcre_budget", default=None)
 
 
 class Unusable(NotExpressible):
-    """`pattern` cannot be evaluated here."""
+    """A `pattern` that cannot be evaluated here."""
 
     def __init__(self, pattern: str, message: str) -> None:
         super().__init__("/", message)
@@ -42,7 +41,7 @@ class Unusable(NotExpressible):
 
 
 class TooSlow(Unusable):
-    """A match needed more steps than are allowed; the server itself might be kept busy by it as well."""
+    """A match that needed more steps than allowed; the expression might slow down the server too."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(
@@ -61,7 +60,7 @@ class Missing(NotExpressible):
 
 @contextmanager
 def budget(seconds: float = BUDGET_S) -> Iterator[None]:
-    """All matches inside take so long together at most, then TooSlow; one that runs may end a little later."""
+    """Limit the total time of all matches inside, then raise TooSlow; a running match may end slightly later."""
     token = _budget.set((seconds, [0.0]))
     try:
         yield
@@ -71,7 +70,7 @@ def budget(seconds: float = BUDGET_S) -> Iterator[None]:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """PCRE2 for 8-bit characters. Missing where the machine has none."""
+    """PCRE2 for 8-bit characters; an error if the system lacks it."""
     for name in ("libpcre2-8.so.0", ctypes.util.find_library("pcre2-8")):
         try:
             if name:
@@ -82,7 +81,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with the types of the functions used here (pcre2api(3))."""
+    """The library with typed functions (pcre2api(3))."""
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     types: dict[str, tuple[Any, list[Any]]] = {
         "compile": (pointer, [ctypes.c_char_p, size, number, pointer, pointer, pointer]),
@@ -107,7 +106,7 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
 
 @cache
 def _context(match_limit: int) -> int:
-    """The bounds of a match; read only, so all threads share it."""
+    """Match limits; read-only, so all threads share them."""
     library = _library()
     context: int = library.pcre2_match_context_create_8(None)
     library.pcre2_set_match_limit_8(context, match_limit)
@@ -117,10 +116,10 @@ def _context(match_limit: int) -> int:
 
 
 class Pattern:
-    """One compiled expression. Threads may share it: each match has data of its own."""
+    """One compiled expression. Threads may share it, because each match has its own data."""
 
     def __init__(self, pattern: str, nocase: bool) -> None:
-        """Raises NotExpressible where the expression does not compile."""
+        """Compile the expression; raise NotExpressible if that fails."""
         self._library = _library()
         self.pattern = pattern
         self._code: int | None = None
@@ -158,7 +157,10 @@ class Pattern:
         return [(row[2:].split(b"\0", 1)[0].decode("ascii"), row[0] << 8 | row[1]) for row in rows]
 
     def groups(self, text: str, match_limit: int = MATCH_LIMIT) -> list[str | None] | None:
-        """The whole match and its groups by number, None for those that took no part; None: no match. TooSlow."""
+        """The match and its groups by number, with None for unused groups; None if there is no match.
+
+        Raises TooSlow beyond the limits.
+        """
         library, subject = self._library, text.encode("utf-8", "surrogateescape")
         data = library.pcre2_match_data_create_from_pattern_8(self._code, None)
         try:
@@ -178,12 +180,12 @@ class Pattern:
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str, nocase: bool = False) -> Pattern:
-    """Raises NotExpressible for what PCRE2 does not take, and where the library is missing."""
+    """Return the compiled pattern; raise NotExpressible if PCRE2 rejects it or is not installed."""
     return Pattern(pattern, nocase)
 
 
 def search(pattern: str, text: str, *, nocase: bool = False) -> dict[str, str] | None:
-    """The captures by number and name where `pattern` is found in `text`, else None. TooSlow beyond the bound."""
+    """Captures by number and name if `pattern` is found in `text`, else None. Raises TooSlow beyond the limits."""
     limits = _budget.get()
     if limits is not None and limits[1][0] > limits[0]:
         raise TooSlow(pattern)

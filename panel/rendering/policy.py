@@ -1,7 +1,7 @@
-"""What a site's raw directives may say: an allow-list per engine, and the check of one directive against it.
+"""Raw directives of a site: an allow-list per engine, and the check of one directive.
 
-A policy is data: a table of allowed directives with their contexts and the kinds of their arguments, and a table of
-refused ones with the reason. A directive in neither table is refused too (docs/decisions/0413).
+A policy is data: a table of allowed directives with their contexts and argument kinds, and a table of refused ones with
+the reason. A directive in neither table is refused too (docs/decisions/0413).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Named:
-    """A file or folder of the host ("path") or another server ("target") that raw directives name."""
+    """A file or folder of the host ("path") or another server ("target") named by raw directives."""
 
     what: str
     value: str
@@ -29,12 +29,15 @@ class Named:
 
 @dataclass(frozen=True)
 class Where:
-    """The surroundings of a directive: `place` is "server", "location" or "" for either, `parents` the raw blocks
-    around it, outermost first, `names` the environment variables that the snippet itself sets."""
+    """Context of a directive.
+
+    `place` is "server", "location" or "" for either; `parents` are the raw blocks around it, outermost first; `names`
+    are the environment variables that the snippet itself sets.
+    """
 
     install: InstallSpec
     directive: str = ""
-    noted: list[Named] | None = field(default=None, compare=False)  # where kinds write what they meet
+    noted: list[Named] | None = field(default=None, compare=False)  # kinds append the resources that they find
     place: str = ""
     parents: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
@@ -44,15 +47,18 @@ class Where:
             self.noted.append(Named(what, value))
 
 
-# Each returns what is wrong, or "". A kind sees one argument; a judge all of a directive's.
+# Functions return the problem or "". A kind checks one argument; a judge checks all arguments of a directive.
 Kind = Callable[[str, Where], str]
 Judge = Callable[[tuple[str, ...], Where], str]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One allowed directive. `contexts` are letters that `Policy.context` gives; `slots` name kinds: `kind?` may be
-    left out, `kind*` and `kind+` repeat; `@judge` alone sees all arguments. `is_block`: it must have a body."""
+    """One allowed directive.
+
+    `contexts` are letters of `Policy.context`. `slots` name kinds: `kind?` is optional, `kind*` and `kind+` repeat; a
+    single `@judge` checks all arguments. `is_block`: the directive must have a body.
+    """
 
     contexts: str
     slots: tuple[str, ...]
@@ -61,9 +67,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """`refused`: names in lower case (a trailing * means any that begin so) and the reason. `context` gives the letter
-    of the block that a directive stands in, "" when that is not known. `own` blocks have bodies of other grammars:
-    their children are judged by the kinds named here."""
+    """Allow-list of an engine.
+
+    `refused` maps names in lower case (a trailing * means any suffix) to the reason. `context` gives the letter of the
+    surrounding block, or "" if unknown. `own` blocks have bodies in other grammars: their children are checked by the
+    kinds named here.
+    """
 
     read: Callable[[str], tuple[Read, ...]]
     allowed: Mapping[str, Rule]
@@ -73,10 +82,10 @@ class Policy:
     context: Callable[[Where], str]
     own: Mapping[str, str] = field(default_factory=dict)
     names: Callable[[tuple[Read, ...]], frozenset[str]] = lambda _items: frozenset()
-    every: Callable[[str], str] = lambda _value: ""  # asked of every argument
+    every: Callable[[str], str] = lambda _value: ""  # checks every argument
 
     def problem(self, item: Read, where: Where) -> str:
-        """What is wrong with this directive, without what its body holds; "" when nothing is."""
+        """Problem of this directive without its body; "" if there is none."""
         name = key(item)
         rule = self.allowed.get(name)
         if rule is None:
@@ -90,7 +99,7 @@ class Policy:
         return self._arguments(item.args, rule, where)
 
     def reason(self, name: str) -> str:
-        """Why the directive is refused whatever its arguments; "" when no row of `refused` names it."""
+        """Reason why the directive is always refused; "" if no row of `refused` names it."""
         if name in self.allowed:
             return ""
         if name in self.refused:
@@ -106,17 +115,18 @@ class Policy:
         kinds = list(_fitted(rule.slots, len(args)))
         if len(kinds) != len(args):
             return f"has {len(args)} arguments; it takes: {' '.join(rule.slots) or 'none'}"
-        found = [self.kinds[kind](value, where) for kind, value in zip(kinds, args, strict=True)]  # all: kinds note
+        # evaluate all, because kinds record resources
+        found = [self.kinds[kind](value, where) for kind, value in zip(kinds, args, strict=True)]
         return next(filter(None, found), "")
 
 
 def key(item: Read) -> str:
-    """The name in lower case."""
+    """Directive name in lower case."""
     return item.name.lower()
 
 
 def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
-    """The kind of each of `count` arguments; fewer or more than `count` when they cannot fit."""
+    """Kind of each of `count` arguments; a different number if they cannot fit."""
     needed = sum(slot[-1] not in "?*" for slot in slots)
     spare = count - needed
     for slot in slots:
@@ -132,8 +142,9 @@ def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
 
 
 def table(text: str) -> dict[str, Rule]:
-    """Rows `names contexts kinds…`: names are separated by commas, `a_{b,c}_d` stands for two of them, a name that
-    ends in `{}` is a block. Lines that begin with # are headings."""
+    """Parse rows `names contexts kinds…`. Names are separated by commas, `a_{b,c}_d` stands for two names, and a name
+    that ends in `{}` is a block. Lines that begin with # are headings.
+    """
     found: dict[str, Rule] = {}
     for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):
@@ -148,7 +159,7 @@ def table(text: str) -> dict[str, Rule]:
 
 
 def reasons(rows: Mapping[str, str]) -> dict[str, str]:
-    """Rows reason -> names, turned round."""
+    """Invert rows reason -> names into name -> reason."""
     return {name.lower(): reason for reason, names in rows.items() for name in _expanded(",".join(names.split()))}
 
 

@@ -1,7 +1,7 @@
-"""A site's rewrites: what they may be on every engine, and what they make of a path.
+"""A site's rewrites: their checks for all engines, and their effect on a path.
 
-Source: ngx_http_rewrite_module. Those of the server block come first, then those of the location that is chosen; a
-path that a location's list changed without `break` is looked up anew, ten times at most.
+Source: ngx_http_rewrite_module. The server block's rewrites run first, then those of the chosen location. If a location
+changes the path without `break`, the location is chosen again, at most ten times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCHEMES = ("http://", "https://", "$scheme")
 
 
 def check(item: Rewrite, at: str) -> None:
-    """Raises NotExpressible for what nginx, Apache and OpenLiteSpeed would read differently, or not at all."""
+    """Raise NotExpressible for rewrites that nginx, Apache and OpenLiteSpeed would read differently, or not at all."""
     checks.pcre(item.pattern, f"{at}/pattern")
     if not item.pattern or " " in item.pattern:
         raise NotExpressible(f"{at}/pattern", "enter a regular expression without spaces, for example ^/old/(.*)$")
@@ -41,7 +41,7 @@ def check(item: Rewrite, at: str) -> None:
 
 
 def redirects(item: Rewrite) -> int:
-    """The status of its redirect; 0 where the server goes on by itself."""
+    """Status of the redirect; 0 for an internal rewrite."""
     if item.flag == "permanent":
         return 301
     return 302 if item.flag == "redirect" or item.replacement.startswith(_SCHEMES) else 0
@@ -53,18 +53,20 @@ def ends(item: Rewrite) -> bool:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What a list of rewrites made of a path. `status`: it redirects to `path`. `steps` say which applied."""
+    """Result of a list of rewrites on a path. `status`: the result redirects to `path`. `steps` describe the applied
+    rewrites.
+    """
 
     path: str
     query: str
     status: int = 0
     changed: bool = False
-    stays: bool = False  # by `break`
+    stays: bool = False  # because of `break`
     steps: tuple[str, ...] = ()
 
 
 def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, str]) -> Rewritten:
-    """`known`: the request's variables by name, without `uri` and `args`."""
+    """Apply rewrites to a path. `known`: the request's variables by name, without `uri` and `args`."""
     steps: list[str] = []
     changed = False
     for item in items:
@@ -84,7 +86,7 @@ def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, st
 
 
 def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -> tuple[str, str]:
-    """The new path and its own query; a `?` at the very end stays there, to say that the old query goes."""
+    """New path and its own query; a final `?` is kept to mark that the old query is dropped."""
     parts = variables.parse(item.replacement, "/", captures=captures)
     text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
     path, mark, own = text.partition("?")
@@ -93,7 +95,7 @@ def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -
 
 @dataclass(frozen=True)
 class Moved:
-    """Where a request goes in the end. `status`: a redirect to `path`, or 500 where the lists lead to each other."""
+    """Final destination of a request. `status`: a redirect to `path`, or 500 for a rewrite loop."""
 
     path: str
     query: str
@@ -105,7 +107,7 @@ class Moved:
 
 
 def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known: dict[str, str]) -> Moved:
-    """The server block's list, then those of the locations that it leads to."""
+    """Apply the server block's rewrites, then those of the locations that they lead to."""
     first = apply(block.rewrites, path, query, known)
     path, query, steps = first.path, first.query, first.steps
     choice = choose(found, path)
@@ -122,4 +124,4 @@ def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known
         if own.status or own.stays or not own.changed:
             return Moved(path, query, choice, place, own.status, own.stays, steps)
         choice = choose(found, path)
-    return Moved("", "", choice, place, 500, steps=steps)  # told by the location whose list ran last
+    return Moved("", "", choice, place, 500, steps=steps)  # reported for the location whose rewrites ran last

@@ -1,4 +1,4 @@
-"""Folders that a host gives to its sites."""
+"""Site folders of a host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from posixpath import normpath
 
 
 def is_below(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether the absolute `path` is one of `roots` or lies in one, by its text; the host agent resolves links."""
+    """Return whether the absolute `path` is one of `roots` or inside one, by its text; the agent resolves links."""
     if not path.startswith("/") or ".." in path.split("/"):
         return False
     roots = tuple(root for root in roots if root)

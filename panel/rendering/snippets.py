@@ -1,7 +1,7 @@
-"""Raw directives in a server's own words: read by that server's grammar, held to its allow-list.
+"""Raw directives: parsed by the server's own grammar and checked against its allow-list.
 
-Each engine's `policy.py` is the list: directives with the kinds of their arguments, and refused ones with the reason.
-A directive in neither is refused. Paths are constant and below the folders that the host gives to its sites.
+Each engine's `policy.py` holds the list: directives with their argument kinds, and refused ones with the reason. A
+directive in neither is refused. Paths are constant and below the host's site folders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a snippet; `line` counts from 1 within it, `directive` may be empty."""
+    """A problem of a snippet; `line` counts from 1 within it, `directive` may be empty."""
 
     line: int
     directive: str
@@ -41,12 +41,12 @@ class Problem:
 
 
 def check(text: str, install: InstallSpec, place: str = "") -> list[Problem]:
-    """Everything that is wrong with the snippet for this install; empty when it may be used.
+    """All problems of the snippet for this web server; empty if it can be used.
 
-    `place`: "server" or "location", where it is to stand; "" when either will do.
+    `place`: "server" or "location", the intended context; "" for either.
     """
     policy = POLICIES[install.engine]
-    text = text.rstrip("\n")  # what is rendered: a backslash before the last newline would join what follows
+    text = text.rstrip("\n")  # as rendered: a backslash before the last newline would join the next line
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:
             if (ord(character) < 32 and character != "\t") or ord(character) == 127:
@@ -61,8 +61,9 @@ def check(text: str, install: InstallSpec, place: str = "") -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def named(text: str, engine: str) -> tuple[Named, ...]:
-    """The paths on the host and the other servers that a snippet names, in order, each once. Empty where it cannot be
-    read, which `check` refuses."""
+    """Paths on the host and other servers that a snippet names, in order, each once. Empty if the snippet cannot be
+    parsed, which `check` reports.
+    """
     policy, found = POLICIES[engine], list[Named]()
     everywhere = InstallSpec(cast(Any, engine), "conf_d", "/", "")
     try:
@@ -70,7 +71,7 @@ def named(text: str, engine: str) -> tuple[Named, ...]:
     except Unreadable:
         return ()
     for _problem in _problems(items, policy, Where(everywhere, noted=found, names=policy.names(items))):
-        pass  # the kinds note what they see
+        pass  # the kinds record what they find
     return tuple(dict.fromkeys(found))
 
 
@@ -88,7 +89,7 @@ def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[P
 
 
 def require(text: str, install: InstallSpec, at: str, place: str) -> str:
-    """The snippet itself; NotExpressible at `at` when `check` finds something."""
+    """Return the snippet; raise NotExpressible at `at` if `check` finds a problem."""
     if problems := check(text, install, place):
         raise NotExpressible(at, "; ".join(str(problem) for problem in problems))
     return text.strip("\n")

@@ -1,7 +1,7 @@
-"""SiteSpec: a site frozen for rendering. Plain immutable data, no ORM; the one input of every engine module.
+"""SiteSpec: a site frozen for rendering. Plain immutable data without the ORM; the only input of every engine module.
 
-Values are meanings, not syntax: nothing here is quoted for any server. JSON form: `to_json` / `from_json`
-(lossless; stored with every Revision).
+Values are meanings, not syntax: nothing is quoted for any server. JSON form: `to_json` / `from_json` (lossless; stored
+with every Revision).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
 class Header:
     name: str
     value: str
-    always: bool = True  # also on error answers
+    always: bool = True  # also on error responses
 
 
 @dataclass(frozen=True)
 class ErrorPage:
     codes: tuple[int, ...]
     uri: str  # /404.html or https://...
-    response: int | None = None  # status to answer with instead
+    response: int | None = None  # status to send instead
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Listen:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Where the certificate's files lie on the host (written with the revision)."""
+    """Paths of the certificate's files on the host (written with the revision)."""
 
     name: str
     certificate_path: str
@@ -89,7 +89,7 @@ class PhpPool:
 class BasicAuth:
     realm: str
     users: tuple[tuple[str, str], ...]  # (name, bcrypt hash)
-    path: str  # where the htpasswd file lies on the host
+    path: str  # path of the htpasswd file on the host
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RateLimit:
 
 @dataclass(frozen=True)
 class CacheTime:
-    """How long answers with these statuses are kept where they do not say so themselves."""
+    """Cache time of responses with these statuses and without their own expiry time."""
 
     codes: tuple[int, ...]
     seconds: int
@@ -108,26 +108,27 @@ class CacheTime:
 
 @dataclass(frozen=True)
 class Cache:
-    """Answers of PHP or of an upstream, kept by the server.
+    """Response caching for PHP or an upstream.
 
-    What an answer says itself comes first: no-store, private and Set-Cookie keep it out, max-age and Expires say how
-    long. A request with an Authorization header neither gets a kept answer nor leaves one (RFC 9111 section 3.5).
+    A response's own headers take precedence: no-store, private and Set-Cookie prevent caching, max-age and Expires set
+    the time. Requests with an Authorization header bypass the cache, and their responses are not stored (RFC 9111
+    section 3.5).
     """
 
     valid: tuple[CacheTime, ...]
-    skip_cookies: tuple[str, ...] = ()  # cookies whose bearers get no kept answers; a * at the end: all that begin so
+    skip_cookies: tuple[str, ...] = ()  # requests with these cookies bypass the cache; a final * matches any suffix
     skip_queries: bool = False
     stale_on_error: bool = True
-    status_header: bool = False  # X-Cache
-    key: str = ""  # "": scheme, host, path and query as they came
+    status_header: bool = False  # send X-Cache
+    key: str = ""  # "": original scheme, host, path and query
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A path that fits becomes another, as nginx's `rewrite` does it; in order, before a location is chosen, or in it.
+    """A path rewrite as in nginx's `rewrite`: in order, before a location is chosen or inside the location.
 
-    The query is kept behind the new one unless the replacement ends in `?`. `last` ends the list and chooses the
-    location anew, `break` ends it and stays; a replacement with a scheme redirects.
+    The query is appended to the new one unless the replacement ends in `?`. `last` ends the list and chooses the
+    location again, `break` ends the list and keeps the location; a replacement with a scheme redirects.
     """
 
     pattern: str
@@ -181,14 +182,15 @@ class ServerBlock:
     error_pages: tuple[ErrorPage, ...] = ()
     headers: tuple[Header, ...] = ()
     access_log: str = ""
-    access_log_format: Literal["", "common", "timed", "json"] = ""  # "": combined; of the block's own log
+    access_log_format: Literal["", "common", "timed", "json"] = ""  # "": combined; for the block's own log
     error_log: str = ""
     error_log_level: str = "error"
     gzip: Literal["", "on", "off"] = ""
     gzip_types: tuple[str, ...] = ()
-    brotli: Literal["", "on", "off"] = ""  # of the same types as gzip
+    brotli: Literal["", "on", "off"] = ""  # for the same types as gzip
     client_max_body_mb: int | None = None
-    client_max_header_kb: int | None = None  # the request's first line and each header; the default server's counts
+    # limit of the request line and of each header; only the default server's value applies
+    client_max_header_kb: int | None = None
     tls: TlsFiles | None = None
     redirect_to_https: bool = False
     hsts_max_age_s: int | None = None
@@ -198,21 +200,23 @@ class ServerBlock:
 
 @dataclass(frozen=True)
 class SiteSpec:
-    name: str  # [a-z0-9-]+, names the files
+    name: str  # [a-z0-9-]+, part of file names
     blocks: tuple[ServerBlock, ...]
     upstreams: tuple[Upstream, ...] = ()
     php_pools: tuple[PhpPool, ...] = ()
-    cache_mb: int = 100  # at most, of what its locations keep
+    cache_mb: int = 100  # limit for the cached responses of all locations
 
 
 @dataclass(frozen=True)
 class OwnListener:
-    """A listener of OpenLiteSpeed's own files. A second block of its name adds maps to it; two listeners of one
-    address would share its connections by chance. `text` is what it says beside its maps, which is said again, since
-    the later block's certificate counts."""
+    """A listener in OpenLiteSpeed's own files.
+
+    A second block of the same name adds maps to it; two listeners on one address would share its connections at random.
+    `text` holds its settings besides maps. They are repeated, because the later block's certificate is used.
+    """
 
     name: str
-    address: str  # as Listen has it: "" for every IPv4 address, "::" for both families
+    address: str  # as in Listen: "" for all IPv4 addresses, "::" for both families
     port: int
     secure: bool
     text: str
@@ -220,27 +224,27 @@ class OwnListener:
 
 @dataclass(frozen=True)
 class InstallSpec:
-    """The server that a site is rendered for: what its files are called and what it can do."""
+    """The web server for which a site is rendered: its file layout and its features."""
 
     engine: Literal["nginx", "apache", "openlitespeed", "native"]
     layout: Literal["conf_d", "sites", "vhosts"]
-    config_root: str  # absolute; rendered paths lie below it
+    config_root: str  # absolute; rendered paths are below it
     log_dir: str
     version: str = ""
     modules: frozenset[str] = field(default_factory=frozenset)
-    site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
-    services: LocalServices = field(default_factory=LocalServices)  # that raw directives may pass requests on to
-    own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: its own files listen on these already
+    site_roots: tuple[str, ...] = ()  # folders for sites' files; raw directives may not name others
+    services: LocalServices = field(default_factory=LocalServices)  # proxy targets that raw directives may use
+    own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: ports on which its own files already listen
     own_listeners: tuple[OwnListener, ...] = ()  # OpenLiteSpeed
-    cache_dir: str = "/var/cache"  # a folder that is there, where sites' answers are kept; Apache's own may write to it
+    cache_dir: str = "/var/cache"  # existing folder for cached responses; Apache must be able to write to its own
 
 
 @dataclass(frozen=True)
 class RenderedFile:
-    path: str  # absolute on the host
+    path: str  # absolute path on the host
     text: str = ""
     mode: int = 0o644
-    link_target: str = ""  # a symbolic link instead of a file
+    link_target: str = ""  # set for a symbolic link instead of a file
     is_secret: bool = False
 
 
@@ -249,12 +253,12 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 @functools.cache
 def _names(kind: Any) -> tuple[str, ...]:
-    """The members of a dataclass; none of anything else."""
+    """Field names of a dataclass; empty for other types."""
     return tuple(item.name for item in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def to_json(value: Any) -> Any:
-    """Dataclasses to plain JSON values; frozensets become sorted lists."""
+    """Convert dataclasses to plain JSON values; frozensets become sorted lists."""
     kind: Any = type(value)
     if kind in _PLAIN:
         return value
@@ -265,7 +269,7 @@ def to_json(value: Any) -> Any:
     names = _names(kind)
     if not names:
         return value
-    # Nearly every member is plain or empty: those are not worth a call.
+    # Nearly all fields are plain or empty, so skip the call for those.
     return {
         name: item if type(item := getattr(value, name)) in _PLAIN else to_json(item) if item != () else []
         for name in names
@@ -277,7 +281,7 @@ _Decode = Callable[[Any], Any]
 
 
 def from_json(kind: type[T], data: dict[str, Any]) -> T:
-    """The inverse of `to_json` for one of this module's dataclasses. Unknown members raise TypeError."""
+    """The inverse of `to_json` for one of this module's dataclasses. Unknown fields raise TypeError."""
     decoders = _decoders(typing.cast(Any, kind))
     unknown = data.keys() - decoders.keys()
     if unknown:
@@ -287,7 +291,7 @@ def from_json(kind: type[T], data: dict[str, Any]) -> T:
 
 @functools.cache
 def _decoders(kind: Any) -> dict[str, _Decode | None]:
-    """How each member is read back, None for as it is. Worked out once: that costs more than all the reading."""
+    """Decoder of each field, None for values used unchanged. Cached, because it costs more than decoding."""
     return {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
 
 

@@ -1,8 +1,8 @@
-"""Where a site's requests are passed on to, and whether that is a service of the web server's own host. Pure.
+"""Proxy targets of a site, and whether a target is a service of the web server's own host. Pure.
 
-A socket below /run, or a port that listens on the loopback interface only, trusts whoever can reach it: php-fpm runs
-scripts as its pool's user, databases and panels answer without a password. So a team may name only what is listed for
-it. `LocalServices.permits` decides for every place that names a target: upstreams, PHP pools, raw directives.
+Services on a socket below /run or on a loopback port trust every local client: php-fpm runs scripts as its pool's user,
+and databases and panels may need no password. So a team may use only services listed for it. `LocalServices.permits`
+decides this for upstreams, PHP pools and raw directives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SOCKET = re.compile(r"/[A-Za-z0-9_./@+-]+(?:/\*)?")
 
 @dataclass(frozen=True)
 class Target:
-    """`path` of a Unix socket; or `host` (in small letters, numbers as an IP address) and `port`."""
+    """Either the `path` of a Unix socket, or `host` (lower case, numbers as an IP address) and `port`."""
 
     host: str = ""
     port: int = 0
@@ -48,9 +48,10 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """What an address names: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache that holds one
-    (`http://unix:/path:/uri`, `unix:/path|fcgi://localhost`). Everything that is no IP address is a name."""
-    text = text.removeprefix("proxy:")  # Apache's SetHandler
+    """Parse a proxy target: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache with one of these
+    (`http://unix:/path:/uri`, `unix:/path|fcgi://localhost`). Anything except an IP address is a name.
+    """
+    text = text.removeprefix("proxy:")  # from Apache's SetHandler
     scheme = _SCHEME.match(text)
     port = _SCHEME_PORTS.get(scheme[0][:-3].lower(), 80) if scheme else 80
     rest = text[scheme.end() :] if scheme else text
@@ -59,13 +60,13 @@ def target_of(text: str) -> Target:
         return Target(path=_clean(path))
     rest = rest.rpartition("@")[2] if "@" in rest.split("/")[0] else rest
     found = _ADDRESS.match(rest)
-    assert found is not None  # every part of it is optional
+    assert found is not None  # every part of the pattern is optional
     host = found["v6"] if found["v6"] is not None else found["host"]
     return Target(host_canonical(host), int(found["port"] or port))
 
 
 def _clean(path: str) -> str:
-    """One spelling of a path. `..` stays: after a link it leads elsewhere, so that no entry of the list fits it."""
+    """Normalize a path. `..` is kept, because after a link it has another meaning; so no entry of the list matches."""
     if not path:
         return ""
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -73,8 +74,11 @@ def _clean(path: str) -> str:
 
 
 def host_canonical(host: str) -> str:
-    """An address in its usual spelling, whatever C's inet_aton takes (0x7f000001, 127.1, 017700000001); every name and
-    address of the loopback interface's usual one as 127.0.0.1; other names in small letters."""
+    """Canonical form of a host.
+
+    Addresses get their usual notation, including those only inet_aton accepts (0x7f000001, 127.1, 017700000001). Names
+    and addresses of the loopback interface become 127.0.0.1; other names become lower case.
+    """
     name = host.strip().lower().rstrip(".").partition("%")[0]
     if name in _LOOPBACK_NAMES or name.endswith(".localhost"):
         return LOOPBACK
@@ -83,7 +87,7 @@ def host_canonical(host: str) -> str:
         return name
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_unspecified or address == ipaddress.ip_address("::1"):
-        return LOOPBACK  # connecting to "any address" is connecting to this host
+        return LOOPBACK  # connecting to the unspecified address reaches this host
     return str(address)
 
 
@@ -101,13 +105,13 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether only the host's resolver knows what `text` leads to."""
+    """Return whether `text` is a name that only the host's resolver can translate."""
     target = target_of(text)
     return bool(target.host) and _address(target.host) is None
 
 
 def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
-    """Whether `target` is a service of the host itself. `own`: the host's names and addresses, in any spelling."""
+    """Return whether `target` is a service of the host itself. `own`: the host's names and addresses, in any notation."""
     if target.path:
         return True
     address = _address(target.host)
@@ -118,18 +122,21 @@ def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
 
 @dataclass(frozen=True)
 class LocalServices:
-    """A host's own names and addresses, and the services on it that a team may use.
+    """A host's own names and addresses, and its services that a team may use.
 
     `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`.
     """
 
     own: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
-    is_any: bool = False  # for files of many sites, each of which was held to its own team's list
+    is_any: bool = False  # for files shared by many sites, each of which was already checked for its own team
 
     def permits(self, text: str, resolved: Iterable[str] = ()) -> bool:
-        """Whether a site of the team may pass requests on to `text`. `resolved`: the addresses that the host has for
-        its name, where somebody asked the host. A target with a variable in it is known to nobody before a request."""
+        """Return whether a site of the team may use `text` as a proxy target.
+
+        `resolved`: the addresses of its name as resolved on the host, if known. A target with a variable is unknown
+        before a request.
+        """
         if "$" in text or "%{" in text:
             return False
         if self.is_any:
@@ -157,7 +164,7 @@ def _fits(listed: str, target: Target) -> bool:
 
 
 def service_canonical(text: str) -> str:
-    """An entry of the list in the one spelling that it is kept in. Raises ValueError with words for a person."""
+    """Canonical form of an entry of the list. Raises ValueError with a message for people."""
     text = text.strip()
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix:")

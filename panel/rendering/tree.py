@@ -1,4 +1,4 @@
-"""A configuration as a tree of directives: what the engine modules decide and the templates print."""
+"""A configuration as a tree of directives, built by the engine modules and printed by templates."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "templates" / "servers"
 
 @dataclass(frozen=True)
 class Directive:
-    """`name` and its unquoted `args`; with a `body` it is a block. `comment` stands on a line above it."""
+    """`name` and its unquoted `args`; with a `body` it is a block. `comment` is printed on the line above."""
 
     name: str
     args: tuple[str, ...] = ()
     body: tuple[Node, ...] | None = None
     comment: str = ""
-    gap: bool = False  # an empty line before it
+    gap: bool = False  # print an empty line before it
 
 
 @dataclass(frozen=True)
 class Raw:
-    """An admin's own directives, already checked by `snippets.check`; printed as they are."""
+    """Raw directives, already checked by `snippets.check` and printed unchanged."""
 
     text: str
     comment: str = "Raw directives of this site"
@@ -34,7 +34,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Lines:
-    """A value of several lines, which OpenLiteSpeed has a form for."""
+    """A value of several lines, for which OpenLiteSpeed has a syntax."""
 
     name: str
     lines: tuple[str, ...]
@@ -68,5 +68,5 @@ def _environment(engine: str, line: Callable[[Directive], str]) -> Environment:
 
 
 def print_tree(engine: str, line: Callable[[Directive], str], template: str, **context: Any) -> str:
-    """The text of `templates/servers/<engine>/<template>`; `line` quotes one directive's name and arguments."""
+    """Render `templates/servers/<engine>/<template>`; `line` quotes one directive's name and arguments."""
     return _environment(engine, line).get_template(template).render(**context)

@@ -1,7 +1,7 @@
-"""The variables that a SiteSpec's values may hold, in nginx's spelling, the same for every engine.
+"""Variables in values of a SiteSpec, in nginx's notation for every engine.
 
-They are read in `try_files`, `return_value`, response and request header values, and (captures only) in the `alias`
-of a regular-expression location. `$$` stands for one dollar sign. Everywhere else a value is plain text.
+They are expanded in `try_files`, `return_value`, response and request header values, and (captures only) in the `alias`
+of a regular-expression location. `$$` stands for one dollar sign. All other values are plain text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = frozenset(
     ]
 )
 PREFIXES = ("http_", "arg_", "cookie_")
-_NUMBER = re.compile("[1-9]")  # $0 and ${10} are unknown to every server
+_NUMBER = re.compile("[1-9]")  # no server supports $0 and ${10}
 _TOKEN = re.compile(r"\$(?:(\$)|([1-9])|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))")
 
 
@@ -54,7 +54,7 @@ def is_known(name: str, captures: frozenset[str] = frozenset()) -> bool:
 
 
 def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> tuple[Part, ...]:
-    """Literal text and variables, in order; neighbouring literals are joined. Unknown variables are refused."""
+    """Literal text and variables, in order; adjacent literals are joined. Unknown variables are rejected."""
     parts: list[Part] = []
     end = 0
     for found in re.finditer(r"\$", value):
@@ -84,7 +84,7 @@ def _add(parts: list[Part], part: Part) -> None:
 
 
 def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
-    """The variables in a value; none where it cannot be read, which is said when it is written."""
+    """Variables in a value; none if it cannot be parsed, which is reported when it is rendered."""
     try:
         return {part.name for part in parse(value, "", captures=captures) if isinstance(part, Variable)}
     except NotExpressible:
@@ -92,5 +92,5 @@ def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
 
 
 def captures_of(pattern: str) -> frozenset[str]:
-    """The names of a regular expression's named groups, `(?<name>`, `(?P<name>` and `(?'name'`."""
+    """Names of a regular expression's named groups: `(?<name>`, `(?P<name>` and `(?'name'`."""
     return frozenset(re.findall(r"\(\?P?[<']([A-Za-z_][A-Za-z0-9_]*)[>']", pattern))

@@ -1,4 +1,4 @@
-"""Apache httpd 2.4: virtual hosts per site; `Listen` lines and modules per install."""
+"""Apache httpd 2.4: virtual hosts for each site; `Listen` lines and modules for each web server."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def site(spec: SiteSpec, install: InstallSpec) -> tuple[Node, ...]:
 
 
 def _rank(source: ServerBlock) -> tuple[int, int]:
-    """Apache takes the first virtual host that has a name, and the first of all as default; nginx the best name.
+    """Sort key that puts Apache's virtual hosts in nginx's order of preference.
 
-    So defaults come first, then exact names, then wildcards, the longest leading ones first. Files order sites alike.
+    Apache uses the first virtual host whose name matches, and the first of all as the default; nginx uses the best
+    name. So defaults come first, then exact names, then wildcards with the longest leading ones first. Files are
+    ordered the same way.
     """
     if any(listen.default_server for listen in source.listens):
         return (0, 0)
@@ -44,7 +46,7 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
 
 
 def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
-    """`Listen` for every port that the server's own files do not open, and on Debian the modules that sites need."""
+    """`Listen` for every port that the server's own files do not open, and on Debian the modules that the sites need."""
     text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, install))
     files = layout.enabled(install, "paddock-listen", text, link="00-paddock-listen")
     if install.layout != "sites":
@@ -56,7 +58,9 @@ def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Rende
 
 
 def _listen(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
-    """One line a socket. A port that is open on every address needs no line for single ones: they would collide."""
+    """One `Listen` line per socket. A port open on all addresses gets no lines for single addresses, which would
+    collide.
+    """
     wanted: dict[int, set[str]] = {}
     for spec in specs:
         for number, source in enumerate(spec.blocks):
@@ -79,7 +83,7 @@ def _socket(address: str, port: int) -> str:
 
 
 def _enabled_module(name: str, install: InstallSpec) -> list[RenderedFile]:
-    """What a2enmod does."""
+    """Enable a module as a2enmod does."""
     suffixes = ("load", "conf") if name in modules.WITH_CONF else ("load",)
     root = install.config_root
     return [

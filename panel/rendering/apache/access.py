@@ -1,4 +1,4 @@
-"""nginx's access rules (the first that matches decides) and basic authentication as Apache's Require."""
+"""Translate nginx's access rules (first match wins) and basic authentication into Apache's Require."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panel.rendering.tree import Node, block, directive
 
 @dataclass(frozen=True)
 class All:
-    """Everybody or nobody."""
+    """A requirement that grants or denies access to everybody."""
 
     granted: bool
 
@@ -32,7 +32,7 @@ Requirement = All | Rule | Group
 
 
 def require(source: Location, at: str) -> list[Node]:
-    """Addresses before the password, as nginx asks: a refused address gets 403 whatever it knows."""
+    """Require directives; addresses are checked before the password, as in nginx, so a denied address gets 403."""
     lines: list[Node] = []
     wanted: list[Requirement] = []
     if source.access_rules:
@@ -66,8 +66,8 @@ def _first_match(rules: tuple[AccessRule, ...], at: str, number: int) -> Require
 
 
 def _group(name: str, *parts: Requirement) -> Requirement:
-    """The group, without parts that decide nothing; neighbours of the same kind become one."""
-    deciding = name == "RequireAny"  # what one granted part means for the whole
+    """Simplify a group: drop parts without effect and merge neighbors of the same kind."""
+    deciding = name == "RequireAny"  # the result of the group as soon as one part grants access
     flat: list[Requirement] = []
     for part in parts:
         if isinstance(part, All) and part.granted == deciding:
@@ -75,7 +75,7 @@ def _group(name: str, *parts: Requirement) -> Requirement:
         flat += part.parts if isinstance(part, Group) and part.name == name else [part]
     kept: list[Requirement] = [part for part in flat if not isinstance(part, All)]
     if all(isinstance(part, Rule) and part.words[0] == "not" for part in kept):
-        kept.insert(0, All(granted=True))  # httpd wants something positive beside negations
+        kept.insert(0, All(granted=True))  # httpd rejects a group that holds only negations
     return kept[0] if len(kept) == 1 else Group(name, tuple(kept))
 
 

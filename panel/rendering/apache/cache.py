@@ -1,10 +1,9 @@
-"""What a location keeps of its backend's answers, as mod_cache keeps it on the disk.
+"""Response caching of a location with mod_cache on disk.
 
-Seen on 2.4.71: the quick handler knows no locations and asks nobody for a password, so it is off; CacheEnable and
-CacheDisable cannot stand in <If>, but a request that says no-store is neither answered from what is kept nor kept. The
-key is made of the path as rewriting left it, so only a path that is still as it came may use it. mod_cache_socache
-keeps nothing that comes in chunks, which is all of PHP's. The folder is the distribution's own, which httpd may
-write to.
+Observed on 2.4.71: The quick handler ignores locations and passwords, so it is off. CacheEnable and CacheDisable are
+not allowed in <If>, but a request with no-store is neither served from the cache nor stored. The cache key uses the
+rewritten path, so only unrewritten paths may use the cache. mod_cache_socache stores no chunked responses, which
+includes all PHP responses. The folder is the distribution's own, which httpd can write to.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from panel.rendering.locations import Place
 from panel.rendering.spec import Cache, InstallSpec, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Node, block, directive
 
-PATH = "PADDOCK_PATH"  # an environment variable that rewrite rules set: the path as it came, without its query
+PATH = "PADDOCK_PATH"  # environment variable set by rewrite rules: the original path without its query
 DAY_S = 86400
 PATH_RULES = (
     directive(
@@ -26,7 +25,7 @@ PATH_RULES = (
 
 
 def of_host(install: InstallSpec, source: ServerBlock) -> list[Node]:
-    """What the virtual host says once."""
+    """Cache directives that appear once per virtual host."""
     if not any(map(caching.caches, source.locations)):
         return []
     root = plain(checks.path(install.cache_dir, "/cache_dir"), "/cache_dir")
@@ -46,14 +45,14 @@ def of_place(spec: SiteSpec, place: Place) -> list[Node]:
     lines: list[Node] = [
         directive("CacheEnable", "disk"),
         directive("CacheDefaultExpire", seconds),
-        directive("CacheMinExpire", seconds),  # of what says nothing itself, also where it has a Last-Modified
+        directive("CacheMinExpire", seconds),  # for responses without an expiry time, even with Last-Modified
         directive("CacheLastModifiedFactor", 0),
         directive("CacheIgnoreNoLastMod", "On"),
         directive("CacheMaxFileSize", spec.cache_mb * 1024 * 1024),
         *([directive("CacheMaxExpire", seconds)] if seconds > DAY_S else []),
         directive("CacheStaleOnError", "On" if found.stale_on_error else "Off"),
         *([directive("CacheHeader", "On")] if found.status_header else []),
-        # nginx keeps no answer that sets a cookie, and a visitor does not empty the cache by asking for it.
+        # As in nginx, responses that set a cookie are not cached, and a visitor's request cannot bypass the cache.
         directive("Header", "onsuccess", "merge", "Cache-Control", "private", "expr=-n resp('Set-Cookie')"),
         directive("RequestHeader", "unset", "Cache-Control"),
         directive("RequestHeader", "unset", "Pragma"),

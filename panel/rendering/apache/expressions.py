@@ -1,4 +1,4 @@
-"""What expressions of Apache may ask in a site.
+"""Check which functions and variables Apache expressions of a site may use.
 
 Source: https://httpd.apache.org/docs/2.4/expr.html, server/util_expr_eval.c.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-# The functions that see the request and its own variables alone. file(), filesize() and filemod() read files, env() and
-# osenv() the server's environment, ldap() asks a directory.
+# Functions that read only the request and its variables. Not listed: file(), filesize() and filemod() read files, env()
+# and osenv() read the server's environment, and ldap() queries a directory.
 FUNCTIONS = frozenset(
     {
         *("req", "http", "req_novary", "resp", "reqenv", "note", "replace"),
@@ -26,7 +26,7 @@ OTHERS_FILES = "asks for a file that a visitor can choose; ask for %{REQUEST_FIL
 
 
 def expression_problem(text: str) -> str:
-    """What is wrong with a condition (<If>, Require expr, expr=)."""
+    """Problem of a condition (<If>, Require expr, expr=), or ""."""
     if found := _CALL.search(text):
         return f"uses {found[1]}(), which reads files or the server's environment"
     for state in _STATE.finditer(text):
@@ -36,7 +36,7 @@ def expression_problem(text: str) -> str:
 
 
 def string_problem(text: str) -> str:
-    """What is wrong with a text in which %{…} is evaluated (ErrorDocument, Redirect)."""
+    """Problem of a text in which Apache evaluates %{…} (ErrorDocument, Redirect), or ""."""
     for found in _VARIABLE.finditer(text):
         function, colon, _argument = found[1].partition(":")
         if colon and function.strip().lower() not in FUNCTIONS:
@@ -47,5 +47,5 @@ def string_problem(text: str) -> str:
 
 
 def is_own_file(value: str) -> bool:
-    """Whether a file test asks for a file of the site's own document root."""
+    """Return whether a file test checks a file in the site's own document root."""
     return ".." not in value and _OWN_FILE.match(value) is not None

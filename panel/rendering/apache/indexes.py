@@ -1,7 +1,7 @@
-"""Index files of a folder that another location answers, asked for anew as nginx does.
+"""Index files of a folder that belong to another location, redirected internally as in nginx.
 
-mod_dir looks an index file up with the files of that other location, and takes only what is a file there. Where that
-would not be what nginx finds, rewrite rules look among the folder's own files and ask for the path that results.
+mod_dir looks up an index file in the other location's folder and accepts only existing files. Where nginx would find a
+different file, rewrite rules look in the folder itself and redirect internally to the resulting path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
-METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # the others are no folder's (ngx_http_index_module.c)
+METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no index file (ngx_http_index_module.c)
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """The locations, with one for what none of them answers where that must ask, and which of them ask for what."""
+    """Locations whose folders need index rules, and the index files of each.
+
+    Includes a location for unmatched paths if that needs rules.
+    """
     wanted: dict[Place, tuple[str, ...]] = {}
     for owner, others in reach.by_index(block, found).items():
         if (owner and owner.location.handler != "static") or not any(_elsewhere(block, owner, it) for it in others):
@@ -37,7 +40,7 @@ def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, di
 
 
 def _elsewhere(block: ServerBlock, owner: Place | None, other: Place | None) -> bool:
-    """Whether mod_dir would not find what nginx does: the other has files of its own, or answers without any."""
+    """Return whether mod_dir and nginx would find different files: `other` has its own root or serves no files."""
     handler = other.location.handler if other else "static"
     if handler == "deny":
         return False
@@ -49,7 +52,7 @@ def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
 
 
 def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """For a location that everybody may enter, at virtual-host level."""
+    """Index rules at virtual-host level, for a location without access control."""
     if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
         return []
     found: list[Directive] = []
@@ -65,7 +68,7 @@ def rules(place: Place, names: Sequence[str], condition: Condition, root: str, w
 
 
 def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
-    """In the location's section: nothing for mod_dir to find, and its rules where access is asked before."""
+    """Index rules in the location's section: mod_dir is disabled, and the rules run after access control."""
     lines = [directive("DirectoryIndex", "disabled")]
     if not handlers.asks_access(place.location):
         return lines
@@ -78,7 +81,7 @@ def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Dir
 
 
 def _asked(place: Place, number: int, name: str) -> tuple[str, str]:
-    """Holds of folders only, and keeps the path of the index file."""
+    """Condition that holds for folders only and captures the path of the index file."""
     name = checks.file_name(name, f"{place.pointer}/index/{number}")
     expression = rewrite_regex(f"(?s)^(.*/{exclusive.quote(name)})$", f"{place.pointer}/index/{number}")
     return "%{REQUEST_URI}" + target(name), expression

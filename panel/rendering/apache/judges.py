@@ -1,4 +1,4 @@
-"""Checks of Apache's own arguments: expressions, rewriting, logs, access, handlers."""
+"""Checks of Apache's own argument kinds: expressions, rewriting, logs, access, handlers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _substitute(args: Args, _where: Where) -> str:
 
 
 def _authorities(args: Args, where: Where) -> str:
-    """`Allow from …`, `Deny from …`."""
+    """Check `Allow from …` and `Deny from …`."""
     if args[:1] and args[0].lower() == "from" and len(args) > 1:
         names = [value for value in args[1:] if not re.fullmatch(r"[A-Za-z0-9.:/*_-]+|env=!?\w+", value)]
         return f"needs an address, not “{names[0]}”" if names else ""
@@ -144,7 +144,7 @@ def _folder(args: Args, where: Where) -> str:
 
 
 def _pattern(args: Args, where: Where) -> str:
-    """`name`, or `~ regex`."""
+    """Check `name`, or `~ regex`."""
     return regex(args[1], where) if args[:1] == ("~",) and len(args) == 2 else "" if len(args) == 1 else "takes a name"
 
 
@@ -172,7 +172,7 @@ def _filters(value: str, _where: Where) -> str:
 
 
 def _type(value: str, where: Where) -> str:
-    """A type, which must not be one that stands for a handler."""
+    """Check a media type, which must not be the name of a handler."""
     lower = value.lower()
     if lower.startswith(("application/x-httpd", "text/x-server-parsed")) or "proxy:" in lower:
         return f"“{value}” makes the server run files as programs; use the site's PHP pool"
@@ -207,7 +207,7 @@ def _auth_provider(value: str, _where: Where) -> str:
 
 
 def _proxy_pass(args: Args, where: Where) -> str:
-    """`[path] target [key=value …]`; a location's own has no path. `!` passes nothing on."""
+    """Check `[path] target [key=value …]`; inside a location there is no path. `!` disables proxying."""
     values = list(args)
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
         return message
@@ -220,12 +220,12 @@ def _proxy_pass(args: Args, where: Where) -> str:
 
 
 def _pass(value: str, where: Where) -> str:
-    """What ProxyPassReverse compares with a response: it opens no connection."""
+    """Check a URL that ProxyPassReverse compares with a response; no connection is opened."""
     return string_problem(value)
 
 
 def names(items: tuple[Read, ...]) -> frozenset[str]:
-    """The environment variables that the directives set, by RewriteRule's [E=…], SetEnv and SetEnvIf."""
+    """Environment variables that the directives set, by RewriteRule's [E=…], SetEnv and SetEnvIf."""
     return frozenset(_names(items))
 
 

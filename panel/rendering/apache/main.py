@@ -1,4 +1,4 @@
-"""Apache's main configuration, for installs whose main file the panel manages."""
+"""Apache's main configuration, for web servers whose main file the panel manages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATIC = frozenset({"log_config", "unixd"})  # built into Debian's binary
 
 
 def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """`workers` is the number of server processes (0: as many as httpd starts by itself)."""
+    """Render the main files; `workers` is the number of server processes (0: httpd's default)."""
     root, folder = install.config_root, MODULE_DIRS[install.layout]
     skipped = STATIC if install.layout == "sites" else frozenset()
     nodes: list[Node] = [

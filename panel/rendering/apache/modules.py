@@ -1,4 +1,4 @@
-"""Which modules a site's directives need, with the ones those need in turn."""
+"""Apache modules that a site's directives need, including their dependencies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WITH_CONF = frozenset(
 
 
 def needed(nodes: tuple[Node, ...]) -> set[str]:
-    """The modules that `nodes` need, without the ones every httpd has."""
+    """Modules that `nodes` need, except those that every httpd has."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, Directive):
@@ -70,7 +70,7 @@ def _of(node: Directive) -> set[str]:
 
 
 def missing(nodes: tuple[Node, ...], install: InstallSpec) -> set[str]:
-    """Needed modules that the install does not load; none when it is not known what it loads."""
+    """Needed modules that the web server does not load; none if its modules are unknown."""
     if not install.modules:
         return set()
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
@@ -78,6 +78,6 @@ def missing(nodes: tuple[Node, ...], install: InstallSpec) -> set[str]:
 
 
 def mpm(install: InstallSpec) -> str:
-    """The processing module that the install runs: one of three for the whole server, event where nothing is known."""
+    """The multi-processing module of the web server; event if unknown."""
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
     return next((name for name in ("mpm_prefork", "mpm_worker") if name in loaded), "mpm_event")

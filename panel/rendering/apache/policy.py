@@ -1,4 +1,4 @@
-"""What raw Apache directives a site may hold. Source: https://httpd.apache.org/docs/2.4/mod/directives.html."""
+"""Allow-list of raw Apache directives. Source: https://httpd.apache.org/docs/2.4/mod/directives.html."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from panel.rendering.apache.judges import JUDGES, KINDS_OF_APACHE, names
 from panel.rendering.policy import Policy, Where, reasons, table
 from panel.rendering.readers.apache import read
 
-# Contexts: v virtual host, d <Directory>, <Location>, <Files> and <If>, r <RequireAll> and its like.
+# Contexts: v virtual host, d <Directory>, <Location>, <Files> and <If>, r <RequireAll> and similar.
 ALLOWED = table("""
 # sections
 directory{} v @folder

@@ -1,7 +1,7 @@
-"""Apache's words, and the little languages inside some of them: expressions, header formats, rewrite targets.
+"""Quote values for Apache's words and for the languages inside them: expressions, header formats, rewrite targets.
 
 Source: ap_getword_conf and ap_resolve_env (server/util.c, core.c), util_expr_scan.l, mod_headers and mod_rewrite.
-`${NAME}` is replaced in every line before it is split, quotes or not, so no value may ever contain `${`.
+Apache replaces `${NAME}` in every line before it splits the line, even in quotes, so no value may contain `${`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.tree import Directive
 
 _BARE = re.compile(r"[A-Za-z0-9_./:=^*+,@%&?|()!~$\[\]-]+\Z")
-_ESCAPED = re.compile(r'\\(?=[\\"]|\Z)|"')  # httpd leaves other backslashes alone
+_ESCAPED = re.compile(r'\\(?=[\\"]|\Z)|"')  # httpd keeps other backslashes
 _REFERENCES = {
     "uri": "REQUEST_URI",
     "args": "QUERY_STRING",
@@ -29,7 +29,7 @@ _REFERENCES = {
     "document_root": "DOCUMENT_ROOT",
     "request_filename": "REQUEST_FILENAME",
 }
-RAW_URI = "PADDOCK_REQUEST_URI"  # an environment variable that rewrite rules set: the path as it came, with its query
+RAW_URI = "PADDOCK_REQUEST_URI"  # environment variable set by rewrite rules: the original path with its query
 
 
 def word(value: str) -> str:
@@ -39,14 +39,14 @@ def word(value: str) -> str:
 
 
 def rewrite_word(value: str) -> str:
-    """A word of RewriteCond and RewriteRule, which unescape nothing (parseargline in mod_rewrite.c)."""
+    """A word of RewriteCond and RewriteRule, which have no escapes (parseargline in mod_rewrite.c)."""
     if _BARE.match(value):
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
 def line(directive: Directive) -> str:
-    """One line. A newline can stand in none of them."""
+    """One line of configuration; a newline is rejected in every directive."""
     quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
     text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
     if "\n" in text or "${" in text:
@@ -55,51 +55,53 @@ def line(directive: Directive) -> str:
 
 
 def one_quote(value: str, field: str) -> str:
-    """A rewrite word can stand between double or single quotes, so it must lack one of them."""
+    """Quote a rewrite word with the kind of quote that it does not contain; reject a word with both kinds."""
     if '"' in value and "'" in value:
         raise NotExpressible(field, "Apache's rewrite rules cannot contain both \" and '; use one of them")
     return value
 
 
 def plain(value: str, field: str) -> str:
-    """A value that Apache takes as it is."""
+    """A value that Apache uses unchanged."""
     if "${" in value:
         raise NotExpressible(field, "Apache would expand ${ as a variable here; use a value without it")
     return value
 
 
 def regex(value: str, field: str) -> str:
-    """A regular expression; `${`, which could match only at the end of the path, is spelled so that it is safe."""
+    """A regular expression; `${`, which could match only at the end of the path, is escaped."""
     return plain(value.replace("${", "$[{]"), field)
 
 
 def rewrite_regex(value: str, field: str) -> str:
-    """The same for a rewrite rule: a double quote is spelled by its code, so that it ends no word."""
+    """A regular expression for a rewrite rule; a double quote is written as its character code, so the word does not
+    end.
+    """
     return re.sub(r'(\\[^"])|\\?"', lambda found: found[1] or r"\x22", regex(value, field), flags=re.S)
 
 
 def expression(value: str) -> str:
-    """Literal text inside an expression's string (ErrorDocument's text, Alias, Header's expr=)."""
+    """Literal text in the string of an expression (ErrorDocument's text, Alias, Header's expr=)."""
     escaped = re.sub(r"[\\%$]", r"\\\g<0>", value)
     return escaped.replace("\\${", "\\$\\{").replace("\n", "\\n").replace("\t", "\\t")
 
 
 def target(value: str) -> str:
-    """Literal text in a RewriteRule's substitution or a RewriteCond's test string."""
+    """Literal text in the substitution of RewriteRule or the test string of RewriteCond."""
     return re.sub(r"[\\%$]", r"\\\g<0>", value).replace("\\${", "\\$\\{")
 
 
 def format_string(value: str, field: str) -> str:
-    """Literal text as Header's and RequestHeader's value."""
+    """Literal text in a value of Header or RequestHeader."""
     if "${" in value or value.startswith("expr=") or value == "":
         return "expr=" + expression(value)
     return value.replace("%", "%%")
 
 
 class Interpolator:
-    """Values with variables, in the two spellings that Apache has for them.
+    """Values with variables, in both of Apache's notations.
 
-    `captures` maps a capture to the name of the MATCH_ variable or the number of the rewrite group that holds it.
+    `captures` maps a capture to the name of its MATCH_ variable or to the number of its rewrite group.
     """
 
     def __init__(self, server_name: str, captures: dict[str, str], names: frozenset[str]) -> None:
@@ -109,7 +111,7 @@ class Interpolator:
         self.uses_raw_uri = False
 
     def of_the_rule(self) -> Interpolator:
-        """`$uri` is what the rule's pattern took, which is the whole path."""
+        """Interpolator for which `$uri` is the match of the rule's pattern, which is the whole path."""
         return Interpolator(self.server_name, {**self.captures, "uri": "0"}, self.names)
 
     def in_expression(self, value: str, field: str) -> str:

@@ -1,8 +1,8 @@
-"""A site's own rewrites, in mod_rewrite's words; OpenLiteSpeed reads the same.
+"""A site's own rewrites as mod_rewrite rules; OpenLiteSpeed reads the same language.
 
-At virtual-host level a rule's pattern sees the path as the rules before it left it, but sections and `%{REQUEST_URI}`
-stay with the path that came. So these rules only work out where the request goes; what they changed is then asked for
-anew by an internal redirect, out of a section that lets everybody pass: the new path's own location decides.
+At virtual-host level a rule's pattern sees the path after earlier rules, but sections and `%{REQUEST_URI}` keep the
+original path. So these rules only compute the new path. An internal redirect from an unrestricted section then requests
+it, so the location of the new path handles the request.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from panel.rendering.spec import Rewrite, ServerBlock
 from panel.rendering.tree import Directive, Node, block, directive
 
 AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
-# httpd would take a path that is there on the disk, /etc/passwd or /, for that file itself; this is none.
+# A path that exists on no disk. httpd would map an existing path such as /etc/passwd or / to that file.
 NOWHERE = "/.paddock-moved"
 ANEW = f"N={rewriting.ROUNDS}"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """`proxied`: where a proxying place sends a path that `break` made, else None. `foreign`: tests that tell requests
-    which the server makes itself, for an index file or an error page; those are not rewritten. `anew`: the flag that
-    begins the rules once more."""
+    """Differences between Apache and OpenLiteSpeed.
+
+    `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
+    internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
+    rules.
+    """
 
     server_name: str
     proxied: Callable[[Place], str | None]
@@ -43,9 +46,9 @@ def are_used(source: ServerBlock) -> bool:
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
-    """The server block's list, then those of locations until none changes the path any more.
+    """Rules of the server block, then those of the locations, until none changes the path.
 
-    `slashes`: the redirects to a final /, which come before a location's own list.
+    `slashes`: redirects that add a final /; they come before a location's own rules.
     """
     inside = _inside(chosen, dialect) if any(place.location.rewrites for place in chosen) else []
     own = [line for item in _block_list(source, at, dialect) for line in item]
@@ -60,7 +63,7 @@ def _counted(lines: list[Directive]) -> list[Directive]:
 
 
 def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
-    """Leaves out the next `count` rules where one of the tests holds."""
+    """Skip the next `count` rules if one of the tests holds."""
     found = [directive("RewriteCond", *test, "[OR]") for test in tests[:-1]]
     found.append(directive("RewriteCond", *tests[-1]))
     return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
@@ -77,11 +80,13 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect) -> list[list[Dir
 
 
 def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
-    """One rewrite as one rule, which leaves the path alone where its result would step up. `url`: the upstream that
-    its result is asked of."""
+    """One rewrite as one rule; the path stays unchanged if its result would leave the folder.
+
+    `url`: the upstream that receives the result.
+    """
     rewriting.check(item, at)
     pattern = item.pattern
-    if "$uri" in item.replacement or "${uri}" in item.replacement:  # $0 is the whole path then
+    if "$uri" in item.replacement or "${uri}" in item.replacement:  # $0 is then the whole path
         pattern = f"^(?=(?s:.*?)(?:{pattern}))(?s:.*)$"
     names = variables.captures_of(item.pattern)
     captures = {str(number): str(number) for number in range(1, len(exclusive.groups(item.pattern)) + 1)}
@@ -103,7 +108,7 @@ def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = 
 
 
 def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Notes the location, then goes through its list; a `last`, or a change that nothing ended, begins anew."""
+    """Record the location and run its rewrites; after `last`, or a change without a flag, the rules restart."""
     places = [place for place in chosen if place.location.rewrites]
     notes = [directive("RewriteRule", "^", "-", f"[E={AT}:-]")]
     for place in places:
@@ -131,7 +136,7 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """A rule of `break` leaves out what follows it in its location."""
+    """For `break`: skip the remaining rules of the location."""
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
 
@@ -150,7 +155,7 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
 
 
 def ends() -> list[Directive]:
-    """The rule that ends what is moved."""
+    """Rule that ends the processing of a rewritten path."""
     return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
@@ -158,9 +163,9 @@ def ends() -> list[Directive]:
 
 
 def asked_anew(*, encodes: bool) -> Node:
-    """The section that asks for the path that a rule has noted: `%` and `?` in it are no escapes.
+    """Section that requests the path recorded by a rule; `%` and `?` in the path are literal.
 
-    `encodes`: the server has BCTLS, for blanks, which proxied paths may not hold.
+    `encodes`: the server supports BCTLS, needed for spaces, which proxied paths must not contain.
     """
     return block(
         "If",
@@ -169,7 +174,7 @@ def asked_anew(*, encodes: bool) -> Node:
             directive("AuthType", "None"),
             directive("Require", "all", "granted"),
             directive("AllowMethods", "reset"),
-            directive("DirectorySlash", "Off"),  # which would come first where the path is a folder
+            directive("DirectorySlash", "Off"),  # otherwise redirects first if the path is a folder
             directive("RewriteEngine", "On"),
             directive("RewriteCond", f"%{{ENV:{TO}}}", "^(?s:(.*))$"),
             asks_for_last(encodes=encodes),
@@ -178,5 +183,5 @@ def asked_anew(*, encodes: bool) -> Node:
 
 
 def asks_for_last(*, encodes: bool) -> Directive:
-    """In a section: what the last condition has kept is asked for anew."""
+    """In a section: request internally the text captured by the last condition."""
     return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")

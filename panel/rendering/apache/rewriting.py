@@ -1,7 +1,7 @@
-"""What must be decided before Apache maps a path to a file: fixed answers, redirects and try_files, as rewrite rules.
+"""Decisions before Apache maps a path to a file: fixed responses, redirects and try_files, as rewrite rules.
 
-The rules stand at virtual-host level, where patterns see the whole path and `[PT]` sends a rewritten path through the
-choice of location again, as nginx's internal redirect does.
+The rules are at virtual-host level, where patterns see the whole path and `[PT]` repeats the choice of location for a
+rewritten path, like nginx's internal redirect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import InstallSpec, Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
-# THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
+# THE_REQUEST holds the path as the client sent it; an absolute request target is reduced to its path, as in nginx.
 RAW_URI_RULES = (
     directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?(\S*)", comment="The original path"),
     directive("RewriteRule", "^", "-", f"[E={RAW_URI}:%1]"),
@@ -30,19 +30,21 @@ RAW_URI_RULES = (
 
 
 def raw_uri_flag(install: InstallSpec) -> str:
-    """Since 2.4.60 a rule whose result holds a ? is refused when the request held %3F; the path as it came may."""
+    """Flag for rules that insert the raw path. Since 2.4.60 Apache rejects a result with ? if the request contained
+    %3F.
+    """
     return ",UnsafeAllow3F" if version_of(install) >= (2, 4, 60) else ""
 
 
 def encodes_queries(install: InstallSpec) -> bool:
-    """Whether there is BCTLS, which encodes blanks and control characters of what a rule inserts (2.4.57)."""
+    """Return whether Apache has BCTLS (2.4.57), which encodes spaces and control characters in inserted text."""
     return version_of(install) >= (2, 4, 57)
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """The result with `$uri` in its query as a part of the last test, which BCTLS encodes: httpd refuses blanks there.
+    """The result, with `$uri` in its query moved to a capture that BCTLS encodes; httpd rejects spaces there.
 
-    A capture in the path must stay as it is where the path names a file.
+    A capture in the path stays unchanged if the path names a file.
     """
     path, mark, query = result.partition("?")
     inserted = "%{REQUEST_URI}" in query
@@ -55,7 +57,9 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """LimitRequestBody does not hold for what an application is sent, and any path may fall back to one."""
+    """Rules that limit request bodies, because LimitRequestBody ignores proxied requests and any path may fall back to
+    one.
+    """
     if not any(place.location.handler in ("php", "proxy") for place in conditions):
         return []
     own = [place for place in conditions if place.location.client_max_body_mb is not None]
@@ -78,7 +82,7 @@ def _larger_than(megabytes: int) -> tuple[str, str]:
 
 
 def interpolator(place: Place, server_name: str) -> Interpolator:
-    """Captures by their number in the location's own expression."""
+    """Interpolator that numbers captures as in the location's own expression."""
     names = handlers.captures(place.location)
     captures: dict[str, str] = {}
     if place.is_regex:
@@ -99,9 +103,10 @@ def rules(
     falls_back_later: bool = False,
     encodes: bool = False,
 ) -> list[Directive]:
-    """`fallback` is the location that answers the last item of the location's try_files, if one is known to.
+    """Rewrite rules of one location.
 
-    `falls_back_later`: locations that check who may come in have `rules_inside`. `encodes`: the server has BCTLS.
+    `fallback` is the location that handles the last item of the location's try_files, if known. `falls_back_later`:
+    locations with access control use `rules_inside`. `encodes`: the server supports BCTLS.
     """
     source = place.location
     if falls_back_later and is_checked_first(source):
@@ -116,7 +121,7 @@ def rules(
 def rule(
     condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
 ) -> list[Directive]:
-    """One rule: the location's expression, what it excludes, and further tests of files."""
+    """One rule with its conditions: the location's expression, its exclusions, and further file tests."""
     found: list[Directive] = []
     if condition.alone and any("$0" in subject for subject, _ in tests):
         condition = Condition(exclusive.Expression(condition.to_the_end()), ())
@@ -168,7 +173,7 @@ def _try_files(
     *,
     encodes: bool,
 ) -> list[Directive]:
-    """A rule for each file that is not the request's own, then one for when none is there."""
+    """One rule per item of try_files except the request's own file, then one for the fallback."""
     source, at = place.location, place.pointer
     if not (root or source.alias):
         raise NotExpressible(
@@ -193,7 +198,8 @@ def _try_files(
     field = f"{at}/try_files/{len(files)}"
     fallback = fallback and _reached(fallback, last)
     if fallback is not None and _answers_at_once(fallback, alone=condition.alone):
-        return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)  # one for both steps
+        # a single rule covers both steps
+        return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)
     if last.startswith("="):
         result, flags = "-", f"[R={int(last[1:])},L]"
     else:
@@ -206,7 +212,7 @@ def _try_files(
 
 
 def _stepping_up(place: Place, condition: Condition, words: Interpolator, comment: str) -> list[Directive]:
-    """Refuses a request for which an item of try_files would step up, before any file is looked for."""
+    """Reject a request for which an item of try_files would leave the folder, before any file lookup."""
     source, found = place.location, list[Directive]()
     for number in range(len(source.try_files)):
         if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
@@ -217,14 +223,14 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator, commen
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Captures may end at a line break, in `..` then: no path may hold one."""
+    """Reject paths with line breaks: a capture could end before the break and so hold `..`."""
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
 
 
 def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """An alias of `/x` is for `/x` and what lies below it, not for `/xy`."""
+    """Restrict an alias of `/x` to `/x` and paths below it; `/xy` does not match."""
     found: list[Directive] = []
     for place, condition in conditions.items():
         if confinement.is_loose(place.location):
@@ -234,13 +240,16 @@ def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
 
 
 def rest_of(place: Place) -> str:
-    """The expression of what follows an aliased prefix."""
+    """Expression for the rest of the path after an aliased prefix."""
     return "(?:/.*)?" if confinement.is_loose(place.location) else ".*"
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
-    """The rules, without those that lead to another file for mod_dir's subrequests: it asks so for a folder's index
-    files, and a folder that has none is no path for which nothing was found."""
+    """Restrict rules to the main request.
+
+    mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
+    path.
+    """
     return [
         replace(line, args=(*line.args[:-1], str(line.args[-1]).replace("[PT,", "[PT,NS,")))
         if line.name == "RewriteRule"
@@ -250,14 +259,17 @@ def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
 
 
 def _reached(fallback: Place, last: str) -> Place:
-    """The location as it is for the fallback's path, which is its `$uri`."""
+    """The location with the fallback's path as its `$uri`."""
     path = without_args(last).partition("?")[0]
     said = re.sub(r"\$(?:uri\b|\{uri\})", lambda _: path, fallback.location.return_value)
     return replace(fallback, location=replace(fallback.location, return_value=said))
 
 
 def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
-    """`alone`: rules run once, so that no other rule and no section gives a fixed answer."""
+    """Return whether the fallback responds without further lookups.
+
+    `alone`: rules run once, so no other rule or section can respond instead.
+    """
     code = fallback.location.return_code or 0
     if code in handlers.REDIRECTS:
         return fallback.is_fixed
@@ -265,12 +277,14 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
 
 
 def is_asked_anew(fallback: Place) -> bool:
-    """httpd decides about ProxyPass with the section of the path that came, so such a fallback takes a new request."""
+    """Return whether the fallback needs a new internal request, because httpd decides on ProxyPass by the original
+    path.
+    """
     return fallback.location.handler == "proxy"
 
 
 def _anew(result: str, flags: str) -> tuple[str, str]:
-    """The same, by the section that asks anew; what a flag cannot hold goes on as it was."""
+    """Result and flags for the section that repeats the request; what a flag cannot hold stays in the result."""
     path, mark, query = result.partition("?")
     if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
         return result, flags
@@ -278,7 +292,9 @@ def _anew(result: str, flags: str) -> tuple[str, str]:
 
 
 def _no_folders(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """What is not there is 404 to Apache anyway, after access was checked; only folders must be named."""
+    """Rules for the fallback =404. Apache sends 404 for missing paths after access control, so only folders need a
+    rule.
+    """
     if "$uri/" in place.location.try_files:
         return []
     field = f"{place.pointer}/try_files"
@@ -289,9 +305,9 @@ def _no_folders(place: Place, condition: Condition, root: str, words: Interpolat
 
 
 def is_checked_first(source: Location) -> bool:
-    """Whether access is asked for before the fallback is chosen, as nginx does: rules inside a section run after it.
+    """Return whether access control comes before the fallback, as in nginx; rules inside a section run after it.
 
-    There a rule has neither the location's captures nor what follows an aliased prefix.
+    Rules inside a section have neither the location's captures nor the rest of an aliased path.
     """
     texts = " ".join(source.try_files)
     captures = any(f"${name}" in texts or f"${{{name}}}" in texts for name in handlers.captures(source))
@@ -307,25 +323,27 @@ def is_checked_first(source: Location) -> bool:
 def rules_inside(
     place: Place, root: str, words: Interpolator, allow_mark: str, fallback: Place | None, *, encodes: bool
 ) -> list[Directive]:
-    """The rules of try_files for the location's own section, where access has been checked when they run."""
+    """Rules of try_files inside the location's own section, which run after access control."""
     every = Condition(exclusive.Expression("^"), ())
     found = _try_files(place, every, place.location.root or root, words, allow_mark, fallback, encodes=encodes)
     if not found:
         return []
-    # Else mod_dir would add a folder's final / before the rule's redirect is followed.
+    # Otherwise mod_dir adds a final / to a folder before the redirect is followed.
     folders = [] if "$uri/" in place.location.try_files else [directive("DirectorySlash", "Off")]
     return [*folders, directive("RewriteEngine", "On"), *found]
 
 
 def without_args(last: str) -> str:
-    """The path of a fallback that hands on the query as it came."""
+    """Path of a fallback that keeps the original query."""
     for tail in ("$is_args$args", "?$args", "?$query_string"):
         last = last.removesuffix(tail)
     return last
 
 
 def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
-    """`?$args` and `$is_args$args` are what a rewrite keeps by itself; without them the query is dropped."""
+    """Split the fallback into path and flags. A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are
+    dropped; without them the query is removed.
+    """
     if (path := without_args(last)) != last:
         return words.in_target(path, field), "[PT,L]"
     discard = "" if "?" in last else "QSD,"
@@ -333,7 +351,7 @@ def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
 
 
 def with_rest(place: Place, condition: Condition) -> Condition:
-    """With `alias`, the path's part after the prefix is the rule's first group."""
+    """Condition whose first group captures the rest of the path after an `alias` prefix."""
     if not (place.location.alias and place.is_prefix):
         return condition
     own = exclusive.Expression(f"{condition.own.text}({rest_of(place)})$")
@@ -341,7 +359,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
 
 
 def file_of(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
-    """The file that one item of try_files stands for."""
+    """File path of one item of try_files."""
     alias = place.location.alias
     if alias and place.is_prefix:
         rest = item.removeprefix("$uri") if item.startswith("$uri") else None
@@ -354,7 +372,7 @@ def file_of(place: Place, item: str, root: str, words: Interpolator, field: str)
 
 
 def missing_slashes(found: Locations) -> list[Directive]:
-    """nginx redirects to a proxying prefix where only its final / is missing, before it tries anything else."""
+    """Redirects that add a missing final / to a proxying prefix; nginx does this first."""
     rules: list[Directive] = []
     for place in (*found.exact, *found.prefixes):
         bare = place.pattern[:-1]

@@ -1,7 +1,7 @@
-"""What raw RewriteRule and RewriteCond lines may do, in Apache and in OpenLiteSpeed.
+"""Check raw RewriteRule and RewriteCond lines, for Apache and OpenLiteSpeed.
 
-Source: https://httpd.apache.org/docs/2.4/rewrite/flags.html, hook_uri2file of mod_rewrite.c: outside of <Directory> a
-path whose first folder exists on the host is taken for a file's.
+Source: https://httpd.apache.org/docs/2.4/rewrite/flags.html, hook_uri2file of mod_rewrite.c: outside of <Directory>, a
+path whose first folder exists on the host is treated as a file path.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
 
 
 def _path_problem(args: tuple[str, ...], flags: dict[str, str], where: Where) -> str:
-    """In a folder the result is taken for a URL and normalized again. Elsewhere its first folder must be fixed."""
+    """Problem of a rewrite target that is a path.
+
+    In a <Directory> the result is treated as a URL and normalized again. Elsewhere its first folder must be constant.
+    """
     replacement = args[1]
     if re.match(r"[a-z][a-z0-9+.-]*:", replacement, re.IGNORECASE):
         if re.search(r"[$%]", replacement.partition("?")[0]):
@@ -105,5 +108,5 @@ def rewrite_cond(args: tuple[str, ...], where: Where) -> str:
 
 
 def _simple(text: str) -> str:
-    """A file test's text without the slash before a variable that is a whole path already."""
+    """Text of a file test without the slash before a variable that already is an absolute path."""
     return text.removeprefix("/") if text.startswith("/%{") else text

@@ -1,4 +1,4 @@
-"""One location as a `<LocationMatch>` that excludes every other location's paths, so that nothing merges."""
+"""One location as a `<LocationMatch>` that excludes the paths of all other locations, so sections never merge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.rendering.locations import Place
 from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
-REST = "PADDOCK_REST"  # the path's part after an aliased prefix
+REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
 
 
 def section(
@@ -33,20 +33,20 @@ def section(
     fallbacks: Sequence[Directive] = (),
     folders: Sequence[Directive] = (),
 ) -> list[Node]:
-    """The location's section, or nothing when it says nothing that the virtual host does not.
+    """Section of the location; empty if it adds nothing to the virtual host.
 
-    `inside`: another location's try_files leads to it, when rewrite rules are over. `fallbacks`: its own rules, and
-    `folders` those for its folders' index files.
+    `inside`: another location's try_files leads here after the rewrite rules. `fallbacks`: the location's own rules;
+    `folders`: the rules for index files of its folders.
     """
-    if folders:  # mod_dir is to find none itself
+    if folders:  # disable mod_dir, the rules do its work
         place = replace(place, location=replace(place.location, index=()))
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
     body = [*_HANDLERS[source.handler](spec, place, words), *cache.of_place(spec, place)]
     if fallbacks and source.try_files[-1] == "=404":
-        body += fallbacks  # nothing falls back, so methods stay refused
+        body += fallbacks  # without a fallback methods stay restricted
     elif fallbacks:
-        # What files allow would be asked of a path that is none, before the fallback is looked for.
+        # Otherwise the rules for files would apply to a missing path before the fallback is looked up.
         there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
         body += [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *fallbacks]
     body += folders
@@ -65,7 +65,7 @@ def section(
 
 
 def _interpolator(place: Place, server_name: str) -> Interpolator:
-    """Captures by the name of the group that keeps them; numbered groups get a name."""
+    """Interpolator that refers to captures by group name; unnamed groups get a name."""
     names = handlers.captures(place.location)
     found = exclusive.groups(place.pattern) if place.is_regex else []
     captures = {str(n): (name or f"PADDOCK_{n}").upper() for n, (_, _, name) in enumerate(found, 1)}
@@ -123,7 +123,7 @@ def _php(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     address = checks.address(pool.address, f"/php_pools/{number}/address")
     handler = f"proxy:{address}|fcgi://localhost" if address.startswith("unix:") else f"proxy:fcgi://{address}"
     lines = _static(spec, place, words)
-    # Only files that are there: PHP is never handed a path that it would have to guess a script from.
+    # Pass only existing scripts to PHP, so PHP never has to guess the script from the path.
     split = r"%{REQUEST_FILENAME} =~ /\.php$/" if source.split_path_info else "-z %{PATH_INFO}"
     is_script = f"-f %{{REQUEST_FILENAME}} && {split}"
     runs = [directive("AllowMethods", "reset"), directive("SetHandler", handler)]
@@ -137,7 +137,7 @@ def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     source, at = place.location, place.pointer
     url, parameters = target_of(spec, source, at)
     if source.proxy_uri:
-        url += source.proxy_uri + "$1"  # without a $1 httpd would append the whole path
+        url += source.proxy_uri + "$1"  # without $1, httpd appends the whole path
     lines: list[Node] = [directive("ProxyPassMatch", url, *parameters), directive("ProxyPreserveHost", "On")]
     forwarded = (("X-Real-IP", "expr=%{REMOTE_ADDR}"), ("X-Forwarded-Proto", "expr=%{REQUEST_SCHEME}"))
     own = {header.name.lower() for header in source.request_headers}
@@ -155,15 +155,15 @@ def _request_headers(source: Location, at: str, words: Interpolator) -> list[Nod
 
 
 def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
-    """The status itself is a rewrite rule's; here is its body. A 200's default text would be an error's."""
+    """Body of a fixed response. A rewrite rule sets the status; for 200 the default text would be that of an error."""
     source, field = place.location, f"{place.pointer}/return_value"
     code = source.return_code or 0
     if code in handlers.REDIRECTS or (not source.return_value and code >= 300):
         return []
     text = words.in_expression(source.return_value, field)
-    if text[:1] in ("/", "h", "d"):  # would be taken for a path, a URL or the word default
+    if text[:1] in ("/", "h", "d"):  # httpd would read a path, a URL or the word “default”
         text = "\\" + text
-    whole = [directive("MaxRanges", "none")] if code == 200 else []  # a fixed answer has no parts to ask for
+    whole = [directive("MaxRanges", "none")] if code == 200 else []  # a fixed response supports no ranges
     return [
         directive("ErrorDocument", code, text or " "),
         directive("Header", "always", "set", "Content-Type", "text/plain"),
@@ -172,7 +172,7 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _return_inside(source: Location) -> list[Node]:
-    """Redirects are given by the rule that leads here."""
+    """Settings inside a `return` location; redirects are sent by the rewrite rule that leads here."""
     if source.return_code in handlers.REDIRECTS:
         return []
     return [directive("AllowMethods", "reset"), directive("Redirect", source.return_code)]
@@ -186,7 +186,7 @@ _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return,
 
 
 def _compressed(source: Location) -> list[Node]:
-    """“Compress answers” means either way of it."""
+    """Compression: the “compress responses” setting covers gzip and Brotli."""
     return [*gzip(source.gzip), *(brotli("off", ()) if source.gzip == "off" else [])]
 
 
@@ -206,7 +206,7 @@ def gzip(setting: str, types: tuple[str, ...] = ()) -> list[Node]:
 
 
 def brotli(setting: str, types: tuple[str, ...]) -> list[Node]:
-    """Before gzip: what is compressed once is not compressed again."""
+    """Brotli filter; before gzip, so responses are compressed once."""
     kinds = dict.fromkeys(("text/html", *types))
     if setting == "on":
         return [directive("UnsetEnv", "no-brotli"), directive("AddOutputFilterByType", "BROTLI_COMPRESS", *kinds)]
@@ -232,9 +232,10 @@ def _expires(source: Location, at: str) -> list[Node]:
 
 
 def _expires_of_answer(source: Location, at: str) -> list[Node]:
-    """A fixed answer passes through Apache's error handling, where mod_expires does nothing and headers need “always”.
+    """Expiry headers of a fixed response.
 
-    nginx sends the two headers with these statuses only (ngx_http_headers_module.c).
+    Apache handles it as an error page, where mod_expires has no effect and headers need “always”. nginx sends both
+    headers only with these statuses (ngx_http_headers_module.c).
     """
     if not source.expires or source.return_code not in (200, 201, 204, 206, 301, 302, 303, 304, 307, 308):
         return []
@@ -252,7 +253,7 @@ def _expires_of_answer(source: Location, at: str) -> list[Node]:
 
 
 def _headers(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
-    """The location's own; one that takes the place of the virtual host's removes that first."""
+    """The location's own headers; each first removes a header of the same name set by the virtual host."""
     check_headers(source.headers, f"{at}/headers")
     inherited = {header.name.lower(): header for header in everywhere}
     lines: list[Node] = []

@@ -1,4 +1,4 @@
-"""Upstreams as Apache balancers, and where a proxying location sends its requests."""
+"""Upstreams as Apache balancers, and the proxy targets of locations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def balancer_name(spec: SiteSpec, upstream: Upstream, tls: bool) -> str:
 
 
 def is_simple(upstream: Upstream) -> bool:
-    """One plain server needs no balancer around it."""
+    """Return whether the upstream is one plain server, which needs no balancer."""
     server = upstream.servers[0]
     return len(upstream.servers) == 1 and not server.down and not server.backup
 
 
 def balancers(spec: SiteSpec) -> list[Node]:
-    """A `<Proxy balancer://>` for each upstream with several servers, in each scheme that locations use."""
+    """`<Proxy balancer://>` blocks for each upstream with several servers, one per scheme that locations use."""
     found: list[Node] = []
     for number, upstream in enumerate(spec.upstreams):
         users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
@@ -52,7 +52,9 @@ def _url(server: UpstreamServer, tls: bool, at: str) -> str:
 
 
 def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
-    """Apache keeps these with the server, not with the location: the longest that any location of the site asks for."""
+    """Proxy parameters. Apache keeps timeouts per server, not per location, so the longest of the site's locations
+    applies.
+    """
     users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
     users = [item for item in users if item.upstream == upstream.name]
     connect = [item.connect_timeout_s for item in users if item.connect_timeout_s is not None]
@@ -63,9 +65,9 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
 
 
 def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
-    """The URL without a path, and the parameters of ProxyPassMatch."""
+    """URL without path, and the parameters of ProxyPassMatch."""
     number, upstream = handlers.upstream_of(spec, source, at)
-    # Without a URI of its own nginx passes the path as the client wrote it.
+    # Without a URI of its own, the path is passed as the client sent it, as in nginx.
     raw = [] if source.proxy_uri else ["nocanon"]
     if not is_simple(upstream):
         return balancer_name(spec, upstream, source.upstream_tls), raw

@@ -1,4 +1,4 @@
-"""One server block as Apache virtual hosts: one for its plain ports, one for its encrypted ones."""
+"""One server block as Apache virtual hosts: one for its plain ports, one for its TLS ports."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _host(
     protocols = ["h2" if listens[0].tls else "h2c"] if wanted else []
     lines: list[Node] = [directive("Protocols", *protocols, "http/1.1")] if protocols else []
     if any(listen.port != (443 if listen.tls else 80) for listen in listens):
-        # Redirects to a path name the port that was asked, also where the client's Host does not.
+        # Redirects to a path use the actual port, even if the client's Host header has none.
         lines.append(directive("UseCanonicalPhysicalPort", "On"))
     return block("VirtualHost", *addresses, body=[*_names(spec, source, at), *lines, *body])
 
 
 def _address(listen: Listen, at: str) -> str:
-    """`*` is every address of both families; Apache has no virtual host for only one family."""
+    """Address of a virtual host. `*` covers IPv4 and IPv6; Apache has no virtual host for only one family."""
     address = checks.listen_address(listen.address, f"{at}/listens")
     checks.port(listen.port, f"{at}/listens")
     if address in ("", "::"):
@@ -60,7 +60,7 @@ def _address(listen: Listen, at: str) -> str:
 
 
 def server_name(spec: SiteSpec, source: ServerBlock) -> str:
-    """The first exact name; a block without one gets a name that no client can ask for (RFC 2606)."""
+    """The first exact name; without one, a reserved name that no client can request (RFC 2606)."""
     exact = [name for name in source.names if names.kind(name) == "exact"]
     return exact[0] if exact else f"{spec.name}.invalid"
 
@@ -94,7 +94,7 @@ def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *,
 
 
 def _files(source: ServerBlock, at: str) -> list[Node]:
-    # Without AllowEncodedSlashes a path with %2F would be 404.
+    # Without AllowEncodedSlashes, paths with %2F get 404.
     lines: list[Node] = [directive("AllowEncodedSlashes", "On")]
     if source.root:
         root = plain(checks.path(source.root, f"{at}/root"), f"{at}/root")
@@ -107,7 +107,7 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
             directive("AllowOverride", "None"),
             directive("AllowMethods", "GET", "HEAD", "POST"),
             directive("Require", "all", "granted"),
-            # Not folders: a script that is their index file takes POST.
+            # Files only: scripts that are index files of folders accept POST.
             block("FilesMatch", ".", body=[directive("AllowMethods", "GET", "HEAD"), _default_type()], gap=False),
         ]
         lines.append(block("Directory", plain(folder, f"{at}/root"), body=body, gap=False))
@@ -115,14 +115,17 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _default_type() -> Directive:
-    """What nginx's default_type says of files of unknown type: browsers would guess without it. Apache's DefaultType is
-    no more (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); an answer 304 has no type."""
+    """ForceType that stands in for nginx's default_type, so browsers do not guess the type of unknown files.
+
+    Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); a 304 response
+    has no type.
+    """
     unknown = "expr=-z %{CONTENT_TYPE} && %{REQUEST_STATUS} != '304'"
     return directive("Header", "setifempty", "Content-Type", "application/octet-stream", unknown)
 
 
 def _folders(source: ServerBlock) -> list[str]:
-    """Every folder that the block serves files from, once."""
+    """Unique folders from which the block serves files."""
     found = [source.root]
     for location in source.locations:
         if location.handler in ("static", "php"):
@@ -145,7 +148,7 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
     lines: list[Node] = []
     if source.access_log == "off":
-        # A virtual host without a log of its own writes to the server's.
+        # Without its own log, a virtual host writes to the server's log.
         lines.append(directive("CustomLog", "/dev/null", "common", gap=True))
     elif source.access_log:
         path = checks.log_path(source.access_log, (install.log_dir, *install.site_roots), f"{at}/access_log")

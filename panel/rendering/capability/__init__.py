@@ -1,4 +1,4 @@
-"""What each engine does with each field of a SiteSpec: the rows of the capability table."""
+"""Capability table: the behavior of each engine for each field of a SiteSpec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENGINES = ("nginx", "apache", "openlitespeed", "native")
 
 @dataclass(frozen=True)
 class Context:
-    """Where a value stands: its owner, the server block around it (if any), the site, the install."""
+    """Surroundings of a value: its owner, the server block (if any), the site, and the web server."""
 
     owner: Any
     block: ServerBlock | None
@@ -24,7 +24,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One way in which an engine departs from nginx's meaning of a field, and when it does."""
+    """One difference from nginx's meaning of a field, and the condition for it."""
 
     severity: Severity
     what: str
@@ -40,4 +40,4 @@ def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
     return Verdict("different", what, nearest, when)
 
 
-Row = dict[str, tuple[Verdict, ...]]  # engine -> how it departs; engines without an entry do the same as nginx
+Row = dict[str, tuple[Verdict, ...]]  # engine -> differences; engines without an entry behave like nginx

@@ -1,4 +1,4 @@
-"""Where Apache httpd departs from nginx's meaning."""
+"""Differences of Apache httpd from nginx."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from panel.rendering.spec import Location
 
 
 def _passes_answers(context: Context) -> bool:
-    """Whether answers of applications come through, with headers of their own."""
+    """Return whether responses of applications, with their own headers, pass through."""
     owners = context.block.locations if context.block else ()
     return any(location.handler in ("php", "proxy") for location in owners)
 
 
 def _same_upstream(context: Context) -> list[Location]:
-    """The proxying locations that share a server with this one: Apache has one worker for each."""
+    """Proxying locations that share a server with this location; Apache has one worker per server."""
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
     servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}
     own = servers.get(context.owner.upstream, set())
@@ -42,7 +42,7 @@ def _others_differ(member: str) -> Verdict:
 
 
 def _refuses_an_index(context: Context) -> bool:
-    """Whether a folder's index file is this location's, which refuses some or all, but the folder another's."""
+    """Return whether this location restricts the index file of a folder that belongs to another location."""
     source, block = context.owner, context.block
     if block is None or not (source.handler == "deny" or asks_access(source)):
         return False
@@ -54,7 +54,9 @@ def _refuses_an_index(context: Context) -> bool:
 
 
 def _skips_access(context: Context) -> bool:
-    """The path that is not there is the exception: that it is 404 shows after access was checked."""
+    """Return whether access control is skipped; a missing path is the exception, because its 404 follows access
+    control.
+    """
     source = context.owner
     natural = source.try_files in (("$uri", "$uri/", "=404"), ("$uri/", "$uri", "=404"))
     return bool(source.try_files) and not natural and not is_checked_first(source)
@@ -66,7 +68,7 @@ def _runs_other_files(context: Context) -> bool:
 
 
 def _decoded_in_query(target: str) -> bool:
-    """Whether the query holds what was decoded: the path, or a part of it."""
+    """Return whether the query contains decoded text: the path or a part of the path."""
     _, found, query = target.partition("?")
     return bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
 

@@ -1,4 +1,4 @@
-"""Where nginx itself, or this version of it, does less than the model says."""
+"""Limits of nginx itself, or of some of its versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where OpenLiteSpeed departs from nginx's meaning."""
+"""Differences of OpenLiteSpeed from nginx."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SERVER_WIDE = "OpenLiteSpeed has this setting only for the whole web server"
 
 
 def _has_only_www(context: Context) -> bool:
-    """Whether a block of the site has www.NAME without NAME."""
+    """Return whether a server block has www.NAME without NAME."""
     blocks = context.spec.blocks
     return any(name.startswith("www.") and name[4:] not in block.names for block in blocks for name in block.names)
 
@@ -44,7 +44,7 @@ def _is_files(context: Context) -> bool:
 
 
 def _of_indexes(context: Context) -> list[Location]:
-    """The locations that folders' index files belong to where the folder is another's."""
+    """Locations of index files whose folders belong to other locations."""
     if context.block is None:
         return []
     try:
@@ -59,7 +59,7 @@ def _holds_an_index(context: Context) -> bool:
 
 
 def _may_be_a_folders(context: Context) -> bool:
-    """Whether it is for folders, and their index files may be another's or nobody's."""
+    """Return whether the location may match folders whose index files belong to another location or to none."""
     source = context.owner
     if source.handler != "static":
         return False
@@ -74,7 +74,7 @@ def _several_pools(context: Context) -> bool:
 
 
 def _mixed_rules(context: Context) -> bool:
-    """More than one kind of rule before the last word: then the order matters, which it does not know."""
+    """Return whether allow and deny rules are mixed before the final rule; OpenLiteSpeed ignores their order."""
     rules = context.owner.access_rules
     before = rules[:-1] if rules[-1].source == "all" else rules
     return len({rule.action for rule in before}) > 1
@@ -93,7 +93,7 @@ def _ends_in_status(owner: Location | ServerBlock) -> bool:
 
 
 def _is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
-    """Whether a rule of the virtual host answers all or some of it, before a context is chosen."""
+    """Return whether a rule of the virtual host handles all or some requests before a context is chosen."""
     if any(redirects(item) for item in location.rewrites) or _ends_in_status(location):
         return True
     if inside is not None and ruled.is_here(location, inside):
@@ -108,7 +108,7 @@ def _answers_itself(location: Location) -> bool:
 
 
 def _leads_to_itself(context: Context) -> bool:
-    """Whether it redirects to a path that it answers itself."""
+    """Return whether the location redirects to a path that it handles itself."""
     path, block = context.owner.return_value.partition("?")[0], context.block
     if block is None or not path.startswith("/"):
         return False
@@ -365,7 +365,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
 
 
 def _is_of_request(context: Context) -> bool:
-    """Whether the header is sent to an upstream."""
+    """Return whether the header is sent to an upstream."""
     places = context.block.locations if context.block else ()
     return any(header is context.owner for place in places for header in place.request_headers)
 

@@ -1,7 +1,7 @@
-"""Known mistakes that a server accepts and an admin regrets: what, why, and the change that mends it. Pure.
+"""Known mistakes that a server accepts: the problem, the reason, and the fix. Pure.
 
-`findings` looks at a frozen site; a finding's `mend` changes the site's definition (websites.services.site_define), in
-which the same blocks and locations stand at the same places.
+`findings` checks a frozen site. A finding's `mend` changes the site's definition (websites.services.site_define), in
+which blocks and locations have the same indexes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ __all__ = ["Finding", "Socket", "findings"]
 
 
 def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
-    """In the order of their places. `defaults` are the (address, port) that other sites of the server are the default
-    server of."""
+    """Findings in order of their places.
+
+    `defaults`: (address, port) pairs for which other sites of the web server are the default server.
+    """
     found: list[Finding] = []
     known = set(defaults)
     for number, block in enumerate(spec.blocks):
         where = f"blocks/{number}"
         found += model.of_block(block, where, known)
-        known |= {(listen.address, listen.port) for listen in block.listens}  # said once of a socket
+        known |= {(listen.address, listen.port) for listen in block.listens}  # report each socket once
         found += rewrites.of(block, block, where)
         found += expressions.of_block(block, where)
         found += raw.of_block(block, where, install.engine)

@@ -1,4 +1,4 @@
-"""Who may come in: rules that let everybody in, or that are never asked for, as every server here has it."""
+"""Access control: rules that admit everybody, or that are never evaluated, on every server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _never_asked(location: Location, where: str) -> Iterator[Finding]:
 
 
 def status_shown(location: Location, where: str, items: tuple[Read, ...]) -> Iterator[Finding]:
-    """`items` are nginx's raw directives of the location."""
+    """Find a status page without access rules; `items` are the location's raw nginx directives."""
     if location.access_rules or location.basic_auth or location.handler == "deny":
         return
     own = {"allow", "deny", "auth_basic", "auth_request"}

@@ -1,4 +1,4 @@
-"""Regular expressions that match more than they seem to, or take time without end."""
+"""Regular expressions that match more than intended, or take exponential time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panel.rendering.lint.finding import Finding, setting
 from panel.rendering.spec import Location, ServerBlock
 
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
-# `\.php` and nothing that says where it ends.
+# `\.php` that is not anchored at its end.
 _OPEN_PHP = re.compile(r"\\\.(?:php\d?|ph\(\?:p\|ar\|tml\)|ph\(p\|ar\|tml\)|\(php\|phtml\))\Z")
 
 
@@ -55,8 +55,10 @@ def _slow(patterns: Iterable[str], where: str) -> Iterator[Finding]:
 
 
 def explodes(pattern: str) -> bool:
-    """Whether a repeated group holds only what may be repeated or left out. What Python cannot read counts as fine:
-    the server's own test says more of it."""
+    """Return whether a repeated group contains only repeated or optional parts.
+
+    Expressions that Python cannot parse pass; the server's own test covers them.
+    """
     try:
         tree = _parser.parse(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern))
     except (re.error, OverflowError, RecursionError):
@@ -74,7 +76,7 @@ def _any(items: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    """The expressions within one part of an expression."""
+    """Nested expressions within one part of an expression."""
     if isinstance(value, _parser.SubPattern):
         yield value
     elif isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""One finding, and how its mending reaches into a definition."""
+"""One finding, and the functions that apply its fix to a definition."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Socket = tuple[str, int]  # a listen's address ("" for all) and port
+Socket = tuple[str, int]  # address ("" for all) and port of a listen
 Mend = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`where` is the place in the definition (blocks/0/locations/2). `fix` says in words what `mend` does to the
-    definition; both are empty where only a person can decide."""
+    """One finding.
+
+    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the effect of `mend` on the
+    definition; both are empty if a person has to decide.
+    """
 
     code: str
     where: str
@@ -21,7 +24,7 @@ class Finding:
     why: str
     fix: str = ""
     mend: Mend | None = None
-    is_raw: bool = False  # mending it changes directives in the server's own words
+    is_raw: bool = False  # the fix changes raw directives
 
 
 def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def setting(where: str, **members: Any) -> Mend:
-    """Gives the part at `where` these members."""
+    """A fix that sets these fields of the part at `where`."""
 
     def mend(definition: dict[str, Any]) -> None:
         part(definition, where).update(members)

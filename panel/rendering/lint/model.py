@@ -1,4 +1,4 @@
-"""Mistakes in what the model says. They are the same on every server, since every server answers as nginx would."""
+"""Mistakes in the site's fields. They are the same on every server, because every server behaves like nginx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.rendering.spec import Header, Location, ServerBlock
 DECODED = {"uri": "$request_uri", "document_uri": "$request_uri"}
 _UPLOADS = re.compile(r"/(?:uploads?|files|media|attachments|userfiles|images)/\Z", re.IGNORECASE)
 _PHP = re.compile(r"\\\.(?:php|ph)")
-# A group that can match a line feed: a negated set without one, a set of blanks, or a dot that matches all.
+# A group that can match a line feed: a negated set without it, a whitespace class, or a dot that matches everything.
 _CAN_BREAK = re.compile(r"\[\^(?![^\]]*\\[nrs])|\(\?s|\\[sSDW]")
 
 
@@ -86,7 +86,7 @@ def _alias(location: Location, where: str) -> Iterator[Finding]:
 
 
 def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) -> Iterator[Finding]:
-    """With a page to fall back on, that page answers for folders too; with a status nothing does."""
+    """Find folders without an index. A fallback page also handles folders; a fallback status does not."""
     if "$uri" not in try_files or "$uri/" in try_files or not try_files[-1].startswith("="):
         return
     items = list(try_files)
@@ -135,11 +135,11 @@ def _shutting(where: str, pattern: str) -> Mend:
     return mend
 
 
-# --- answers that are kept ---
+# --- response caching ---
 
 
 def _cache_key(location: Location, where: str) -> Iterator[Finding]:
-    """A key of one's own must still tell addresses apart: their path, their query, and the name they belong to."""
+    """Find a custom cache key that does not distinguish path, query and host."""
     key = location.cache.key if location.cache else ""
     if not key:
         return
@@ -158,19 +158,20 @@ def _cache_key(location: Location, where: str) -> Iterator[Finding]:
     )
 
 
-# --- what the visitor sends comes back in a header ---
+# --- visitor input in response headers ---
 
 
 def _names(value: str) -> list[str]:
     try:
         return [item.name for item in variables.parse(value, "") if isinstance(item, variables.Variable)]
     except NotExpressible:
-        return []  # said at its field
+        return []  # reported at its own field
 
 
 def to_own_name(block: ServerBlock, value: str) -> tuple[str, str, str] | None:
-    """Of a redirect that follows the visitor's Host header: the variable, a name of the block's own ("" if it has
-    none), and the same redirect to that."""
+    """A redirect that follows the visitor's Host header: the variable, one of the block's own names ("" if it has
+    none), and the redirect rewritten to that name.
+    """
     match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", value)
     if match is None or not _answers_any(block):
         return None
@@ -229,19 +230,19 @@ def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Ite
 
 
 def _breaks(value: str, pattern: str) -> bool:
-    """Whether a line break that was encoded in the address can come out of `value`."""
+    """Return whether `value` can contain a line break that was percent-encoded in the address."""
     named = _names(value)
     captured = any(name.isdigit() or name in variables.captures_of(pattern) for name in named)
     return decoded(value) or bool(captured and _CAN_BREAK.search(pattern))
 
 
 def decoded(value: str) -> bool:
-    """Whether it names the address after it was decoded. What a rewrite captures is encoded again in a redirect."""
+    """Return whether the value uses the decoded address. A redirect encodes captures of a rewrite again."""
     return any(name in DECODED for name in _names(value))
 
 
 def encoded(value: str) -> str:
-    """`$request_uri` is what was sent, with its arguments; what added those goes."""
+    """The value with `$request_uri`, which is the raw address with its query; variables that add the query are removed."""
     return re.sub(
         r"\$\{?(?:document_)?uri\}?(?![a-z_])(?:\$is_args\$(?:args|query_string)|\?\$args)?", "$request_uri", value
     )

@@ -1,7 +1,7 @@
-"""Finds a text that keeps an expression busy: samples of its repeated parts, many times, then something that fails.
+"""Search for a text that makes a regular expression slow: repeated samples of its parts, then a mismatch.
 
-The expression itself is run by PCRE2 with fewer steps than nginx allows it (pcre2_match(3), match limit), so what is
-found is slow for certain; what is not found may still be slow.
+PCRE2 runs the expression with fewer steps than nginx allows (pcre2_match(3), match limit). So a text that is found is
+slow for certain; an expression without such a text may still be slow.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from panel.rendering import pcre
 from panel.rendering.errors import NotExpressible
 
-STEPS = 100_000  # some 5 ms; a harmless expression needs a few hundred for these texts
+STEPS = 100_000  # about 5 ms; a harmless expression needs a few hundred for these texts
 _TIMES = 40
 _PROBES = 12
 _SHOWN = 24
-_SAMPLES = 3  # of one part
-_ENDS = ("\x01", "!")  # what hardly any expression goes on with
+_SAMPLES = 3  # samples per part
+_ENDS = ("\x01", "!")  # characters that hardly any expression accepts next
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 _CLASSES = {
     _constants.CATEGORY_DIGIT: "0",
@@ -31,12 +31,12 @@ _CLASSES = {
     _constants.CATEGORY_NOT_WORD: "-",
     _constants.CATEGORY_NOT_SPACE: "a",
 }
-_USUAL = "a/0-.xZ_ "  # tried where a class excludes characters
+_USUAL = "a/0-.xZ_ "  # tried if a class excludes characters
 
 
 @lru_cache(maxsize=512)
 def slow_text(pattern: str) -> str:
-    """The beginning of a text for which `pattern` takes too long; "" where none was found."""
+    """Beginning of a text for which `pattern` is too slow; "" if none was found."""
     try:
         tree = _parser.parse(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern))
         expression = pcre.compiled(pattern)
@@ -55,7 +55,7 @@ def slow_text(pattern: str) -> str:
 
 
 def _repeated(items: list[tuple[Any, Any]], before: str) -> Iterator[tuple[str, str]]:
-    """Each sample of each part that repeats without end, with a text that leads to it."""
+    """Samples of each part with unlimited repetition, with a text that leads to it."""
     for number, (kind, value) in enumerate(items):
         if kind in _REPEATS and value[1] is _constants.MAXREPEAT:
             body = list(value[2])
@@ -77,7 +77,7 @@ def _bodies(kind: Any, value: Any) -> list[list[tuple[Any, Any]]]:
 
 
 def _samples(items: list[tuple[Any, Any]]) -> list[str]:
-    """Some texts that the parts match one after the other; at least one, perhaps empty."""
+    """Texts that match the parts in sequence; at least one, perhaps empty."""
     found = [""]
     for kind, value in items:
         found = [text + more for text in found for more in _of_part(kind, value)][:_SAMPLES]

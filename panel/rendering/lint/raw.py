@@ -1,4 +1,4 @@
-"""Mistakes in raw directives, which are read by their server's own grammar."""
+"""Mistakes in raw directives, parsed by the grammar of their server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ READERS: dict[str, Callable[[str], tuple[Read, ...]]] = {
 _NGINX = ("nginx", "native")
 _WEAK = {"sslv2", "sslv3", "tlsv1", "tlsv1.0", "tlsv1.1"}
 _WEAK_CIPHERS = re.compile(r"(?:^|[:+ ,])(?:RC4|DES|3DES|MD5|NULL|EXP\w*|aNULL|eNULL|ADH|LOW)\b", re.IGNORECASE)
-# An upstream that the visitor names, or the end of whose name they write. A path begins with a slash, so it ends one.
+# An upstream that the visitor chooses, or whose name the visitor can extend. A path begins with a slash, so it ends the
+# name.
 _OPEN = re.compile(
     r"https?://(?:[^/]*?\$\{?(?:http_|host\b|arg_|cookie_|args\b|query_string\b|\d)|\$\{?(?:request_)?uri\b)"
 )
@@ -48,7 +49,7 @@ def _read(text: str, engine: str) -> tuple[Read, ...]:
     try:
         return READERS[engine](text) if text else ()
     except Unreadable:
-        return ()  # said where the snippet is checked
+        return ()  # reported by the check of the snippet
 
 
 def _all(items: Iterable[Read]) -> Iterator[Read]:
@@ -58,7 +59,7 @@ def _all(items: Iterable[Read]) -> Iterator[Read]:
 
 
 def _without(text: str, gone: Iterable[Read], engine: str) -> str | None:
-    """The text without the lines of these directives; None when others stand on them."""
+    """The text without the lines of these directives; None if other directives share those lines."""
     own = list(gone)
     lines = {number for item in own for number in range(item.line, max(item.line, item.end) + 1)}
     inside = {id(child) for item in own for child in _all((item,))}
@@ -124,7 +125,7 @@ def _weak(item: Read, engine: str) -> str:
 
 
 def _apache_protocols(values: list[str]) -> str:
-    """`all` is every protocol, `-x` takes one away, `+x` or `x` adds it."""
+    """Protocols enabled by SSLProtocol: `all` is every protocol, `-x` removes one, `+x` or `x` adds one."""
     allowed: set[str] = set()
     for value in values:
         names = {"tlsv1", "tlsv1.1", "sslv3"} if value.lstrip("+-") == "all" else {value.lstrip("+-")}
@@ -217,7 +218,7 @@ def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
 
 
 def _fallback(item: Read) -> str:
-    """What `if (!-e $request_filename) { rewrite . /index.php last; }` falls back on."""
+    """Fallback of `if (!-e $request_filename) { rewrite . /index.php last; }`."""
     test = " ".join(item.args).strip("()").split()
     if test not in (["!-e", "$request_filename"], ["!-f", "$request_filename"]) or len(item.body or ()) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""Mistakes of redirects by rewriting: they lead where the visitor says, or break the answer in two."""
+"""Mistakes in redirects by rewrite: the visitor controls the target or can split the response."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             )
         if decoded(item.replacement):
             safe = encoded(item.replacement)
-            safe = safe if safe.endswith("?") else f"{safe}?"  # $request_uri brings the query along
+            safe = safe if safe.endswith("?") else f"{safe}?"  # $request_uri includes the query
             yield Finding(
                 "response-splitting",
                 where,

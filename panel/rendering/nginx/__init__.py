@@ -1,4 +1,4 @@
-"""nginx, and gallop, which reads nginx's syntax. Each site's files stand alone; nothing is per install."""
+"""nginx and gallop, which reads nginx's syntax. The files of each site are independent; no files are shared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a location keeps of its backend's answers, in nginx's words.
+"""Response caching of a location in nginx's directives.
 
-Each site has a zone of its own for each kind of backend: its size is the site's, and emptying it is the site's alone.
+Each site has its own zone for each kind of backend, so its size and its purging affect no other site.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from panel.rendering.spec import Cache
 from panel.rendering.tree import Node, block, directive
 
 STATUS = "X-Cache"
-KEYS_MB = 10  # of memory for what is kept where: about 80,000 answers
+KEYS_MB = 10  # memory for the cache keys of about 80,000 responses
 STALE = ("error", "timeout", "updating", "http_500", "http_503")
-GATEWAYS = ("http_502", "http_504")  # FastCGI speaks to no gateway
-# FastCGI knows no HEAD that could be asked as GET, so what HEAD left must not answer a GET.
+GATEWAYS = ("http_502", "http_504")  # FastCGI has no gateway errors
+# The FastCGI cache key includes the method, because HEAD is not converted to GET and must not serve a later GET.
 _KEYS = {"proxy": "$scheme$host$request_uri", "fastcgi": "$request_method$scheme$host$request_uri"}
 
 
@@ -40,7 +40,7 @@ def cached(scope: Scope, place: Place) -> list[Node]:
 
 
 def _zone(scope: Scope, kind: str) -> str:
-    """The zone's name; it is declared once in the site's file."""
+    """Name of the zone, which is declared once in the site's file."""
     name = scope.name(kind)
     if name not in scope.caches:
         folder = no_variables(caching.folder(scope.spec.name, scope.install, kind), "/cache_dir")

@@ -1,7 +1,7 @@
-"""What nginx and gallop are told so that no path that a site makes leaves its folder (see rendering.confinement).
+"""Directives that keep paths built by a site inside its folder (see rendering.confinement).
 
-Only what the analysis cannot prove is checked while serving: a value is put together as the directive after it does,
-and refused with 403 where it steps up.
+Only paths that the analysis cannot prove are checked at request time: the value is assembled as in the directive, and
+403 is sent if it contains `..`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from panel.rendering.tree import Directive, Node, block, directive
 
 
 def line_breaks(source: ServerBlock) -> list[Node]:
-    """`.*` and `$` of an expression end before a line break: what they capture might end in `..`."""
+    """Reject line breaks, before which `.*` and `$` stop: a capture might end in `..`."""
     if not confinement.refuses_line_breaks(source):
         return []
     comment = "Captures end at a line break, so no path may hold one"
@@ -24,13 +24,13 @@ def line_breaks(source: ServerBlock) -> list[Node]:
 
 
 def folders(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
-    """gallop opens files beneath the site's own folders only, wherever a link leads."""
+    """gallop opens only files beneath the site's folders, even through symbolic links."""
     found = confinement.folders(source) if scope.dialect.confine_files else ()
     return [directive("confine_files", *(no_variables(folder, f"{at}/root") for folder in found))] if found else []
 
 
 def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
-    """A check of the path that this rewrite makes."""
+    """Check of the path that this rewrite builds."""
     if confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:
         return []
     name, known = _variable(scope, "rewrite", at), variables.captures_of(item.pattern)
@@ -41,8 +41,10 @@ def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
 
 
 def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> list[Node]:
-    """The directive, after a check of each item that may step up. Such an item is put together once, so that what is
-    tried is what was checked."""
+    """The directive, after a check of each item that may leave the folder.
+
+    Such an item is assembled once, so the tested path is the path that is used.
+    """
     location, known = place.location, _captures(place.location)
     checks: list[Node] = []
     words = [scope.dollars.complex(item, f"{at}/{number}", known) for number, item in enumerate(items)]
@@ -52,7 +54,7 @@ def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> li
         field, name = f"{at}/{number}", _variable(scope, "try", f"{at}/{number}")
         path = confinement.try_path(location, number)
         rest = item[len(path) :]
-        if number < len(items) - 1 and path.endswith("/"):  # which says in the directive that it is a folder
+        if number < len(items) - 1 and path.endswith("/"):  # marks a folder in the directive
             path, rest = path[:-1], "/"
         checks.append(directive("set", f"${name}", scope.dollars.complex(path, field, known)))
         checks.append(_stepping_up(scope, name))
@@ -61,7 +63,7 @@ def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> li
 
 
 def of_alias(location: Location) -> list[Node]:
-    """Of a location without a final slash: only the path itself and what lies below it."""
+    """Restrict an alias without a final slash to the path itself and paths below it."""
     if not confinement.is_loose(location):
         return []
     return [_refused("$uri", "!~", f"^{exclusive.quote(location.pattern)}(?:/|$)", 404)]
@@ -77,7 +79,7 @@ def _variable(scope: Scope, kind: str, at: str) -> str:
 
 
 def _stepping_up(scope: Scope, name: str) -> Directive:
-    """By a map: a regular expression in `if` that does not match would empty the location's captures."""
+    """A map that detects a `..` segment; a failing regular expression in `if` would clear the location's captures."""
     body = [directive("volatile"), directive("default", 0), directive(f"~{confinement.CLIMBS}", 1)]
     scope.maps.append(block("map", f"${name}", f"${name}_up", body=body))
     return block("if", f"(${name}_up)", body=[directive("return", 403)], gap=False)

@@ -1,4 +1,4 @@
-"""Checks of nginx's own arguments: conditions, rewrites, logs, zones."""
+"""Checks of nginx's own argument kinds: conditions, rewrites, logs, zones."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _none(args: Args, _where: Where) -> str:
 
 
 def _location(args: Args, where: Where) -> str:
-    """`[= | ~ | ~* | ^~] pattern` or `@name`."""
+    """Check `[= | ~ | ~* | ^~] pattern` or `@name`."""
     if args[:1] in (("~",), ("~*",)) and len(args) == 2:
         return regex(args[1], where)
     return "" if 1 <= len(args) <= 2 else "takes a pattern"
 
 
 def _try_files(args: Args, _where: Where) -> str:
-    """The path as it came is clean; everything else must be constant."""
+    """Check try_files: the original path is safe; everything else must be constant."""
     if len(args) < 2:
         return "needs at least a file and a fallback"
     for value in args:
@@ -47,7 +47,7 @@ def _error_page(args: Args, where: Where) -> str:
 
 
 def _if(args: Args, where: Where) -> str:
-    """A condition: `$x`, `$x = y`, `$x ~ regex`, or whether the requested file is there."""
+    """Check a condition: `$x`, `$x = y`, `$x ~ regex`, or a test of the requested file."""
     words = list(args)
     if not words or not words[0].startswith("(") or not words[-1].endswith(")"):
         return "takes a condition in parentheses"
@@ -72,7 +72,7 @@ def _return(args: Args, _where: Where) -> str:
 
 
 def _rewrite(args: Args, where: Where) -> str:
-    """A redirect may say anything; a path of this site holds captures of whole segments at most."""
+    """Check a rewrite: a redirect may have any target; a path of this site may contain only captures of whole segments."""
     if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
         return "takes a regular expression, a replacement and last, break, redirect or permanent"
     if message := regex(args[0], where):
@@ -94,7 +94,7 @@ def _access_log(args: Args, where: Where) -> str:
 
 
 def _log(value: str, where: Where) -> str:
-    """A file. A log sent elsewhere (syslog:, memory:, stderr) leaves what the panel shows."""
+    """Check a log file. Other targets (syslog:, memory:, stderr) would be invisible to the panel."""
     if value.startswith(("syslog:", "memory:")) or value == "stderr":
         return f"“{value}” is not a file; enter the path of a log file and let the host's syslog read that file"
     return KINDS["path"](value, where)
@@ -111,7 +111,7 @@ def _limit_req(args: Args, where: Where) -> str:
 
 
 def _zone(value: str, _where: Where) -> str:
-    """Those that the panel makes belong to one site each."""
+    """Check a zone name; the panel's own zones belong to one site each."""
     if value == "off":
         return ""
     if value.lower().startswith("paddock_") or not re.fullmatch(r"[A-Za-z_][\w.:-]*", value):
@@ -120,7 +120,7 @@ def _zone(value: str, _where: Where) -> str:
 
 
 def _conf_command(args: Args, where: Where) -> str:
-    """Of OpenSSL's commands those that name no file."""
+    """Check OpenSSL commands: only those that name no file."""
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
         return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
     return KINDS["ciphers"](args[1], where)

@@ -1,4 +1,4 @@
-"""One location in nginx's words."""
+"""One location in nginx's directives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panel.rendering.nginx.types import FORWARDED_HEADERS
 from panel.rendering.spec import Header, Location, Rewrite
 from panel.rendering.tree import Node, Raw, block, directive
 
-SCRIPT_GUARD = ("$fastcgi_script_name", "=404")  # never hand PHP a path that is no file
+SCRIPT_GUARD = ("$fastcgi_script_name", "=404")  # never pass a missing script to PHP
 PATH_INFO_SPLIT = r"^(.+?\.php)(/.*)$"
 
 
@@ -31,7 +31,7 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
         return block("location", *words, body=[*body, directive("deny", "all")])
     body += [*_access(scope, source, at), *_limits(scope, source, at), *_HANDLERS[source.handler](scope, place)]
     body += gzip(source.gzip)
-    if source.gzip == "off" and scope.brotli:  # “compress answers” means either
+    if source.gzip == "off" and scope.brotli:  # “compress responses” covers gzip and Brotli
         body.append(directive("brotli", "off"))
     if source.expires:
         expiry.parse(source.expires, f"{at}/expires")
@@ -51,7 +51,7 @@ def gzip(setting: str) -> list[Node]:
 
 
 def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
-    """Nothing where the server is not known to have the module; capabilities reports it."""
+    """Brotli directives; none if the module is not known to be loaded, which capabilities reports."""
     if not (setting and scope.dialect.brotli):
         return []
     scope.brotli = setting == "on"
@@ -61,7 +61,9 @@ def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
 
 
 def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: Location | None = None) -> list[Node]:
-    """A location with headers of its own inherits none in nginx, so the block's are repeated there."""
+    """Headers of a location. In nginx a location with its own headers inherits none, so the block's headers are
+    repeated.
+    """
     lines: list[Node] = []
     known = scope.own_variables | (handlers.captures(source) if source else frozenset())
     for header, number in merged(everywhere, source.headers if source else ()):
@@ -79,7 +81,7 @@ def _tells_cache(source: Location) -> bool:
 
 
 def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str, *, checked: tuple[Rewrite, ...]) -> list[Node]:
-    """`checked`: those whose result may name a file."""
+    """Rewrite directives; `checked`: rewrites whose result may name a file."""
     lines: list[Node] = []
     for number, item in enumerate(items):
         rewriting.check(item, f"{at}/{number}")
@@ -100,7 +102,7 @@ def _access(scope: Scope, source: Location, at: str) -> list[Node]:
         realm = handlers.realm(source.basic_auth.realm, field)
         if realm == "off":
             raise NotExpressible(field, "nginx reads the realm “off” as no authentication; use another realm")
-        # nginx puts the realm between quotes as it is; RFC 9110 section 5.6.4 wants these two escaped.
+        # nginx quotes the realm without escaping; RFC 9110 section 5.6.4 requires escapes for these two characters.
         escaped = realm.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(directive("auth_basic", scope.dollars.literal(escaped, field)))
         path = checks.path(source.basic_auth.path, f"{at}/basic_auth/path")
@@ -170,7 +172,7 @@ def _php(scope: Scope, place: Place) -> list[Node]:
         lines.append(directive("set", "$path_info", "$fastcgi_path_info", comment="try_files would reset it"))
     own = _try_files(scope, source.try_files, f"{at}/try_files", place)
     lines += own or [directive("try_files", *SCRIPT_GUARD)]
-    # With alias, $document_root is the aliased folder and the script's name would be appended to it.
+    # With alias, $document_root is the aliased folder, to which nginx would append the script's name.
     script = "$request_filename" if source.alias else "$document_root$fastcgi_script_name"
     lines += [directive("include", "fastcgi_params"), directive("fastcgi_param", "SCRIPT_FILENAME", script)]
     if source.split_path_info:
@@ -216,8 +218,8 @@ def _proxy(scope: Scope, place: Place) -> list[Node]:
 
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
-    """Name -> value: what a backend expects of a proxy, then the location's own in place of those."""
-    headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty, so that the connection to the upstream is kept
+    """Name -> value: the usual proxy headers, replaced by the location's own."""
+    headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty: keeps the upstream connection alive
     if source.websocket:
         scope.websocket = True
         headers |= {"Upgrade": "$http_upgrade", "Connection": f"${scope.variable('connection')}"}
@@ -238,7 +240,7 @@ def _return(scope: Scope, place: Place) -> list[Node]:
     value = scope.dollars.complex(source.return_value, field, handlers.captures(source))
     if code in handlers.REDIRECTS:
         return [directive("return", code, value)]
-    # Whatever suffix the path has, this is text.
+    # Plain text, whatever suffix the path has.
     return [
         block("types", body=[], gap=False),
         directive("default_type", "text/plain"),

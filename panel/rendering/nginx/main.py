@@ -1,4 +1,4 @@
-"""nginx's and gallop's own main configuration, for installs whose main file the panel manages."""
+"""Main configuration of nginx and gallop, for web servers whose main file the panel manages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
 from panel.rendering.spec import InstallSpec, RenderedFile
 from panel.rendering.tree import Node, block, directive, print_tree
 
-# gallop speaks neither uwsgi nor SCGI and refuses their directives.
+# gallop supports neither uwsgi nor SCGI and rejects their directives.
 TEMP_PATHS = {
     "nginx": ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"),
     "native": ("client_body", "proxy", "fastcgi"),
@@ -19,7 +19,7 @@ FILE_NAMES = {"nginx": "nginx.conf", "native": "gallop.conf"}
 
 
 def status_socket(pid_file: str) -> str:
-    """The private socket on which gallop shows what it counts, beside its pid file; "" where the path is too long."""
+    """Private socket on which gallop publishes its counters, next to its pid file; "" if the path is too long."""
     place = PurePosixPath(pid_file)
     path = str(place.with_name(f"{place.stem}-status.sock"))
     return path if len(path.encode()) <= LONGEST_SOCKET else ""

@@ -1,5 +1,8 @@
-"""A distribution's nginx.conf, handed to the panel: all that it says and its packages rely on stays (user, modules,
-includes, log formats, maps, a server of its own), and what the panel sets takes the place of what it said."""
+"""A distribution's nginx.conf under the panel's management.
+
+Everything that its packages need is kept (user, modules, includes, log formats, maps, its own server); the panel's
+settings replace the existing ones.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,17 @@ CONNECTIONS = 4096
 
 @dataclass(frozen=True)
 class Managed:
-    """`lost` are directives of the original that gave way to the panel's, as (line, words, the panel's words)."""
+    """The merged file. `lost` lists replaced directives of the original, as (line, directive, the panel's directive)."""
 
     text: str
     lost: tuple[tuple[int, str, str], ...]
 
 
 def managed(original: str, install: InstallSpec, *, workers: int) -> Managed:
-    """What the panel writes instead of `original`; `workers` 0 is one per CPU. Raises NotExpressible for a file that
-    is no whole configuration."""
+    """Merge the panel's settings into `original`; `workers` 0 is one per CPU.
+
+    Raises NotExpressible if the file is not a complete configuration.
+    """
     try:
         nodes = read(original)
     except Unreadable as error:
@@ -59,7 +64,7 @@ def _http() -> list[Directive]:
 
 
 def _merged(own: Iterable[Read], ours: Sequence[Directive], lost: list[tuple[int, str, str]]) -> list[Node]:
-    """Ours first: what the original includes and its sites inherit comes after."""
+    """Merge with the panel's directives first, because the original's includes and sites follow them."""
     named = {item.name: item for item in ours}
     kept: list[Node] = []
     for node in own:

@@ -1,4 +1,4 @@
-"""What raw nginx and gallop directives a site may hold. Source: https://nginx.org/en/docs/dirindex.html."""
+"""Allow-list of raw nginx and gallop directives. Source: https://nginx.org/en/docs/dirindex.html."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""nginx's words: how any value is written so that nginx's lexer reads exactly that value.
+"""Quote any value so that nginx's lexer reads exactly that value.
 
-Source: ngx_conf_read_token (core/ngx_conf_file.c). A word ends at a blank, `;` or `{`; quotes open only at its start;
-inside, backslash before a quote, a backslash, t, r or n makes that character, before anything else it stays. A word
-longer than the 4096-byte buffer is refused. Quotes do not hide `$` from directives that take variables: that is what
-`literal` is for.
+Source: ngx_conf_read_token (core/ngx_conf_file.c). A word ends at whitespace, `;` or `{`. Quotes open only at the start
+of a word. Within a word a backslash escapes quotes, backslashes, t, r and n, and is kept before anything else. Words
+longer than the 4096-byte buffer are rejected. Quotes do not protect `$` in directives that accept variables: `literal`
+does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BARE_TROUBLE = re.compile(r"\\(?=[\"'\\trn;{]|\Z)")
 
 
 def word(value: str) -> str:
-    """One word. Bare where nginx reads it unchanged, else in double quotes."""
+    """One word, unquoted if nginx reads it unchanged, otherwise in double quotes."""
     if _BARE.match(value) and not _BARE_TROUBLE.search(value):
         return value
     quoted = _ESCAPED.sub(lambda found: "\\" + found[0], value)
@@ -41,16 +41,16 @@ def bounded(value: str, field: str) -> str:
 
 
 def no_variables(value: str, field: str) -> str:
-    """For directives that read variables where a site's value is plain text: file names."""
+    """A value for directives that expand variables where the site means plain text: file names."""
     if "$" in value:
         raise NotExpressible(field, "nginx would expand $ as a variable here; use a name without $")
     return bounded(value, field)
 
 
 class Dollars:
-    """A literal `$` has no spelling in a value with variables, so it comes from a variable that holds one.
+    """Literal `$` signs. Values with variables have no escape for `$`, so a variable holds one.
 
-    `geo` takes its values literally; `used` says whether the site needs the block.
+    `geo` reads its values literally; `used` tells whether the site needs the block.
     """
 
     def __init__(self, site: str) -> None:
@@ -65,7 +65,7 @@ class Dollars:
         return bounded(value, field)
 
     def complex(self, value: str, field: str, captures: frozenset[str] = frozenset()) -> str:
-        """A value of the SiteSpec that may hold variables, in nginx's spelling."""
+        """A SiteSpec value with variables, in nginx's notation."""
         parts = variables.parse(value, field, captures=captures)
         spelled = []
         for number, part in enumerate(parts):
@@ -82,12 +82,12 @@ def _reference(variable: variables.Variable, following: variables.Part) -> str:
     return f"${{{variable.name}}}" if joins and not variable.is_capture else f"${variable.name}"
 
 
-# What fits nginx's variables_hash_bucket_size of 64 (NGX_HASH_ELT_SIZE in core/ngx_hash.h), with three to spare.
+# The limit of nginx's variables_hash_bucket_size of 64 (NGX_HASH_ELT_SIZE in core/ngx_hash.h), minus three.
 LONGEST_VARIABLE = 43
 
 
 def variable(site: str, name: str) -> str:
-    """The name of a variable of this site; a site's long name is shortened, or nginx would not start."""
+    """Name of a variable of this site; long site names are shortened, because nginx limits the length."""
     found = f"{prefix(site)}_{name}"
     if len(found) <= LONGEST_VARIABLE:
         return found
@@ -95,5 +95,5 @@ def variable(site: str, name: str) -> str:
 
 
 def prefix(site: str) -> str:
-    """What this site's zones and variables begin with; site names hold no `_`, so two sites never share one."""
+    """Prefix of this site's zones and variables; site names contain no `_`, so prefixes are unique."""
     return "paddock_" + site.replace("-", "_")

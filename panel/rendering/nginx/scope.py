@@ -1,4 +1,4 @@
-"""What the blocks of one site share while it is rendered for nginx."""
+"""State that the blocks of one site share while nginx configuration is rendered."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from panel.rendering.tree import Directive, block, directive
 
 @dataclass(frozen=True)
 class Dialect:
-    """How this nginx spells what its versions spell differently."""
+    """Syntax that depends on the version of nginx."""
 
-    http2_directive: bool  # `http2 on;` since 1.25.1; before it, a parameter of `listen`
-    http3: bool  # since 1.25.0, where the module was built in
-    brotli: bool  # gallop has it; nginx where the module ngx_brotli was added
-    confine_files: bool  # gallop's own, of some versions
+    http2_directive: bool  # `http2 on;` since 1.25.1; earlier a parameter of `listen`
+    http3: bool  # since 1.25.0, if the module is built in
+    brotli: bool  # built into gallop; in nginx if the module ngx_brotli is present
+    confine_files: bool  # some versions of gallop only
 
     @classmethod
     def of(cls, install: InstallSpec) -> Dialect:
@@ -43,27 +43,27 @@ class Scope:
         self.dollars = Dollars(spec.name)
         self.zones: list[Directive] = []
         self.maps: list[Directive] = []
-        self.own_variables: frozenset[str] = frozenset()  # made here, so header values may name them
+        self.own_variables: frozenset[str] = frozenset()  # defined here, so header values may use them
         self.websocket = False
-        self.brotli = False  # whether the server block being written compresses so
+        self.brotli = False  # whether the current server block compresses with Brotli
         self.formats: dict[str, Directive] = {}
-        self.caches: dict[str, Directive] = {}  # by the name of their zone
+        self.caches: dict[str, Directive] = {}  # keyed by zone name
         self.log_roots = (install.log_dir, *install.site_roots)
 
     def variable(self, name: str) -> str:
         return variable(self.spec.name, name)
 
     def name(self, name: str) -> str:
-        """Of what is no variable: a zone, a log's format."""
+        """Name of a zone or log format, which is not a variable."""
         return f"{prefix(self.spec.name)}_{name}"
 
     def zone(self, kind: str, at: str) -> str:
-        """The shared memory zone of one location; `at` is the location's pointer."""
+        """Shared memory zone of one location; `at` is the location's pointer."""
         numbers = "_".join(part for part in at.split("/") if part.isdigit())
         return self.name(f"{kind}_{numbers}")
 
     def shared(self) -> list[Directive]:
-        """The directives at http level that the site's blocks turned out to need."""
+        """Directives at http level that the site's blocks need."""
         found: list[Directive] = []
         if self.dollars.used:
             dollar = directive("default", "$")
@@ -74,7 +74,7 @@ class Scope:
         return [*found, *self.formats.values(), *self.maps, *self.zones, *self.caches.values()]
 
     def log_format(self, chosen: str, field: str) -> list[str]:
-        """The name of the site's own format, as access_log's last word; nothing for nginx's usual one."""
+        """Name of the site's own log format, as the last word of access_log; empty for nginx's default."""
         if not logformats.check(chosen, field):
             return []
         name = self.name(f"log_{chosen}")
@@ -83,7 +83,7 @@ class Scope:
         return [name]
 
     def only_encrypted(self, name: str, value: str) -> str:
-        """A variable that holds `value` on TLS connections and nothing on others."""
+        """A variable that holds `value` on TLS connections and is empty otherwise."""
         variable = self.variable(name)
         self.own_variables |= {variable}
         self.maps.append(block("map", "$https", f"${variable}", body=[directive("on", value)]))

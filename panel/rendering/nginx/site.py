@@ -1,4 +1,4 @@
-"""One site as nginx server blocks, with the zones, maps and upstreams that only it uses."""
+"""One site as nginx server blocks, with its own zones, maps and upstreams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
         body.append(directive(upstream.balancing))
     for number, server in enumerate(upstream.servers):
         if server.backup and upstream.balancing == "ip_hash":
-            continue  # nginx refuses the two together; capabilities reports it
+            continue  # nginx rejects the combination; capabilities reports it
         words = [checks.address(server.address, f"{at}/servers/{number}/address")]
         words += [f"weight={server.weight}"] if server.weight != 1 else []
         words += [f"max_fails={server.max_fails}"] if server.max_fails != 1 else []
@@ -46,7 +46,7 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 
 
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
-    """One server, or two when plain listens only redirect to the encrypted ones."""
+    """One server, or two if plain listens only redirect to TLS."""
     if not server_block.listens:
         raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
@@ -102,7 +102,7 @@ def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:
         words += ["default_server"] if listen.default_server else []
         lines.append(directive("listen", where, *words))
         if listen.http3 and listen.tls and scope.dialect.http3:
-            # Only one server may say reuseport for a port, and only one may be its default.
+            # For each port, one server can set reuseport and one can be the default.
             unique = ["default_server", "reuseport"] if listen.default_server else []
             lines.append(directive("listen", where, "quic", *unique))
     if scope.dialect.http2_directive and any(listen.http2 for listen in listens):
@@ -112,14 +112,14 @@ def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:
 
 def _names(source: ServerBlock, at: str) -> list[Node]:
     names = [check_name(name, f"{at}/names/{number}") for number, name in enumerate(source.names)]
-    # `.a` stands for `a` and `*.a`; nginx would ignore it altogether beside one of them.
+    # `.a` covers `a` and `*.a`; next to one of them nginx would ignore it.
     covered = {form for name in names if name.startswith(".") for form in (name[1:], f"*{name}")}
     names = [name for name in names if name not in covered]
     return [directive("server_name", *names)] if names else []
 
 
 def _counted(scope: Scope) -> list[Node]:
-    """All of a site's server blocks count under its name; nginx itself counts no sites."""
+    """gallop counts all server blocks of a site under its name; nginx has no such directive."""
     return [directive("status_zone", scope.spec.name)] if scope.install.engine == "native" else []
 
 
@@ -171,7 +171,7 @@ def _answers(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
         lines.append(directive("large_client_header_buffers", 4, f"{source.client_max_header_kb}k"))
     lines += gzip(source.gzip)
     types = [checks.mime_type(kind, f"{at}/gzip_types/{n}") for n, kind in enumerate(source.gzip_types)]
-    if kinds := [kind for kind in types if kind != "text/html"]:  # which nginx always compresses
+    if kinds := [kind for kind in types if kind != "text/html"]:  # always compressed by nginx
         lines.append(directive("gzip_types", *kinds))
     lines += brotli(scope, source.brotli, kinds)
     for number, page in enumerate(source.error_pages):
@@ -187,7 +187,7 @@ def _error_page(scope: Scope, page: ErrorPage, at: str) -> Node:
 
 
 def block_headers(scope: Scope, source: ServerBlock, at: str) -> tuple[Header, ...]:
-    """The block's own headers and those that its TLS settings ask for. Values are still the SiteSpec's."""
+    """The block's own headers and those of its TLS settings, with unquoted values of the SiteSpec."""
     check_headers(source.headers, f"{at}/headers")
     headers = list(source.headers)
     secure = [listen for listen in source.listens if listen.tls]

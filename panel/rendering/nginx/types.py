@@ -1,4 +1,4 @@
-"""MIME types by file suffix, the CGI variables of a FastCGI request and the fields of a proxied one.
+"""MIME types by file suffix, CGI variables of FastCGI requests, and headers of proxied requests.
 
 Sources: IANA's media types registry; RFC 3875 section 4.1 for the variables.
 """
@@ -93,10 +93,10 @@ FASTCGI_PARAMS: dict[str, str] = {
     "SERVER_ADDR": "$server_addr",
     "SERVER_PORT": "$server_port",
     "SERVER_NAME": "$server_name",
-    "REDIRECT_STATUS": "200",  # PHP built with --enable-force-cgi-redirect wants it
+    "REDIRECT_STATUS": "200",  # required by PHP with --enable-force-cgi-redirect
 }
 
-# What every upstream is sent unless the location says otherwise.
+# Headers sent to every upstream unless the location sets them.
 FORWARDED_HEADERS: dict[str, str] = {
     "Host": "$http_host",
     "X-Real-IP": "$remote_addr",

@@ -1,7 +1,7 @@
-"""OpenLiteSpeed 1.7 and later: a virtual host per server block; listeners and maps in one file per install.
+"""OpenLiteSpeed 1.7 and later: one virtual host per server block; listeners and maps in one shared file.
 
-`config_root` is the folder of httpd_config.conf, usually /usr/local/lsws/conf. Where the distribution's main file is
-left alone it needs one line: `include paddock.conf`.
+`config_root` is the folder of httpd_config.conf, usually /usr/local/lsws/conf. If the panel does not manage the main
+file, that file needs one line: `include paddock.conf`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
         text = print_tree("openlitespeed", line, "vhconf.conf.j2", site=spec.name, nodes=nodes)
         files.append(RenderedFile(f"{where}/vhconf.conf", text))
         if not block.root:
-            files.append(RenderedFile(f"{where}/html/.keep"))  # the document root must be there
+            files.append(RenderedFile(f"{where}/html/.keep"))  # the document root must exist
         for place in answers.places(locations_of(block, f"/blocks/{number}")):
             files.append(RenderedFile(f"{where}/{answers.file_name(place)}", answers.text(place)))
     return [*files, *layout.password_files(spec)]

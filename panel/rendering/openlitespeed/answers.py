@@ -1,7 +1,7 @@
-"""Fixed answers of status 200 with a text: a file for each beside the virtual host's own, which its context names.
+"""Fixed responses with status 200 and a text: one file each, next to the virtual host's own file.
 
-OpenLiteSpeed has no directive for them. A context by regular expression whose `location` holds no capture leads every
-path to that one file (HttpReq::processMatchedURI in src/http/httpreq.cpp).
+OpenLiteSpeed has no directive for fixed responses. A regular-expression context whose `location` has no capture maps
+every path to that one file (HttpReq::processMatchedURI in src/http/httpreq.cpp).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from panel.rendering.tree import Node, directive
 
 
 def is_file(source: Location) -> bool:
-    """Whether the location's answer is a text that never changes."""
+    """Return whether the location's response is a constant text."""
     if source.handler != "return" or source.return_code != 200 or not source.return_value:
         return False
     try:
@@ -25,7 +25,7 @@ def is_file(source: Location) -> bool:
 
 
 def is_rule(source: Location) -> bool:
-    """Whether a rewrite rule gives the answer: a status alone, or a redirect."""
+    """Return whether a rewrite rule sends the response: a status alone, or a redirect."""
     return source.handler == "return" and ((source.return_code or 0) >= 300 or not source.return_value)
 
 
@@ -35,7 +35,7 @@ def text(place: Place) -> str:
 
 
 def file_name(place: Place) -> str:
-    """Below the virtual host's own folder."""
+    """File path below the virtual host's own folder."""
     return f"answers/{place.number}.txt"
 
 

@@ -1,4 +1,4 @@
-"""What a location keeps of its backend's answers: the cache module, told by rewrite rules which requests and how long.
+"""Response caching of a location: rewrite rules tell the cache module which requests to cache, and for how long.
 
 Source: LiteSpeed's developer guide of LSCache (rewrite rules: E=Cache-Control) and src/modules/cache.
 """
@@ -16,7 +16,7 @@ ASIDE = "PADDOCK_ASIDE"
 
 
 def module(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Ready for the virtual host, but on only where a rule says so."""
+    """Cache module of the virtual host, active only where a rule enables it."""
     if not any(caching.caches(place.location) for place in found.places):
         return []
     stale = any(source.cache.stale_on_error for source in caching.locations(spec) if source.cache)
@@ -37,7 +37,7 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
 
 
 def cached(place: Place, condition: Condition) -> list[Directive]:
-    """Sets a variable and goes on to the rules that follow."""
+    """Set a variable and continue with the next rules."""
     source = place.location
     if not caching.caches(source):
         return []
@@ -47,8 +47,8 @@ def cached(place: Place, condition: Condition) -> list[Directive]:
         aside.append(("%{QUERY_STRING}", "!^$"))
     if pattern := caching.cookies(found):
         aside.append(("%{HTTP_COOKIE}", pattern))
-    # These look for answers of another kind, which nothing leaves: without that they would be given what was kept of
-    # others, whatever else a rule says (checkAssignHandler in cache.cpp).
+    # These rules look for responses of a kind that is never stored. Otherwise such requests could get a cached response
+    # of another kind, whatever other rules specify (checkAssignHandler in cache.cpp).
     rules: list[Directive] = []
     for test in aside:
         rules += rewriting.rule(condition, [test], "-", f"[E=Cache-Control:vary=aside,E={ASIDE}:1]", place.pointer)

@@ -1,7 +1,7 @@
-"""One location as a context: a plain prefix where that is exact, else a regular expression that excludes the others.
+"""One location as a context: a plain prefix if that is exact, else a regular expression that excludes the others.
 
-Every regular-expression context is tried before any prefix, in the order of their texts; conditions that exclude each
-other make that order immaterial.
+All regular-expression contexts are tried before any prefix, in order of their texts. Mutually exclusive conditions make
+that order irrelevant.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from panel.rendering.tree import Lines, Node, Raw, block, directive
 
 
 def prefixes_suffice(found: Locations) -> bool:
-    """Whether prefix contexts choose as nginx does: they match whole path segments, and `/x/` is `/x` to them; and what
-    they say holds for the contexts below them too, for those by expression below `/`."""
+    """Return whether prefix contexts choose as nginx does.
+
+    They match whole path segments, treat `/x/` as `/x`, and pass their settings to nested contexts, and from `/` to
+    regular-expression contexts.
+    """
     if found.exact or not all(place.pattern.endswith("/") for place in found.prefixes):
         return False
     return not any(_hands_down(place, found) for place in found.prefixes)
@@ -43,23 +46,22 @@ def _hands_down(place: Place, found: Locations) -> bool:
 
 
 def _is_bare(place: Place) -> bool:
-    """Files where they are anyway, which no context of their own need say."""
+    """Return whether the location serves plain files of the document root, which needs no context."""
     return place.is_prefix and place.location.handler == "static" and not (place.location.root or place.location.alias)
 
 
 def _says_more(source: Location) -> bool:
-    """Than who answers, and from which folder."""
+    """Return whether the location has settings besides its handler and folder."""
     shown = source.index or source.headers or source.request_headers or source.expires or source.snippet
     return bool(shown) or source.autoindex is not None or handlers.asks_access(source)
 
 
 def by_prefix(place: Place) -> bool:
-    """Whether a prefix context may say it, where prefixes suffice.
+    """Return whether a prefix context can express the location, if prefixes suffice.
 
-    When OpenLiteSpeed reads a prefix context whose folder is not there, it leaves the context out until it reads its
-    configuration again (HttpVHost::configContext), and answers from the document root to whoever asks. It looks for no
-    folder of a context by expression, or of a proxy's; the document root is always there, and what says no more than
-    the contexts around it is not missed.
+    OpenLiteSpeed drops a prefix context whose folder is missing until the next reload (HttpVHost::configContext) and
+    serves the document root without access control. It checks no folders of regular-expression and proxy contexts. The
+    document root always exists, and a context that adds nothing to its parents is not missed.
     """
     source = place.location
     if not place.is_prefix or source.handler == "return":
@@ -70,7 +72,7 @@ def by_prefix(place: Place) -> bool:
 
 
 def suffixes_suffice(found: Locations) -> bool:
-    """Whether scripts need no context: none by prefix would take them, or give them what is its own."""
+    """Return whether scripts need no context: no prefix context would take them or add its settings to them."""
     return all(
         place.location.handler == "return" or (_is_bare(place) and not _says_more(place.location))
         for place in found.prefixes
@@ -88,7 +90,7 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """`plain_prefix`, `plain_scripts`: whether prefixes and suffixes suffice."""
+    """Context of the location. `plain_prefix`, `plain_scripts`: whether prefixes and suffixes suffice."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
@@ -97,7 +99,8 @@ def context(
     is_ruled = ruled.is_here(source, inside)
     is_prefix = plain_prefix and by_prefix(place) and not is_ruled
     if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
-        place = replace(place, location=replace(source, handler="static"))  # what it cannot say is left to files
+        # anything not expressible is served as files
+        place = replace(place, location=replace(source, handler="static"))
         source = place.location
     body = [*(ruled.body(spec, place) if is_ruled else _HANDLERS[source.handler](spec, place, is_prefix))]
     if source.handler not in ("deny", "return"):
@@ -111,13 +114,13 @@ def context(
     if not body or (not is_ruled and _is_by_rule(source)):
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
-        return []  # the script handler's suffix says it all
+        return []  # the script handler's suffix suffices
     name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{_pattern(place, condition)}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
-    """What a virtual host's rule hands to an upstream never comes to a context, which asks who may come in."""
+    """Reject access control for requests that a virtual host's rule sends to an upstream, because no context sees them."""
     breaks = any(item.flag == "break" for item in source.rewrites)
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
@@ -133,19 +136,19 @@ def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
 
 
 def _plain_php(source: Location) -> Location:
-    """The location as it would be if it only ran PHP."""
+    """The location reduced to running PHP."""
     return Location(
         source.match, source.pattern, "php", php_pool=source.php_pool, split_path_info=source.split_path_info
     )
 
 
 def _is_by_rule(source: Location) -> bool:
-    """Whether a rule of the virtual host answers."""
+    """Return whether a rule of the virtual host handles the location."""
     return bool(source.proxy_uri) if source.handler == "proxy" else answers.is_rule(source)
 
 
 def _pattern(place: Place, condition: Condition) -> str:
-    """Files need the whole path, or what follows an aliased prefix, as the last group."""
+    """Pattern of the context. For files, the last group must be the whole path or the rest after an aliased prefix."""
     if place.location.handler not in ("static", "php"):
         return condition.as_one()
     if place.location.alias and place.is_prefix:
@@ -176,7 +179,7 @@ def _static(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _folder(place: Place, is_prefix: bool) -> str:
-    """Where the context's files lie; "" for a prefix context, whose files are the document root's."""
+    """Folder of the context's files; "" for a prefix context that uses the document root."""
     source, at = place.location, place.pointer
     groups = len(exclusive.groups(place.pattern)) if place.is_regex else 0
     if source.alias:
@@ -192,7 +195,7 @@ def _folder(place: Place, is_prefix: bool) -> str:
 
 
 def _captured(place: Place, alias: str, field: str) -> str:
-    """`$name` and `$1` as the numbers of the groups in the location's own expression."""
+    """`$name` and `$1` as numbers of groups in the location's own expression."""
     parts = variables.parse(alias, field, captures=handlers.captures(place.location))
     found = []
     for part in parts:
@@ -221,8 +224,9 @@ def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
-    """Other answers than files are rewrite rules."""
-    return answers.body(place) if answers.is_file(place.location) else []  # else by a rule of the virtual host
+    """Rewrite rules for responses that are not files."""
+    # otherwise handled by a rule of the virtual host
+    return answers.body(place) if answers.is_file(place.location) else []
 
 
 _HANDLERS = {"static": _static, "php": _static, "proxy": _proxy, "return": _fixed, "deny": _deny}
@@ -232,7 +236,7 @@ def _access(source: Location, at: str) -> list[Node]:
     lines: list[Node] = []
     if source.basic_auth is not None:
         field = f"{at}/basic_auth/realm"
-        # Sent between quotes as it stands (RFC 9110 section 5.6.4).
+        # Sent in quotes without escaping (RFC 9110 section 5.6.4).
         realm = value(re.sub(r'["\\]', r"\\\g<0>", handlers.realm(source.basic_auth.realm, field)), field)
         lines += [directive("realm", realm_name(at)), directive("authName", realm), directive("required", "valid-user")]
     if source.access_rules:
@@ -261,7 +265,7 @@ def _expires(source: Location, at: str) -> list[Node]:
 
 
 def _headers(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
-    """The block's headers too: a context's own take the place of those around it."""
+    """All headers including the block's, because a context's headers replace those of its parents."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""The values of an answer's headers: formats, in which `%{NAME}e` is a variable of the server or of rewrite rules.
+"""Values of response headers: formats in which `%{NAME}e` is a variable of the server or of rewrite rules.
 
-Source: HttpReq::createHeaderValue and RequestVars::parseBuiltIn (src/http). A request header's value is none of them.
-What could hold a line break (a path, a capture of it) is refused: it would stand in the answer's head as it is.
+Source: HttpReq::createHeaderValue and RequestVars::parseBuiltIn (src/http). Request headers have no such variables.
+Values that could contain a line break (a path, a capture) are rejected, because they would be inserted unescaped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN = re.compile(r"(?<!\\)((?:\\\\)*)%\{(REQUEST_SCHEME|SERVER_NAME)\}")
 
 
 def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
-    """Of an answer of block `number`."""
+    """Header line of a response of block `number`."""
     parts = variables.parse(header.value, field)
     text = "".join(
         part.replace("%", "%%") if isinstance(part, str) else _reference(part, field, spec, number) for part in parts
@@ -55,7 +55,7 @@ def server_name(spec: SiteSpec, number: int) -> str:
 
 
 def is_sayable(name: str, source: ServerBlock) -> bool:
-    """Whether an answer's header can hold the variable."""
+    """Return whether a response header can contain the variable."""
     if name == "server_port":
         return len({listen.port for listen in source.listens}) == 1
     return name in (*_SERVERS, "scheme", "server_name", "request_uri") or name.startswith("http_")
@@ -82,7 +82,7 @@ def _reference(part: Variable, field: str, spec: SiteSpec, number: int) -> str:
 
 
 def _scheme(source: ServerBlock) -> str:
-    """ "" where the block is asked both ways."""
+    """Scheme of the block; "" if the block serves both."""
     schemes = {"https" if listen.tls else "http" for listen in source.listens}
     return schemes.pop() if len(schemes) == 1 else ""
 
@@ -92,8 +92,11 @@ def _kept_as(name: str) -> str:
 
 
 def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
-    """The rules with `$scheme` and `$host` as this server can say them: it has no REQUEST_SCHEME, and one unknown word
-    drops all; and its SERVER_NAME is the host with the dot that may end it."""
+    """Rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
+
+    It has no REQUEST_SCHEME, one unknown variable invalidates all rules, and its SERVER_NAME keeps a final dot of the
+    host.
+    """
     said = {"REQUEST_SCHEME": _scheme(source) or f"%{{ENV:{SCHEME}}}", "SERVER_NAME": f"%{{ENV:{HOST}}}"}
 
     def known(word: str) -> str:
@@ -103,7 +106,7 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
-    """What keeps the variables that headers of block `number`, and these rules, say."""
+    """Rules that record the variables used by headers of block `number` and by these rules."""
     source = spec.blocks[number]
     names = _said(source)
     found: list[Directive] = []
@@ -114,7 +117,7 @@ def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[D
             directive("RewriteRule", "^", "-", f"[E={SCHEME}:https]"),
         ]
     if _say(rules, HOST) or "host" in names:
-        if _PLAIN.match(name := server_name(spec, number)):  # of a request without a host
+        if _PLAIN.match(name := server_name(spec, number)):  # for requests without a host
             found.append(directive("RewriteRule", "^", "-", f"[E={HOST}:{name}]"))
         found.append(directive("RewriteCond", "%{SERVER_NAME}", r"^(.+?)\.?$"))
         found.append(directive("RewriteRule", "^", "-", f"[E={HOST}:%1]"))
@@ -130,12 +133,12 @@ def _say(rules: Sequence[Directive], name: str) -> bool:
 
 
 def says_raw_uri(source: ServerBlock) -> bool:
-    """Whether the path as it came has to be kept."""
+    """Return whether the original path must be recorded."""
     return "request_uri" in _said(source)
 
 
 def _said(source: ServerBlock) -> set[str]:
-    """The variables in headers, and in fixed answers, of which contexts may give some."""
+    """Variables in headers and in fixed responses, some of which contexts provide."""
     every = [*source.headers, *(header for place in source.locations for header in place.headers)]
     headers = [variables.names(header.value) for header in every]
     fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]

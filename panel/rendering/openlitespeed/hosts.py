@@ -1,4 +1,4 @@
-"""The names that tie a site's virtual hosts, applications and listeners together."""
+"""Names that connect a site's virtual hosts, applications and listeners."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from panel.rendering.spec import InstallSpec, Location, SiteSpec
 
 
 def host_name(spec: SiteSpec, number: int) -> str:
-    """One virtual host per server block: the site's name, then name_2, name_3; site names hold no `_`."""
+    """One virtual host per server block: the site's name, then name_2, name_3; site names contain no `_`."""
     return spec.name if number == 0 else f"{spec.name}_{number + 1}"
 
 

@@ -1,4 +1,4 @@
-"""Listeners with their maps and the list of virtual hosts: what follows from all sites of an install."""
+"""Listeners with their maps and the list of virtual hosts: these depend on all sites of a web server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KINDS = {"exact": 0, "dot": 1, "leading": 1, "trailing": 2}
 
 @dataclass
 class Listener:
-    """One socket and the server blocks that it leads to, in the order of the sites."""
+    """One socket and its server blocks, in order of the sites."""
 
     address: str
     port: int
     secure: bool
-    both_families: bool = False  # `[ANY]` takes IPv4 too, so it must stand alone on its port
+    both_families: bool = False  # `[ANY]` also accepts IPv4, so it must be the only listener of its port
     hosts: list[tuple[str, ServerBlock, Listen, str]] = field(default_factory=list)
 
     @property
@@ -32,7 +32,7 @@ class Listener:
         return f"paddock_{where}_{self.port}"
 
     def add(self, host: tuple[str, ServerBlock, Listen, str]) -> None:
-        """A block that listens on both families stands once, as default if either says so."""
+        """Add a block. A block that listens on both families is added once, as default if either listen says so."""
         known = next((n for n, other in enumerate(self.hosts) if other[0] == host[0]), None)
         if known is None:
             self.hosts.append(host)
@@ -51,7 +51,7 @@ def install_nodes(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]
 
 
 def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
-    """Why the server's own listener of that socket cannot lead to a site that listens so; "" where it can."""
+    """Reason why the server's own listener of that socket cannot serve such a site; "" if it can."""
     wanted = "" if address == "::" else address
     same = [
         item for item in own if item.port == port and (item.address == wanted or (item.address, wanted) == ("::", ""))
@@ -70,7 +70,7 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
 
 
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
-    """The server's own listener of that socket, said again with the sites' maps."""
+    """The server's own listener of that socket, repeated with the sites' maps."""
     both = own.get(("::", listener.port))
     found = (both if not listener.address else None) or own.get((listener.address, listener.port))
     if found is None:
@@ -125,12 +125,12 @@ def _listener(listener: Listener) -> Node:
 
 
 def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
-    """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it.
+    """Maps of a listener: exact names first, then wildcards with the longest first, as in nginx.
 
-    A host's final dot counts (RFC 3986 section 3.2.2 allows one), so each name stands there with it too.
+    A host's final dot is significant (RFC 3986 section 3.2.2 allows one), so each name is listed with and without it.
 
-    A leading `www.` counts for nothing (VHostMap::mapDomainList), so one of NAME and www.NAME is left out where they
-    are two blocks'.
+    A leading `www.` is ignored (VHostMap::mapDomainList), so if NAME and www.NAME belong to two blocks, one of them is
+    left out.
     """
     ranked: list[tuple[int, int, str, str]] = []
     blocks = {host: source for host, source, _, _ in listener.hosts}
@@ -146,7 +146,7 @@ def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
         directive("map", host, domains) for _, _, host, domains in sorted(ranked, key=lambda item: item[:2])
     ]
     if is_own and not listener.default[2].default_server:
-        return lines  # who answers other names is said in the server's own files
+        return lines  # the server's own files define the default
     return [*lines, directive("map", listener.default[0], "*")]
 
 

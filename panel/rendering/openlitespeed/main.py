@@ -1,4 +1,4 @@
-"""httpd_config.conf, for installs whose main file the panel manages. Sites reach it by one include line."""
+"""httpd_config.conf, for web servers whose main file the panel manages. One include line adds the sites."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from panel.rendering.tree import Node, block, directive, print_tree
 
 
 def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """`pid_file` is no part of the configuration: OpenLiteSpeed takes it from its environment, as OLS_PID_FILE.
+    """Render the main files. OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, not from
+    here.
 
-    Two servers on one machine would write the same status files; one with a folder of its own keeps them there.
+    Two servers on one machine would write the same status files, so `temp_dir` gives each its own folder.
     """
     root = install.config_root
     nodes: list[Node] = [
@@ -45,8 +46,9 @@ def _temporary(folder: str) -> list[Node]:
 
 
 def file_access() -> Node:
-    """The masks must be given: without them OpenLiteSpeed 1.9 refuses files (403) on every connection but the first of
-    those that ask for one at once, by mode bits that it did not read."""
+    """File access masks. Without them OpenLiteSpeed 1.9 wrongly rejects files (403) on all but the first of concurrent
+    connections.
+    """
     masks = ("requiredPermissionMask", "restrictedPermissionMask")
     links = [directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]
     return block("fileAccessControl", body=[*links, *(directive(name, "000") for name in masks)])

@@ -1,8 +1,8 @@
-"""Requests that nothing answers: malformed paths, and methods that files do not take, refused with 405 as nginx does:
-OpenLiteSpeed sends a file for POST and OPTIONS too.
+"""Requests that must be rejected: malformed paths, and methods that files do not support (405, as in nginx).
 
-nginx refuses TRACE wherever it leads; the others once the location, and the fallback of its try_files, are known. A
-location that asks who may come in is left out: rules run before it asks, and nginx's 401 or 403 comes before the 405.
+OpenLiteSpeed would send a file for POST and OPTIONS. nginx rejects TRACE everywhere, and other methods once the
+location and the fallback of its try_files are known. Locations with access control are left out: rules run before
+access control, and nginx's 401 or 403 precedes the 405.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from panel.rendering.tree import Directive, directive
 
 _OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files accept GET and HEAD")
 _NOT_POST = directive("RewriteCond", "%{REQUEST_METHOD}", "!=POST", "[OR]")
-_NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # what they lead to is no file of this name, and the folder above has index files
+_NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the parent folder has index files
 _REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
 
 
 @dataclass(frozen=True)
 class _Files:
-    """How the files of some locations are found: `name` in a rule's words, the index files that POST to a folder would
-    be given, and whether what is not there is 404 (`=404`), to a folder as well (`$uri =404`)."""
+    """Lookup of files in some locations: `name` in a rule's notation, the index files for POST to a folder, and whether
+    missing paths get 404 (`=404`), also folders (`$uri =404`).
+    """
 
     name: str
     indexes: tuple[str, ...]
@@ -38,21 +39,22 @@ class _Files:
 
 
 def refused(block: ServerBlock) -> list[Directive]:
-    """Whoever would answer: paths that nginx does not take either (OpenLiteSpeed ends them at %00), and TRACE."""
+    """Rules for every location: paths that nginx rejects too (OpenLiteSpeed cuts them at %00), and TRACE."""
     return [
         directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
-        directive("RewriteRule", r"^/+\.\.$", "-", "[R=400,L]"),  # above the root; a final /.. is not resolved
+        # above the root; OpenLiteSpeed does not resolve a final /..
+        directive("RewriteRule", r"^/+\.\.$", "-", "[R=400,L]"),
         directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=405,L]"),
     ]
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """For what no rule before has answered or led elsewhere: a rule for all files that are found in the same way."""
+    """Rules for paths that no earlier rule handled or redirected; one rule for all files with the same lookup."""
     if any(_REFER_BACK.search(place.pattern) for place in found.regexes):
-        return []  # such an expression cannot stand among others
-    groups: dict[_Files, list[Place | None]] = {}  # None: what no location is for
+        return []  # such an expression cannot be combined with others
+    groups: dict[_Files, list[Place | None]] = {}  # None: paths without a location
     for place in chosen:
         if _refuses(place.location) and not _is_captured(place) and not _is_page(block, place):
             groups.setdefault(_files(block, found, place, root), []).append(place)
@@ -61,7 +63,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
     lines: list[Directive] = []
     for files, places in groups.items():
         if any(not _fits(word) for word in (files.name, *files.indexes)):
-            continue  # a name that no rule can hold
+            continue  # no rule can express the name
         rest = any(place is None or _is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
         pattern = _others(block, others, places) if rest else _these(chosen, places)
@@ -72,7 +74,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 def before_fallback(
     block: ServerBlock, place: Place, condition: Condition, root: str, fallback: Place | None
 ) -> list[Directive]:
-    """Where the fallback of try_files is a file, it is refused instead; rules run only once."""
+    """Reject the request if the fallback of try_files is a file; rules run only once."""
     if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
         return []
     lines = [_OTHERS]
@@ -89,7 +91,9 @@ def _is_page(block: ServerBlock, place: Place) -> bool:
 
 
 def _no_pages(block: ServerBlock) -> str:
-    """Error pages are asked for by the method of the request; a second refusal would be a second answer to it."""
+    """Rules that skip error pages. They keep the method of the request, so a second rejection would send a second
+    response.
+    """
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in block.error_pages if page.uri.startswith("/"))
     return "".join(f"(?!{exclusive.quote(page)}$)" for page in pages)
 
@@ -107,7 +111,7 @@ def _is_all(place: Place) -> bool:
 
 
 def _is_captured(place: Place) -> bool:
-    """Its folder is made of parts of the path."""
+    """Return whether the location's folder contains captures."""
     return bool(place.location.alias) and place.is_regex
 
 
@@ -126,7 +130,7 @@ def _files(block: ServerBlock, found: Locations, place: Place | None, root: str)
 
 
 def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
-    """Up to the first that is a script, or none where another location would answer them."""
+    """Index files up to the first script; empty if another location handles them."""
     others = reach.by_index(block, found).get(place, frozenset())
     root = place.location.root if place else ""
     if any(
@@ -147,7 +151,7 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
 
 
 def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
-    """The whole path is the rule's $0; what follows an aliased prefix its $1."""
+    """Pattern of these locations: $0 is the whole path, $1 the rest after an aliased prefix."""
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
         return rewriting.with_rest(places[0], chosen[places[0]]).as_pattern()
@@ -155,7 +159,7 @@ def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 
 
 def _others(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
-    """All paths but those of other locations; of these, rules have answered before what is refused or redirected."""
+    """Pattern of paths outside all other locations; earlier rules have handled their rejects and redirects."""
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
 
@@ -165,7 +169,7 @@ def _is_answered(block: ServerBlock, source: Location) -> bool:
 
 
 def _bare(condition: Condition) -> Condition:
-    """Without captures, so that it can stand among others."""
+    """The condition without captures, to be combined with others."""
     return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
 
 
@@ -184,8 +188,9 @@ def _rule(files: _Files, pattern: str) -> list[Directive]:
 
 
 def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
-    """A context by expression would look for what stands before a ? in the path (%3F), whosever file that is
-    (HttpReq::processMatchList): what no rule has answered is not there."""
+    """Reject paths with a literal ? (%3F): a regular-expression context would look for the part before the ? in any
+    folder (HttpReq::processMatchList).
+    """
     if prefixes_suffice(found):
         chosen = {place: condition for place, condition in chosen.items() if not by_prefix(place)}
     lines: list[Directive] = []

@@ -1,4 +1,4 @@
-"""What raw OpenLiteSpeed directives a site may hold. Source: the keywords of src/util/configctx and plainconf.cpp."""
+"""Allow-list of raw OpenLiteSpeed directives. Source: the keywords of src/util/configctx and plainconf.cpp."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _context(where: Where) -> str:
 
 
 def _opened(value: str, where: Where) -> str:
-    """A context's address: a path, or `exp:` and a regular expression."""
+    """Check a context's address: a path, or `exp:` and a regular expression."""
     return regex(value[4:], where) if value.lower().startswith("exp:") else confined.uri_problem(value)
 
 
@@ -163,7 +163,7 @@ def _type(value: str, _where: Where) -> str:
 
 
 def _folder(value: str, where: Where) -> str:
-    """A folder or password file; a redirect's context has a URL here."""
+    """Check a folder or password file; a redirect context has a URL here."""
     if value.lower().startswith(("http://", "https://")) and "userdb" not in where.parents:
         return ""
     if value.lower().startswith("$doc_root/"):
@@ -178,8 +178,8 @@ def _file_names(value: str, where: Where) -> str:
 
 
 def _rules(value: str, where: Where) -> str:
-    """The lines of mod_rewrite's language; nothing else stands there."""
-    where = replace(where, place="server", parents=())  # nothing is known of a second normalization
+    """Check rewrite rules, one mod_rewrite line each; nothing else is allowed."""
+    where = replace(where, place="server", parents=())  # OpenLiteSpeed is not known to normalize a second time
     try:
         found = [words(line, number) for number, _end, line in lines(value)]
     except Unreadable as error:

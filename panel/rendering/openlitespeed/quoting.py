@@ -1,4 +1,4 @@
-"""OpenLiteSpeed's lines. A value is the rest of its line and there is no quoting, so some values cannot be said.
+"""OpenLiteSpeed's lines. A value is the rest of its line without quoting, so some values cannot be expressed.
 
 Source: src/main/plainconf.cpp.
 """
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re
 
 
 def value(text: str, field: str, *, among_lines: bool = False) -> str:
-    """`text` when a line can carry it exactly. `among_lines`: of a value of several, which are not joined."""
+    """Return `text` if a line can hold it exactly. `among_lines`: the line is one of several that are not joined."""
     if text != text.strip(" \t") or not text:
         raise NotExpressible(field, "OpenLiteSpeed drops leading and trailing spaces and empty values; remove them")
     if "\n" in text or "\r" in text:
@@ -43,8 +43,11 @@ def path(text: str, field: str) -> str:
 
 
 def header(text: str, field: str) -> str:
-    """A header's value as its operations read it (HttpHeaderOps, seen on 1.9.1): in quotes where it begins with one or
-    ends with the word early, which they would take away. No character is escaped within quotes."""
+    """A header's value as its operations read it (HttpHeaderOps, observed on 1.9.1).
+
+    Values that begin with a quote or end with the word early are quoted, because both would be removed. No escapes
+    exist within quotes.
+    """
     if _CONDITION.search(text):
         raise NotExpressible(field, "OpenLiteSpeed reads env= in a header value as a condition; use another value")
     if not (text.startswith(('"', "'")) or text.split()[-1:] == ["early"]):

@@ -1,10 +1,10 @@
-"""Contexts whose one rule answers: fixed answers, and upstreams that are asked by another path.
+"""Contexts with a single rewrite rule: fixed responses, and upstreams that receive a different path.
 
-Unlike the virtual host's rules, which answer before a context is chosen, they answer with the context's headers and
-after its access rules; where there are none of either, a rule of the virtual host says it shorter. A context's rules
-see the path without its rewrite base, which ends in `/` and is not `/`; a context by expression without a base cuts off
-what its `location` says, here all of the path (RewriteEngine::processRuleSet, HttpReq::stripRewriteBase in src/http).
-So nothing that a rule has to take out of the path fits here.
+Unlike rules of the virtual host, which run before a context is chosen, they apply the context's headers and access
+rules. Without either, a rule of the virtual host is shorter. A context's rules see the path without its rewrite base,
+which ends in `/` and is not `/`. Without a base, a regular-expression context removes its `location`, here the whole
+path (RewriteEngine::processRuleSet, HttpReq::stripRewriteBase in src/http). So rules that use a part of the path do not
+work here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from panel.rendering.spec import Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, block, directive
 
 _OF_PATHS = {"uri", "document_root", "request_filename"}
-# The statuses that nginx gives times to, and headers that errors do not have.
+# Statuses for which nginx sends expiry times and all headers.
 PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Whether the location is a fixed answer that repeats no part of the path, and has headers."""
+    """Return whether the location is a fixed response that has headers and contains no part of the path."""
     captures = handlers.captures(source)
     names = variables.names(source.return_value, captures)
     if not answers.is_rule(source) or any(name in captures | _OF_PATHS or name.isdigit() for name in names):
@@ -36,7 +36,7 @@ def answers_here(source: Location, inside: ServerBlock) -> bool:
 
 
 def proxies_here(source: Location, inside: ServerBlock) -> bool:
-    """Whether the location's path for its upstream has to be made here, and can."""
+    """Return whether the path for the location's upstream must and can be built here."""
     replaced = source.handler == "proxy" and bool(source.proxy_uri) and _base(source) != "/"
     return replaced and (_says_more(source, inside) or bool(source.expires))
 
@@ -51,7 +51,7 @@ def _says_more(source: Location, inside: ServerBlock) -> bool:
 
 
 def body(spec: SiteSpec, place: Place) -> list[Node]:
-    """What makes it such a context; headers and access are like any other's."""
+    """Rule of the context; headers and access control are the same as for other contexts."""
     nothing = [directive("location", "/"), directive("allowBrowse", 0)]
     inside: list[Node] = [directive("enable", 1)]
     if place.location.handler == "proxy":
@@ -65,7 +65,7 @@ def body(spec: SiteSpec, place: Place) -> list[Node]:
 
 
 def times(source: Location, at: str) -> list[str]:
-    """`expires` of a fixed answer, as header lines: a date that would have to be reckoned is left out."""
+    """Header lines for `expires` of a fixed response; dates that depend on the current time are left out."""
     if not source.expires or source.return_code not in PLAIN:
         return []
     found = expiry.parse(source.expires, f"{at}/expires")
@@ -77,7 +77,7 @@ def times(source: Location, at: str) -> list[str]:
 
 
 def dated(times: tuple[str, str]) -> list[str]:
-    """The header lines of Expires and Cache-Control."""
+    """Header lines of Expires and Cache-Control."""
     return [f"Header set Cache-Control {times[1]}", f"Header set Expires {times[0]}"]
 
 

@@ -1,4 +1,4 @@
-"""The suffixes by which a virtual host knows its scripts: contexts cannot choose whether scripts run."""
+"""Script suffixes of a virtual host; contexts cannot choose whether scripts run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USUAL = ("php",)
 
 
 def suffixes(source: Location) -> tuple[str, ...]:
-    """Those that the location's pattern ends in; of a prefix, and where the pattern names none, the usual one."""
+    """Suffixes at the end of the location's pattern; the usual one for a prefix or a pattern without suffixes."""
     if source.match in ("~", "~*"):
         found = _ENDS.search(source.pattern)
         return tuple((found[1] or found[2]).split("|")) if found else USUAL
@@ -21,5 +21,5 @@ def suffixes(source: Location) -> tuple[str, ...]:
 
 
 def are_known(source: Location) -> bool:
-    """Whether the pattern says which scripts it means."""
+    """Return whether the pattern names its script suffixes."""
     return source.match not in ("~", "~*") or _ENDS.search(source.pattern) is not None

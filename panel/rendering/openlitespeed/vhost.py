@@ -24,12 +24,12 @@ from panel.rendering.readers.openlitespeed import read
 from panel.rendering.spec import Header, InstallSpec, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
-ONCE = {"rewrite"}  # of several the first counts (XmlNode::getChild in src/util/xmlnode.cpp)
+ONCE = {"rewrite"}  # only the first is used (XmlNode::getChild in src/util/xmlnode.cpp)
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
 
 REFUSALS = (401, 403)
-# (HTTP/2, HTTP/3) -> enableSpdy. Its bits are 4 and 8, but 4 alone is taken for a number of the days before SPDY was
-# dropped and offers nothing (SslContext::enableAlpn); with a bit of those days it is what it says.
+# (HTTP/2, HTTP/3) -> enableSpdy. The bits are 4 and 8, but 4 alone is read as a version number from before SPDY was
+# dropped and enables nothing (SslContext::enableAlpn); with an old bit added it works.
 _PROTOCOLS = {(False, False): 0, (True, False): 5, (False, True): 8, (True, True): 12}
 _SPOKEN = {(False, False): "HTTP/1.1", (True, False): "HTTP/2", (False, True): "HTTP/3", (True, True): "HTTP/2 and 3"}
 
@@ -57,7 +57,9 @@ def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
 
 
 def document_root(spec: SiteSpec, install: InstallSpec, number: int) -> str:
-    """A folder must be there even where nothing is served from it; then it is an empty one beside the file."""
+    """Document root of the virtual host. It must exist, so without files it is an empty folder next to the
+    configuration.
+    """
     root = spec.blocks[number].root
     if not root:
         return f"{folder(install, host_name(spec, number))}/html"
@@ -98,8 +100,9 @@ def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
 
 
 def _error_pages(source: ServerBlock, at: str) -> list[Node]:
-    """Without those of refusals where access is asked: for a path that leads to no file OpenLiteSpeed 1.9 would answer
-    such a request twice, and the visitor's next request would be given the second answer."""
+    """Error pages, without those of access control: OpenLiteSpeed 1.9 would respond twice to such a request for a
+    missing file, and the next request would get the second response.
+    """
     lines: list[Node] = []
     left_out = REFUSALS if any(map(handlers.asks_access, source.locations)) else ()
     for number, page in enumerate(source.error_pages):
@@ -121,7 +124,7 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
 
 
 def tls_keys(source: ServerBlock, at: str) -> list[Node]:
-    """For the virtual host, and for the listener whose default it is."""
+    """TLS settings of the virtual host, and of the listener whose default it is."""
     assert source.tls is not None
     http2 = any(listen.http2 for listen in source.listens if listen.tls)
     http3 = any(listen.http3 for listen in source.listens if listen.tls)
@@ -147,7 +150,7 @@ def _realms(found: Locations) -> list[Node]:
 
 
 def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
-    """PHP by its suffix, for the whole virtual host: contexts cannot choose whether scripts run."""
+    """PHP by suffix for the whole virtual host; contexts cannot choose whether scripts run."""
     pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
     if not pools:
         return []
@@ -168,9 +171,9 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     if source.redirect_to_https:
         secure = [listen for listen in source.listens if listen.tls]
         rules += _to_https(secure[0].port if secure else 443)
-    if not prefixes_suffice(found):  # a prefix context adds the slash by itself
+    if not prefixes_suffice(found):  # prefix contexts add the slash themselves
         rules += rewriting.missing_slashes(found)
-    # A rule's pattern sees the path without /./, its conditions see %{REQUEST_URI} with it.
+    # A rule's pattern sees the path without /./, but %{REQUEST_URI} in its conditions keeps /./.
     chosen = {place: replace(condition, alone=True) for place, condition in conditions(found).items()}
     rules += [*_led_up(source), *rewriting.line_breaks(source), *rewriting.beside_alias(chosen)]
     if rewrites.are_used(source):
@@ -191,7 +194,7 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
 
 
 def _led_up(source: ServerBlock) -> list[Directive]:
-    """An application names the next path in X-LiteSpeed-Location, which the server takes as it is, also with `..`."""
+    """Reject `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
     if not any(location.handler in ("php", "proxy") for location in source.locations):
         return []
     return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]
@@ -208,7 +211,7 @@ def _of_place(
     *,
     refuses: bool,
 ) -> list[Directive]:
-    """`refuses`: methods that files do not take."""
+    """Rules of one location. `refuses`: methods that files do not support."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
     is_ruled = ruled.is_here(place.location, source)
@@ -225,7 +228,7 @@ def _of_place(
 
 
 def _says_itself(source: ServerBlock, name: str) -> bool:
-    """Whether the block's raw directives have this block; what cannot be read is refused later."""
+    """Return whether the block's raw directives contain this block; unreadable directives are rejected later."""
     try:
         return name in {item.name for item in read(source.snippet)}
     except Unreadable:
@@ -240,19 +243,21 @@ def _rewritten(
     server: str,
     number: int,
 ) -> list[Directive]:
-    """Contexts are chosen by the path that rules leave, so nothing has to be asked anew."""
+    """Rules of the site's rewrites. Contexts are chosen by the rewritten path, so no internal redirect is needed."""
 
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
         return f"http://{upstream_app(spec, place.location, place.pointer)}" if proxies else None
 
-    dialect = rewrites.Dialect(server, proxied, foreign=(), anew="N")  # which ends after ten rounds by itself
+    dialect = rewrites.Dialect(server, proxied, foreign=(), anew="N")  # stops by itself after ten rounds
     rules = rewrites.rules(source, chosen, rewriting.missing_slashes(found), f"/blocks/{number}", dialect)
     return [*rules, *_unsendable(chosen)]
 
 
 def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
-    """A rewritten path goes to an upstream decoded (HttpReq::encodeReqLine): a line break in it would be a request."""
+    """Reject line breaks in rewritten paths. They are sent to an upstream decoded (HttpReq::encodeReqLine) and would
+    start another request.
+    """
     found: list[Directive] = []
     for place, condition in chosen.items():
         if place.location.handler == "proxy" and not place.location.proxy_uri:
@@ -264,7 +269,7 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
-    """Those of a block whose names this virtual host has to answer, for its hosts."""
+    """Redirects of another block whose names this virtual host must serve, limited to those hosts."""
     source = spec.blocks[other]
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
@@ -276,13 +281,15 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
 
 
 def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
-    """Before a rule, a condition on the Host header."""
+    """A condition on the Host header before a rule."""
     asked = directive("RewriteCond", "%{HTTP_HOST}", hosts, "[NC]")
     return [asked, line] if line.name == "RewriteRule" else [line]
 
 
 def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
-    """The virtual host's rules run once, so a fallback that is an answer by one of them is that very answer."""
+    """The fixed response that a fallback names. Rules of the virtual host run once, so the response is inserted
+    directly.
+    """
     if fallback is None or fallback.location.handler != "return" or ruled.is_here(fallback.location, source):
         return None
     return fallback
@@ -295,7 +302,7 @@ def _to_https(port: int) -> list[Directive]:
 
 
 def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """A replaced prefix is a rewrite: proxy contexts pass the path as it came."""
+    """Rewrite that replaces a proxied prefix; proxy contexts pass the original path."""
     source, at = place.location, place.pointer
     text = condition.own.text
     own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(?s:(.*))$")
@@ -304,9 +311,9 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
-    """Scripts run by their suffix anywhere in a virtual host; where the site wants plain files they are refused.
+    """Reject scripts where the site wants plain files; OpenLiteSpeed runs them by suffix in the whole virtual host.
 
-    By the pattern, which sees the path decoded: a condition would see `%70hp`.
+    The rule uses the pattern, which sees the decoded path; a condition would see `%70hp`.
     """
     own = Expression(r"^(?=(?s:.*)\.php(?:/|$))" + condition.own.text.removeprefix("^"))
     return rewriting.rule(replace(condition, own=own), [], "-", "[F,L]", place.pointer)

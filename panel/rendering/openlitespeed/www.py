@@ -1,7 +1,7 @@
-"""NAME and www.NAME, which OpenLiteSpeed takes for one name (VHostMap::mapDomainList strips a leading `www.`).
+"""NAME and www.NAME, which OpenLiteSpeed treats as one name (VHostMap::mapDomainList removes a leading `www.`).
 
-Where they are two server blocks', one virtual host has to answer both. Usually one block only redirects to the other:
-then its redirect becomes a rule of the other's virtual host, asked for by the Host header.
+If they belong to two server blocks, one virtual host must serve both. Usually one block only redirects to the other;
+its redirect then becomes a rule of the other's virtual host, conditional on the Host header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PREFIX = "www."
 
 
 def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str]]:
-    """(the key that has NAME, the key that has www.NAME, NAME) of each two."""
+    """Yield (key of the block with NAME, key of the block with www.NAME, NAME) for each pair."""
     owners = {name: key for key, own in names.items() for name in own}
     for name, key in owners.items():
         other = owners.get(name.removeprefix(_PREFIX))
@@ -24,14 +24,14 @@ def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str
 
 
 def only_redirects(source: ServerBlock) -> bool:
-    """Whether all that the block does is to send visitors elsewhere."""
+    """Return whether the block only redirects visitors."""
     places = source.locations
     redirects = [place.handler == "return" and 300 <= (place.return_code or 0) < 400 for place in places]
     return len(places) == 1 and all(redirects) and not source.rewrites and not source.redirect_to_https
 
 
 def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
-    """(virtual host, name) that must not be mapped, because another virtual host answers that name."""
+    """Pairs (virtual host, name) that must not be mapped, because another virtual host serves that name."""
     names = {host: source.names for host, source in blocks.items()}
     found: set[tuple[str, str]] = set()
     for bare, prefixed, name in _pairs(names):
@@ -41,7 +41,7 @@ def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
 
 
 def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, str]]:
-    """(number of a block that only redirects, expression of its hosts) that block `number` answers for as well."""
+    """Pairs (number of a block that only redirects, expression of its hosts) that block `number` serves too."""
     hosts = {str(n): block for n, block in enumerate(blocks)}
     found: dict[int, list[str]] = {}
     for host, name in sorted(left_out(hosts)):

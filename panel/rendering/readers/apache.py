@@ -11,7 +11,9 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """The directives of a file or snippet; section names keep their capitals. Raises Unreadable where httpd would."""
+    """Parse the directives of a file or snippet; section names keep their case. Raises Unreadable where httpd would
+    fail.
+    """
     stack: list[tuple[str, int, tuple[str, ...], list[Read]]] = [("", 0, (), [])]
     for number, end, line in lines(text):
         if line.startswith("</"):
@@ -44,8 +46,9 @@ def _close(stack: list[tuple[str, int, tuple[str, ...], list[Read]]], line: str,
 
 
 def lines(text: str) -> Iterator[tuple[int, int, str]]:
-    """Logical lines without comments and empty ones, with the numbers of their first and last line: a backslash at
-    the end joins the next line."""
+    """Logical lines without comments and empty lines, with their first and last line numbers. A final backslash joins
+    the next line.
+    """
     pending, first, joins = "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
         first = first if joins else number
@@ -61,7 +64,7 @@ def lines(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def words(line: str, number: int) -> list[str]:
-    """A logical line's words, unquoted."""
+    """Unquoted words of a logical line."""
     found: list[str] = []
     position = 0
     while position < len(line):
@@ -70,7 +73,7 @@ def words(line: str, number: int) -> list[str]:
             continue
         quote = line[position] if line[position] in "\"'" and found else ""
         start = position + len(quote)
-        raw = bool(found) and found[0].lower() in ("rewritecond", "rewriterule")  # mod_rewrite splits its lines itself
+        raw = bool(found) and found[0].lower() in ("rewritecond", "rewriterule")  # mod_rewrite splits its own lines
         end = _end(line, start, quote, raw)
         found.append(line[start:end] if raw else _unescape(line[start:end], quote))
         position = end + len(quote)
@@ -80,7 +83,7 @@ def words(line: str, number: int) -> list[str]:
 
 
 def _end(line: str, start: int, quote: str, raw: bool) -> int:
-    """Where the word ends; without its closing quote httpd takes the rest of the line."""
+    """End of the word; without a closing quote httpd uses the rest of the line."""
     position = start
     while position < len(line) and (line[position] != quote if quote else line[position] not in BLANK):
         following = line[position + 1 : position + 2]

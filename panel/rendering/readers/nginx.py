@@ -19,7 +19,7 @@ class Token:
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """The directives of a file or a snippet. Raises Unreadable where nginx would."""
+    """Parse the directives of a file or snippet. Raises Unreadable where nginx would fail."""
     parser = _Parser(tokens(text))
     return parser.directives(depth=0)
 
@@ -45,7 +45,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def _quoted(text: str, start: int, line: int) -> tuple[int, int]:
-    """Where the quoted word's content ends, and where reading goes on."""
+    """End of the quoted word's content, and the position after it."""
     position = start + 1
     while position < len(text) and text[position] != text[start]:
         position += 2 if text[position] == "\\" else 1

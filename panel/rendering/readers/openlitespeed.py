@@ -27,7 +27,7 @@ class _Reader:
         return tuple(self.stack[0][3])
 
     def _logical(self) -> tuple[int, str]:
-        """The next line; one that ends in exactly one backslash is glued to the line after it."""
+        """The next logical line; a line that ends in exactly one backslash is joined with the next."""
         number, joined = self.position + 1, ""
         while self.position < len(self.lines):
             line = self.lines[self.position].strip(BLANK)
@@ -61,7 +61,7 @@ class _Reader:
             self.stack[-1][3].append(Read(key.lower(), args, number, end=self.position))
 
     def _until(self, tag: str, number: int) -> str:
-        """The lines up to one whose first word is the tag, as they are."""
+        """Raw lines up to one whose first word is the tag."""
         start = self.position
         while self.position < len(self.lines):
             words = self.lines[self.position].split()
@@ -72,5 +72,7 @@ class _Reader:
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """The directives of a file or snippet, keys in lower case. Raises Unreadable where the server would go astray."""
+    """Parse the directives of a file or snippet, with keys in lower case. Raises Unreadable where the server would
+    misread it.
+    """
     return _Reader(text).read()
