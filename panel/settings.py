@@ -179,7 +179,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = "paddock_session"
 CSRF_COOKIE_NAME = "paddock_csrf"
-CSRF_FAILURE_VIEW = "panel.core.views.csrf_failure"
+CSRF_FAILURE_VIEW = "panel.core.views.pages.csrf_failure"
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",

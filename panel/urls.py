@@ -18,7 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("panel.api.urls")),
 ]
 
-handler400 = "panel.core.views.bad_request"
-handler403 = "panel.core.views.permission_denied"
-handler404 = "panel.core.views.page_not_found"
-handler500 = "panel.core.views.server_error"
+handler400 = "panel.core.views.pages.bad_request"
+handler403 = "panel.core.views.pages.permission_denied"
+handler404 = "panel.core.views.pages.page_not_found"
+handler500 = "panel.core.views.pages.server_error"

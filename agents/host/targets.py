@@ -20,7 +20,7 @@ MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
 BUNDLED = "gallop-load"  # uploaded with a stand or with the request; never one that lies about on the host
-# What may stand before a URL of BUNDLED's list (panel/benchmarks/arguments.py).
+# What may stand before a URL of BUNDLED's list (panel/benchmarks/tools/arguments.py).
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 # Options that would take a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {

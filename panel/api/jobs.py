@@ -13,13 +13,13 @@ from uuid import UUID
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.benchmarks.runs.services import run_cancel
 from panel.benchmarks.selectors import runs_visible, suites_visible
-from panel.benchmarks.services import run_cancel
-from panel.benchmarks.suite_services import suite_cancel
+from panel.benchmarks.suites.services import suite_cancel
 from panel.core.jobs import JobStatus
 from panel.deployments import selectors as deployment_selectors
 from panel.deployments.models import Deployment
-from panel.deployments.services import deployment_cancel
+from panel.deployments.planning.services import deployment_cancel
 from panel.hosts.models import HostOperation
 from panel.hosts.selectors import operations_visible
 from panel.hosts.services import operation_cancel

@@ -10,19 +10,19 @@ from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
 from panel.audit.api import Audit
-from panel.benchmarks.api import Runs, Scenarios
-from panel.benchmarks.api_suites import Suites
-from panel.deployments.api import Deployments, Drifts, Pins, Revisions
-from panel.deployments.api_installs import DeployableInstalls
-from panel.deployments.api_sites import DeployableSites
+from panel.benchmarks.api.runs import Runs, Scenarios
+from panel.benchmarks.api.suites import Suites
+from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
+from panel.deployments.api.sites import DeployableSites
+from panel.deployments.api.web_servers import DeployableInstalls
 from panel.hosts.api import Hosts, Operations
 from panel.imports.api import Imports
 from panel.notices.api import AttentionView
 from panel.reports.api import Reports, Schedules
 from panel.trials.api import Trials
-from panel.websites.api import Certificates
-from panel.websites.api_allowances import Allowances
-from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
+from panel.websites.api.allowances import Allowances
+from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, Upstreams
+from panel.websites.api.sites import Certificates
 
 app_name = "api"
 

@@ -15,12 +15,12 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team, User
 from panel.benchmarks import selectors
-from panel.benchmarks.arguments import TOOLS, Field
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
 from panel.benchmarks.suites import choosing, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PROTOCOLS, Network, Suite
+from panel.benchmarks.tools.arguments import TOOLS, Field
 from panel.core.forms import Form, LinesField
 from panel.hosts.models import Connection, Host
 from panel.websites.listing import site_tags, sites_tagged

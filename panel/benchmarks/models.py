@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.accounts.validators import validate_line
-from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites.choosing import Choice, stored_choice
+from panel.benchmarks.tools.arguments import ArgumentError, clean, clean_paths
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision

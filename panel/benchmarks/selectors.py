@@ -10,9 +10,9 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, in_scope, visible
-from panel.benchmarks.arguments import clean
-from panel.benchmarks.measured import Measured, measured_from
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
+from panel.benchmarks.runs.measured import Measured, measured_from
+from panel.benchmarks.tools.arguments import clean
 from panel.deployments.models import SiteStatus
 from panel.websites.models import Site
 

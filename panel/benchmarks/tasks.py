@@ -6,7 +6,8 @@ from uuid import UUID
 
 from celery import shared_task
 
-from panel.benchmarks import execution, suite_services
+from panel.benchmarks.runs import execution
+from panel.benchmarks.suites import services as suite_services
 from panel.hosts.claims import Attempt
 
 BUSY_RETRY_S = 2

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.core import views
+from panel.core.views import pages
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", views.dashboard, name="dashboard"),
-    path("search/", views.search, name="search"),
-    path("help/", views.help_page, name="help"),
-    path("healthz", views.health, name="health"),
+    path("", pages.dashboard, name="dashboard"),
+    path("search/", pages.search, name="search"),
+    path("help/", pages.help_page, name="help"),
+    path("healthz", pages.health, name="health"),
 ]

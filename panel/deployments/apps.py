@@ -6,7 +6,7 @@ class DeploymentsConfig(AppConfig):
     label = "deployments"
 
     def ready(self) -> None:
-        from panel.deployments.drift import drift_errand
+        from panel.deployments.drift.services import drift_errand
         from panel.deployments.guards import claims_standing, paths_standing, removal_guard
         from panel.hosts.execution import ERRANDS
         from panel.hosts.models import OperationKind

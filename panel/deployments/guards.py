@@ -6,9 +6,9 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
-from panel.deployments.planning import live_revision
-from panel.deployments.rendered import spec_of
-from panel.deployments.resting import resting_revisions
+from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.resting import resting_revisions
+from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 from panel.websites.ownership import spec_claims

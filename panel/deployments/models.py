@@ -114,7 +114,7 @@ class Deployment(Job):
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: what the adopted sites answered before and after
     comparison = models.JSONField(null=True, default=None)
-    # the newest plan of its kind and sites, which took its place before it was confirmed (deployments/superseding.py)
+    # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
 
@@ -247,7 +247,7 @@ class SiteState(models.Model):
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
-    # of a disabled site: whose files lie on its host still, where no server looks for them (deployments/resting.py)
+    # of a disabled site: whose files lie on its host still, where no server looks for them (planning/resting.py)
     resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     deployed_at = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -261,7 +261,7 @@ class InstallState(models.Model):
 
     install = models.OneToOneField(EngineInstall, on_delete=models.CASCADE, related_name="state")
     files = models.JSONField(default=list)  # as Revision.files
-    # the main file and the distribution's original beside it, while the panel's is in use (deployments/main_config.py)
+    # the main file and the distribution's original beside it, while the panel's is in use (main_file/)
     main_files = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -288,7 +288,7 @@ class PinnedFile(BaseModel):
 
 class ReplacedFile(models.Model):
     """A file of the host's own that sites were adopted from. The first deployment of each takes its lines away, and the
-    file when nothing else is said in it (deployments/replacing.py).
+    file when nothing else is said in it (deployments/planning/replacing.py).
 
     `parts` is [{"first", "last", "sites": [id]}]: lines that go once all those sites are deployed; `done` the ids of
     those that are. `appends` is a line that the first of them adds at the end, so that the server reads the panel's.

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from celery import shared_task
 
-from panel.deployments import drift, execution
+from panel.deployments.drift import services as drift
+from panel.deployments.execution import services as execution
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Host, HostStatus
 

@@ -18,9 +18,9 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.deployments.models import ReplacedFile, SiteState
-from panel.deployments.planning import live_states
-from panel.deployments.replacing import Original, originals_keep, says_nothing, without
-from panel.deployments.resting import resting_records
+from panel.deployments.planning.plans import live_states
+from panel.deployments.planning.replacing import Original, originals_keep, says_nothing, without
+from panel.deployments.planning.resting import resting_records
 from panel.hosts.models import Engine, EngineInstall
 from panel.hosts.services import host_update
 from panel.hosts.services.installs import install_update

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, SuiteRun
-from panel.benchmarks.services import run_create
-from panel.benchmarks.suite_services import suite_start
+from panel.benchmarks.runs.services import run_create
+from panel.benchmarks.suites.services import suite_start
 from panel.core.errors import ApplicationError, words_of
 from panel.reports import storing
 from panel.reports.choices import OPEN, Kind, OccurrenceStatus, Outcome, Overlap

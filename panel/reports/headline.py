@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from panel.benchmarks import since_words
-from panel.benchmarks.since import Change, Reality
+from panel.benchmarks.runs import since_words
+from panel.benchmarks.runs.since import Change, Reality
 from panel.reports.choices import Outcome
 
 

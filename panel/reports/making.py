@@ -10,12 +10,16 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from panel.benchmarks import pictures, results, selectors, since, since_words, suite_comparing, suite_results
-from panel.benchmarks.charts import Chart
+from panel.benchmarks import selectors
+from panel.benchmarks.charts import pictures
+from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
-from panel.benchmarks.suite_tables import Table as SuiteTable
+from panel.benchmarks.runs import results, since, since_words
+from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.suites import SUITES, choosing
-from panel.benchmarks.summary import BY_NAME, FIGURES
+from panel.benchmarks.suites import comparing as suite_comparing
+from panel.benchmarks.suites import results as suite_results
+from panel.benchmarks.suites.tables import Table as SuiteTable
 from panel.hosts.models import Engine
 from panel.reports import headline
 from panel.reports.document import Cell, Document, Picture, Section, Table, picture

@@ -17,8 +17,8 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Run, SuiteRun
+from panel.benchmarks.runs.services import MAX_SITES
 from panel.benchmarks.selectors import scenarios_visible
-from panel.benchmarks.services import MAX_SITES
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.core.models import version_bump

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from panel.benchmarks.models import ENDED, Run, RunStatus, SuiteRun
-from panel.benchmarks.services import run_expire
-from panel.benchmarks.suite_services import suite_expire
+from panel.benchmarks.runs.services import run_expire
+from panel.benchmarks.suites.services import suite_expire
 from panel.core.errors import ApplicationError
 from panel.reports import beginning, cron, making, storing
 from panel.reports.choices import OccurrenceStatus

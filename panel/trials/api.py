@@ -16,7 +16,7 @@ from panel.accounts.permissions import Action
 from panel.api.base import UUID_REGEX, Resource, all_or_none
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.deployments.api import plans_answer
+from panel.deployments.api.deployments import plans_answer
 from panel.deployments.serializers import DeploymentDetailSerializer
 from panel.trials import results, selectors, services
 from panel.trials.models import Contender, Trial

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from panel.benchmarks import comparability, targets
-from panel.benchmarks.answering import answers_of
-from panel.benchmarks.arguments import Arguments
-from panel.benchmarks.comparability import NotComparable
+from panel.benchmarks.runs import comparability, targets
+from panel.benchmarks.runs.answering import answers_of
+from panel.benchmarks.runs.comparability import NotComparable
+from panel.benchmarks.tools.arguments import Arguments
 from panel.hosts.targets import target_for
 from panel.websites.models import Site
 

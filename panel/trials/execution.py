@@ -21,14 +21,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.benchmarks import services as benchmarks
-from panel.benchmarks import targets
-from panel.benchmarks.execution import run_execute
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
+from panel.benchmarks.runs import services as benchmarks
+from panel.benchmarks.runs import targets
+from panel.benchmarks.runs.execution import run_execute
 from panel.core.errors import ApplicationError, words_of
 from panel.core.jobs import JobStatus
-from panel.deployments import services as deployments
 from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning import services as deployments
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.targets import target_for

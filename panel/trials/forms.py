@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import User
-from panel.benchmarks.quick import QUICK
+from panel.benchmarks.scenarios.quick import QUICK
 from panel.core.forms import Form
 from panel.hosts.models import EngineInstall
 from panel.trials import selectors, services

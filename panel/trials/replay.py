@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from panel.benchmarks.arguments import OTHER_METHODS, SAFE_METHODS
+from panel.benchmarks.tools.arguments import OTHER_METHODS, SAFE_METHODS
 
 _LINE = re.compile(r'"(?P<method>[A-Z]{1,20}) (?P<target>/[^ "]*) HTTP/[0-9.]+" (?P<status>[0-9]{3}) ')
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:@!*+,=&/?%-]|%(?![0-9A-Fa-f]{2})")

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
-from panel.benchmarks import pictures
-from panel.benchmarks import results as runs
-from panel.benchmarks.arguments import method_and_path
+from panel.benchmarks.charts import pictures
 from panel.benchmarks.models import Run, RunStatus
-from panel.benchmarks.statistics import Verdict
-from panel.benchmarks.summary import BY_NAME, Figure
+from panel.benchmarks.runs import results as runs
+from panel.benchmarks.statistics.intervals import Verdict
+from panel.benchmarks.statistics.summary import BY_NAME, Figure
+from panel.benchmarks.tools.arguments import method_and_path
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
 from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase

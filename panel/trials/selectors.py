@@ -11,7 +11,7 @@ from panel.accounts.models import User
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.deployments.models import DeploymentStatus
-from panel.deployments.planning import live_revision
+from panel.deployments.planning.plans import live_revision
 from panel.hosts.models import EngineInstall
 from panel.trials.models import Contender, Trial
 from panel.websites.models import Site

@@ -7,8 +7,8 @@ from datetime import datetime
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentItem, SiteState
-from panel.deployments.planning import LIVE
-from panel.deployments.services import ACTIVE
+from panel.deployments.planning.plans import LIVE
+from panel.deployments.planning.services import ACTIVE
 from panel.hosts.errands import server_told
 from panel.hosts.locks import host_lock
 from panel.hosts.models import EngineInstall, HostOperation, OperationKind

@@ -14,19 +14,19 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
-from panel.benchmarks import targets
-from panel.benchmarks.arguments import TOOLS, method_and_path
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Scenario
-from panel.benchmarks.quick import BY_SLUG
+from panel.benchmarks.runs import targets
+from panel.benchmarks.runs.services import run_cancel, run_delete
+from panel.benchmarks.scenarios.quick import BY_SLUG
 from panel.benchmarks.selectors import scenarios_visible
-from panel.benchmarks.services import run_cancel, run_delete
+from panel.benchmarks.tools.arguments import TOOLS, method_and_path
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
-from panel.deployments import services as deployments
 from panel.deployments.models import Deployment, Revision
-from panel.deployments.planning import live_revision
-from panel.deployments.rendered import spec_of
+from panel.deployments.planning import services as deployments
+from panel.deployments.planning.plans import live_revision
+from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.hosts.services import refuse_paused
 from panel.hosts.targets import target_for
@@ -41,7 +41,7 @@ REPLAY = "replay"
 REPLAY_LINES = 2000
 REPLAY_WARMUP_S = 2
 # Those that ask for many paths in turn, the one that needs the least CPU first. The panel's own load generator stands
-# in for h2load where that cannot send a method, whether the host has it or not (benchmarks/measuring.py).
+# in for h2load where that cannot send a method, whether the host has it or not (benchmarks/runs/measuring.py).
 REPLAY_TOOLS = (Tool.WRK, Tool.H2LOAD, Tool.SIEGE)
 MOST_SERVERS = 8
 

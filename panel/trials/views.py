@@ -20,7 +20,7 @@ from panel.core.forms import attempt
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.deployments.views import planned
+from panel.deployments.views.deployments import planned
 from panel.trials import results, selectors, services, stream
 from panel.trials.forms import TrialForm
 from panel.trials.models import UNDER_WAY, Contender, Trial

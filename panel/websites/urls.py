@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.deployments import views_revisions as revisions
+from panel.deployments.views import revisions
 from panel.trials import views as trials
 from panel.websites.views import (
     actions,

@@ -17,7 +17,7 @@ import pytest
 from agents.host import link, netem, processes, stand_files, stand_servers
 from agents.host.errors import Refusal
 from agents.protocol import StandRequest, StandServer, plain
-from panel.benchmarks.suites import mains
+from panel.benchmarks.testbeds import main_files
 from tests.agents.process import AgentError, AgentProcess
 from tests.support.netem import netem_binary
 from tests.support.ports import free_port
@@ -319,7 +319,7 @@ def test_lsphp_is_started_as_the_servers_account_with_its_children(
 
 def with_wordpress() -> dict[str, Any]:
     request = stand(free_port())
-    request["files"] += [{"path": path, "text": text, "mode": 0o644} for path, text in mains.mariadb().items()]
+    request["files"] += [{"path": path, "text": text, "mode": 0o644} for path, text in main_files.mariadb().items()]
     request["servers"].insert(0, {"name": "mariadb", "kind": "mariadb", "listen": "mariadb.sock"})
     return {**request, "application": "wordpress"}
 

@@ -141,7 +141,7 @@ def test_bodies_of_another_shape_are_refused(owner: Caller, body: str) -> None:
 
 
 def test_a_failure_of_the_panel_says_nothing_of_its_insides(owner: Caller) -> None:
-    with patch("panel.websites.api.sites_visible", side_effect=RuntimeError("secret inside")):
+    with patch("panel.websites.api.sites.sites_visible", side_effect=RuntimeError("secret inside")):
         answer = owner.get("sites/")
     assert answer.status_code == 500
     assert b"secret inside" not in answer.content and b"Traceback" not in answer.content
@@ -379,7 +379,7 @@ def test_of_two_repeats_one_takes_over_and_a_late_first_call_leaves_its_answer_a
 
 
 def test_a_failure_of_the_panel_is_not_kept(owner: Caller) -> None:
-    with patch("panel.websites.api.services.site_define", side_effect=RuntimeError):
+    with patch("panel.websites.api.sites.services.site_define", side_effect=RuntimeError):
         assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 500
     assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 201
 

@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 
 from panel.accounts.models import ApiToken
 from panel.api import stream
-from panel.deployments import execution
+from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine

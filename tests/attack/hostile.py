@@ -17,7 +17,7 @@ from django.db import transaction
 from django.test import Client
 
 from panel.core.errors import ApplicationError
-from panel.deployments.rendered import site_files
+from panel.deployments.revisions.rendered import site_files
 from panel.rendering.errors import NotExpressible
 from panel.rendering.readers import Read, Unreadable
 from panel.rendering.readers.nginx import read

@@ -13,7 +13,7 @@ from django.conf import LazySettings
 
 from panel.accounts.models import Role, Team, User
 from panel.benchmarks.models import Scenario
-from panel.benchmarks.services import scenario_create
+from panel.benchmarks.runs.services import scenario_create
 from panel.deployments.models import Revision, SiteState, SiteStatus
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from panel.remote import pool

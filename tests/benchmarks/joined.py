@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from panel.benchmarks.suite_tables import printed_value
+from panel.benchmarks.statistics.summary import BY_NAME
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import PROTOCOLS, Case, stored_case
-from panel.benchmarks.summary import BY_NAME
+from panel.benchmarks.suites.tables import printed_value
 
 HEAD = (
     *("case", "link", "protocol", "server", "version", "figure", "unit", "median", "low", "high", "status"),

@@ -12,11 +12,11 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario
-from panel.benchmarks.parsers import Output, parse
-from panel.benchmarks.services import run_create
-from panel.benchmarks.summary import summarize
+from panel.benchmarks.runs.measured import measured_json
+from panel.benchmarks.runs.services import run_create
+from panel.benchmarks.statistics.summary import summarize
+from panel.benchmarks.tools.parsers import Output, parse
 from panel.websites.models import Site
 
 DATA = Path(__file__).parent / "data"

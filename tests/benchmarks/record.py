@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.host import bench
-from panel.benchmarks import arguments, commands
 from panel.benchmarks.choices import Tool
+from panel.benchmarks.tools import arguments, commands
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 

@@ -12,11 +12,13 @@ from django.urls import reverse
 
 from agents.host import applications, detect
 from panel.accounts.models import User
-from panel.benchmarks import execution, suite_exports, suite_results
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
-from panel.benchmarks.suite_services import suite_advance, suite_start
+from panel.benchmarks.runs import execution
+from panel.benchmarks.suites import exports as suite_exports
+from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.benchmarks.suites.definitions import PresetName
+from panel.benchmarks.suites.services import suite_advance, suite_start
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.support import openlitespeed

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panel.benchmarks.arguments import TOOLS, ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.commands import Endpoint, command
+from panel.benchmarks.tools.arguments import TOOLS, ArgumentError, clean, clean_paths
+from panel.benchmarks.tools.commands import Endpoint, command
 
 SITE = Endpoint("127.0.0.1", 8080, "a.example")
 SECURE = Endpoint("::1", 443, "a.example", tls=True)

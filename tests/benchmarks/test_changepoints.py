@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panel.benchmarks.changepoints import ENOUGH, LEAST, change_points
-from panel.benchmarks.pictures import changes_of
+from panel.benchmarks.charts.pictures import changes_of
+from panel.benchmarks.statistics.changepoints import ENOUGH, LEAST, change_points
 
 LEVEL = 0.05
 values = st.lists(st.floats(min_value=1.0, max_value=1e6), min_size=0, max_size=40)

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from panel.benchmarks import charts, pictures
-from panel.benchmarks.charts import Chart
-from panel.benchmarks.measured import Measured
-from panel.benchmarks.parsers.metrics import Latency, Metrics
-from panel.benchmarks.summary import BY_NAME, summarize
+from panel.benchmarks.charts import pictures, svg
+from panel.benchmarks.charts.svg import Chart
+from panel.benchmarks.runs.measured import Measured
+from panel.benchmarks.statistics.summary import BY_NAME, summarize
+from panel.benchmarks.tools.parsers.metrics import Latency, Metrics
 
 NAMES = ("shop (nginx, web1)", "shop-apache (Apache httpd, web1)", '<script>"x"</script> & co')
 
@@ -100,7 +100,7 @@ def test_a_figure_nobody_has_makes_no_chart() -> None:
 def test_the_same_chart_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = all_charts()[0]
     first = chart.svg
-    monkeypatch.setattr(charts, "_draw", lambda spec: pytest.fail("drawn again"))
+    monkeypatch.setattr(svg, "_draw", lambda spec: pytest.fail("drawn again"))
     assert chart.svg == first
 
 
@@ -114,9 +114,9 @@ def test_two_drawings_share_no_ids() -> None:
     "drawn", ["<svg><script/></svg>", '<svg style="x"/>', '<svg onload="x"/>', "<svg><foreignObject/></svg>"]
 )
 def test_a_drawing_that_breaks_the_policy_is_refused(drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "_draw", lambda spec: drawn)
+    monkeypatch.setattr(svg, "_draw", lambda spec: drawn)
     with pytest.raises(ValueError, match="content security policy"):
-        charts.svg({"fresh": drawn}, "x.")
+        svg.svg({"fresh": drawn}, "x.")
 
 
 @pytest.mark.parametrize("column", [1, 2])

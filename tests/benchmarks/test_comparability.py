@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from panel.benchmarks.comparability import NotComparable, changes, check_answers
+from panel.benchmarks.runs.comparability import NotComparable, changes, check_answers
 
 PAGE = {"status": 200, "sha256": "a" * 64, "bytes": 100, "encoding": "", "type": "text/html"}
 LABELS = ["one", "two"]

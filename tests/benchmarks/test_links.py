@@ -10,8 +10,8 @@ import pytest
 from django.urls import reverse
 
 from panel.accounts.models import User
-from panel.benchmarks import comparability
 from panel.benchmarks.models import Round, SuiteRun
+from panel.benchmarks.runs import comparability
 from panel.benchmarks.suites import SUITES, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network

@@ -15,8 +15,8 @@ from django.urls import reverse
 
 from panel.accounts.models import Team, User
 from panel.benchmarks.models import Run, RunStatus, Scenario
-from panel.benchmarks.quick import QUICK
-from panel.benchmarks.services import run_create
+from panel.benchmarks.runs.services import run_create
+from panel.benchmarks.scenarios.quick import QUICK
 from panel.hosts.models import EngineInstall, Host
 from panel.reports import making
 from panel.websites.models import Site

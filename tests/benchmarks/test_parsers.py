@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.parsers import Metrics, Output, ParseError, parse
-from panel.benchmarks.parsers.metrics import from_json, histogram_curve, percentile
+from panel.benchmarks.tools.parsers import Metrics, Output, ParseError, parse
+from panel.benchmarks.tools.parsers.metrics import from_json, histogram_curve, percentile
 
 DATA = Path(__file__).parent / "data"
 NAMES = sorted(path.stem for path in DATA.glob("*.json"))

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
-from panel.benchmarks import execution
 from panel.benchmarks.models import Round, Run, RunStatus, Scenario
-from panel.benchmarks.services import run_cancel, run_create, run_repeat, scenario_create
+from panel.benchmarks.runs import execution
+from panel.benchmarks.runs.services import run_cancel, run_create, run_repeat, scenario_create
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import EngineInstall, Host, HostLock, Layout

@@ -9,11 +9,12 @@ from django.core.exceptions import PermissionDenied, ValidationError
 
 from panel.accounts.models import Team, User
 from panel.audit.models import AuditEntry
-from panel.benchmarks import selectors, targets
-from panel.benchmarks.arguments import clean
-from panel.benchmarks.commands import Endpoint
+from panel.benchmarks import selectors
 from panel.benchmarks.models import Run, Scenario
-from panel.benchmarks.services import run_create, run_delete, run_repeat, scenario_create, scenario_update
+from panel.benchmarks.runs import targets
+from panel.benchmarks.runs.services import run_create, run_delete, run_repeat, scenario_create, scenario_update
+from panel.benchmarks.tools.arguments import clean
+from panel.benchmarks.tools.commands import Endpoint
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import SiteState, SiteStatus
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from panel.benchmarks.suites import SUITES, standing
+from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import Suite
-from panel.benchmarks.suites.standing import Plan, Program
+from panel.benchmarks.testbeds import layout
+from panel.benchmarks.testbeds.layout import Plan, Program
 
 SMALL, PHP = SUITES["small-static-files"], SUITES["php-application-2020"]
 PROGRAMS = {
@@ -20,7 +21,7 @@ PROGRAMS = {
 def planned(suite: Suite, *slugs: str, **settings: int) -> Plan:
     setups = [suite.setup(slug) for slug in slugs]
     chosen = replace(suite.settings, **settings)
-    return standing.plan("stand-of-a-test", suite.short[0], setups, suite.content, chosen, PROGRAMS, as_root=True)
+    return layout.plan("stand-of-a-test", suite.short[0], setups, suite.content, chosen, PROGRAMS, as_root=True)
 
 
 def texts(plan: Plan) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panel.benchmarks.statistics import (
+from panel.benchmarks.statistics.intervals import (
     CONFIDENCE,
     Verdict,
     estimate,

@@ -22,12 +22,12 @@ from django.db import connections
 from django.urls import reverse
 
 from panel.accounts.models import User
-from panel.benchmarks import execution, measuring
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteStatus
-from panel.benchmarks.suite_services import suite_advance, suite_start
+from panel.benchmarks.runs import execution, measuring
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import Network
+from panel.benchmarks.suites.services import suite_advance, suite_start
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Host
 from panel.remote import links, pool, ssh

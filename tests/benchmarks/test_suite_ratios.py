@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from panel.benchmarks.measured import Measured
-from panel.benchmarks.suite_ratios import glance
-from panel.benchmarks.suite_tables import Outcome, figure_cell
+from panel.benchmarks.runs.measured import Measured
+from panel.benchmarks.statistics.summary import summarize
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.summary import summarize
+from panel.benchmarks.suites.ratios import glance
+from panel.benchmarks.suites.tables import Outcome, figure_cell
 from tests.benchmarks.test_charts import measured
 
 SUITE = SUITES["small-static-files"]

@@ -19,13 +19,13 @@ from django.test import Client
 from django.urls import reverse
 
 from panel.accounts.models import User
-from panel.benchmarks import suite_results
-from panel.benchmarks.lineup import expected
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteRun, SuiteStatus
-from panel.benchmarks.suite_results import tables
-from panel.benchmarks.suite_services import suite_cancel, suite_repeat, suite_start
 from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites.choosing import Choice, duration_words
+from panel.benchmarks.suites.lineup import expected
+from panel.benchmarks.suites.results import tables
+from panel.benchmarks.suites.services import suite_cancel, suite_repeat, suite_start
 from panel.core.errors import ApplicationError
 from panel.hosts.models import Host
 from panel.remote import pool

@@ -18,10 +18,10 @@ from agents.host.errors import Refusal
 from panel.accounts.models import User
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
-from panel.benchmarks.suite_services import suite_start
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network
+from panel.benchmarks.suites.services import suite_start
 from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.hosts.targets import target_for

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from panel.benchmarks.arguments import clean
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.measured import Measured, measured_from, measured_json
-from panel.benchmarks.parsers import Output, parse
-from panel.benchmarks.parsers.metrics import Latency, Metrics
-from panel.benchmarks.summary import summarize
-from panel.benchmarks.validity import reasons, threads
+from panel.benchmarks.runs.measured import Measured, measured_from, measured_json
+from panel.benchmarks.runs.validity import reasons, threads
+from panel.benchmarks.statistics.summary import summarize
+from panel.benchmarks.tools.arguments import clean
+from panel.benchmarks.tools.parsers import Output, parse
+from panel.benchmarks.tools.parsers.metrics import Latency, Metrics
 from tests.benchmarks.made import recorded
 
 

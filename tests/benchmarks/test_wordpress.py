@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Round, SuiteStatus
-from panel.benchmarks.suite_services import NotPrepared, suite_start
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Case
+from panel.benchmarks.suites.services import NotPrepared, suite_start
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host, HostOperation, OperationKind

@@ -10,7 +10,7 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, Route, expect
 
 from panel.accounts.models import Team, User
-from panel.benchmarks.services import scenario_create
+from panel.benchmarks.runs.services import scenario_create
 from panel.hosts.models import Host, HostStatus
 from panel.websites import services
 from panel.websites.models import RawSnippet, Site

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from panel.deployments.execution import deployment_execute
+from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
 from panel.trials import execution
 from panel.trials.comparing import Verdict

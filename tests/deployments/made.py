@@ -7,11 +7,12 @@ from typing import Any
 from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
-from panel.deployments import outcomes, services
+from panel.deployments.execution import outcomes
 from panel.deployments.models import (
     Deployment,
     DeploymentStatus,
 )
+from panel.deployments.planning import services
 from panel.hosts.claims import Claim
 from panel.websites import services as websites
 from panel.websites.models import Site

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from panel.deployments import execution, services
+from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
 from panel.websites import services as websites

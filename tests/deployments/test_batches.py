@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from panel.deployments import execution, services, tasks
+from panel.deployments import tasks
+from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus, SiteState, SiteStatus
+from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostLock, HostStatus, Layout

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments import drift, services
+from panel.deployments.drift import services as drift
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, SiteState, SiteStatus
+from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.websites import services as websites
 from panel.websites.models import Site

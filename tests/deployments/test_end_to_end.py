@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from panel.core.errors import ApplicationError
-from panel.deployments import drift, services
-from panel.deployments.caches import site_cache_empty
+from panel.deployments.caches.services import site_cache_empty
+from panel.deployments.drift import services as drift
 from panel.deployments.models import DeploymentStatus, Drift, SiteState, SiteStatus, Step
+from panel.deployments.planning import services
 from panel.hosts.execution import operation_execute
 from panel.hosts.models import Engine, Layout, OperationKind
 from panel.hosts.services.operations import operation_request

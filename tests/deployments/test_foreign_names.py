@@ -10,10 +10,10 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from panel.deployments import services
 from panel.deployments.models import Deployment, Revision
-from panel.deployments.planning import live_revision
-from panel.deployments.setting_back import draft_set_back
+from panel.deployments.planning import services
+from panel.deployments.planning.plans import live_revision
+from panel.deployments.rollback.services import draft_set_back
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Allowance, Listen, ServerName, Site

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ValidationError
 
-from panel.deployments import services
 from panel.deployments.models import (
     Deployment,
 )
-from panel.deployments.planning import live_revision
+from panel.deployments.planning import services
+from panel.deployments.planning.plans import live_revision
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site

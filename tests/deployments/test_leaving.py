@@ -6,7 +6,6 @@ import pytest
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
-from panel.deployments import services
 from panel.deployments.models import (
     Deployment,
     DeploymentKind,
@@ -14,7 +13,8 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
-from panel.deployments.planning import live_revision
+from panel.deployments.planning import services
+from panel.deployments.planning.plans import live_revision
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site

@@ -9,9 +9,11 @@ import pytest
 from django.core.exceptions import PermissionDenied
 
 from panel.core.errors import ApplicationError
-from panel.deployments import drift, execution, services
-from panel.deployments.main_config import KEPT, main_plan
+from panel.deployments.drift import services as drift
+from panel.deployments.execution import services as execution
+from panel.deployments.main_file.services import KEPT, main_plan
 from panel.deployments.models import Deployment, DeploymentStatus, InstallState
+from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall, Layout
 from tests.api.caller import caller_of

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Scenario
-from panel.benchmarks.services import run_create_once
-from panel.benchmarks.suite_services import suite_start
+from panel.benchmarks.runs.services import run_create_once
+from panel.benchmarks.suites.services import suite_start
 from panel.core.errors import Conflict
-from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, SiteState
+from panel.deployments.planning import services
 from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
 from panel.trials.services import trial_create
 from panel.websites import services as websites

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, InstallState, SiteState
+from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Host, HostStatus
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -138,7 +138,7 @@ def test_to_another_host_it_goes_up_there_before_it_goes_down_here(
         assert list((nginx.root / "sites-enabled").iterdir())
         down.refresh_from_db()
         assert down.status == DeploymentStatus.QUEUED
-        from panel.deployments import execution
+        from panel.deployments.execution import services as execution
 
         execution.deployment_execute(down.uuid)
         assert not list((nginx.root / "sites-enabled").iterdir())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from panel.core.errors import Conflict
-from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.planning import services
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site

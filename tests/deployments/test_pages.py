@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from panel.core import stream
 from panel.core.errors import ApplicationError
-from panel.deployments import drift as drifts
-from panel.deployments import services
+from panel.deployments.drift import services as drifts
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
-from panel.deployments.rendered import sha256_of
+from panel.deployments.planning import services
+from panel.deployments.revisions.rendered import sha256_of
 from panel.hosts.models import Engine, Host, HostOperation, HostStatus, OperationKind
 from panel.websites import services as websites
 from tests.deployments.made import carried_out, live, planned, shop

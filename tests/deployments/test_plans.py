@@ -11,8 +11,6 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments import planning, services
-from panel.deployments.changes import Change
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -22,6 +20,8 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.deployments.planning import plans, services
+from panel.deployments.planning.changes import Change
 from panel.hosts.models import Engine, EngineInstall, Host, Layout
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -249,7 +249,7 @@ def test_sites_that_change_are_left_out_on_their_own_server_alone(people: Cast) 
     def left(*changed: Site, **elsewhere: Site) -> list[str]:
         changes = {here: [Change(site, None, None) for site in changed]}
         changes |= {there: [Change(site, None, None) for site in elsewhere.values()]}
-        return [state.site.name for state in planning.live_states([here], changes)[here.pk]]
+        return [state.site.name for state in plans.live_states([here], changes)[here.pk]]
 
     assert left() == ["blog", "shop"]
     assert left(first) == ["blog"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from panel.deployments import probes
+from panel.deployments.execution import probes
 from panel.rendering import spec
 
 

@@ -10,8 +10,8 @@ from django.db import connection
 
 from panel.accounts.models import User
 from panel.core.errors import ApplicationError
-from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.planning import services
 from panel.websites.models import Site
 from tests.deployments.made import shop
 from tests.support.cast import Cast

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from panel.deployments import services
 from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.websites import services as websites
 from tests.deployments.real import Machine

@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from panel.audit.models import AuditEntry
 from panel.deployments.models import Deployment, Revision
-from panel.deployments.rendered import frozen_now, revisions_keep
-from panel.deployments.setting_back import draft_set_back
+from panel.deployments.revisions.rendered import frozen_now, revisions_keep
+from panel.deployments.rollback.services import draft_set_back
 from panel.rendering import spec
 from panel.websites import freeze
 from panel.websites import services as websites

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from panel import rendering
 from panel.core.errors import Conflict
-from panel.deployments import inputs, services
 from panel.deployments.models import Blob, Deployment, DeploymentStatus, PinnedFile, Revision
-from panel.deployments.rendered import sha256_of
+from panel.deployments.planning import inputs, services
+from panel.deployments.revisions.rendered import sha256_of
 from panel.hosts.models import EngineInstall, Host, Layout
 from panel.websites import services as websites
 from panel.websites.models import (

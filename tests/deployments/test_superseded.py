@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import Conflict
-from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.planning import services
 from panel.websites import services as websites
 from tests.api.caller import caller_of
 from tests.deployments.made import carried_out, live, planned, shop

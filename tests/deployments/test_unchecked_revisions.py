@@ -6,9 +6,9 @@ import pytest
 
 from panel.core.errors import ApplicationError
 from panel.deployments.models import Revision
-from panel.deployments.rendered import blobs_keep
-from panel.deployments.services import site_rollback
-from panel.deployments.setting_back import draft_set_back
+from panel.deployments.planning.services import site_rollback
+from panel.deployments.revisions.rendered import blobs_keep
+from panel.deployments.rollback.services import draft_set_back
 from panel.rendering.spec import RenderedFile
 from panel.websites import services as websites
 from panel.websites.models import Site

@@ -14,8 +14,10 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 
-from panel.deployments import execution, services, tasks
+from panel.deployments import tasks
+from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
+from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Engine, HostLock

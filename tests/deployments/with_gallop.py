@@ -12,8 +12,9 @@ from django.core.cache import cache
 from pytest_django import Settings
 
 from panel.core.jobs import JobStatus
-from panel.deployments import execution, services
+from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning import services
 from panel.hosts.execution import operation_execute
 from panel.hosts.models import EngineInstall, OperationKind
 from panel.hosts.services import operation_request

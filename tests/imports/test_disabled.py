@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from panel.deployments import services as deployments
 from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning import services as deployments
 from panel.hosts.models import Engine, Layout
 from panel.imports import services
 from panel.imports.models import Import

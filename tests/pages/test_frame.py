@@ -92,7 +92,7 @@ def test_an_expired_form_says_what_to_do(people: object) -> None:
 
 
 def test_the_panels_own_failure_needs_no_database() -> None:
-    from panel.core.views import server_error
+    from panel.core.views.pages import server_error
 
     answer = server_error(None)  # type: ignore[arg-type]
     assert answer.status_code == 500
@@ -101,7 +101,8 @@ def test_the_panels_own_failure_needs_no_database() -> None:
 
 @pytest.mark.django_db
 def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from panel.core import database, views
+    from panel.core import database
+    from panel.core.views import pages
 
     class Away:
         def cursor(self) -> None:
@@ -111,7 +112,7 @@ def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pyt
         try:
             raise OperationalError("connection refused")
         except OperationalError:
-            return views.server_error(None)  # type: ignore[arg-type]
+            return pages.server_error(None)  # type: ignore[arg-type]
 
     assert failed().status_code == 500, "it answers: this was a fault of the panel"
     monkeypatch.setattr(database, "connection", Away())

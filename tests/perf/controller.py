@@ -109,8 +109,9 @@ class Controller:
         return {"sites": len(self.locations)}
 
     def push(self, mark: str, count: int, cold: bool) -> dict[str, Any]:
-        from panel.deployments import services, tasks
+        from panel.deployments import tasks
         from panel.deployments.models import Deployment, DeploymentStatus
+        from panel.deployments.planning import services
         from panel.remote import pool
 
         began = time.perf_counter()
@@ -167,7 +168,7 @@ class Controller:
 
 
 def _size(deployment: Any) -> int:
-    from panel.deployments.rendered import contents
+    from panel.deployments.revisions.rendered import contents
 
     return sum(len(text) for text in contents(file.sha256 for file in deployment.plan.files).values())
 

@@ -13,12 +13,12 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
-from panel.benchmarks.parsers import Output, parse
-from panel.benchmarks.services import run_create
+from panel.benchmarks.runs.measured import measured_json
+from panel.benchmarks.runs.services import run_create
+from panel.benchmarks.statistics.summary import summarize
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.summary import summarize
+from panel.benchmarks.tools.parsers import Output, parse
 from panel.reports.choices import Kind
 from panel.reports.models import Schedule
 from panel.reports.services import schedule_create

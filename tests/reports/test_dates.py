@@ -12,7 +12,7 @@ from django.db import connections
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
-from panel.benchmarks.services import run_cancel
+from panel.benchmarks.runs.services import run_cancel
 from panel.core.errors import Conflict
 from panel.deployments.models import Revision, SiteState
 from panel.hosts.models import Host

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from panel.accounts.models import User
-from panel.benchmarks import execution, measuring
 from panel.benchmarks.models import Run
-from panel.benchmarks.services import scenario_create
+from panel.benchmarks.runs import execution, measuring
+from panel.benchmarks.runs.services import scenario_create
 from panel.reports import delivering, watching
 from panel.reports.choices import Kind, Notify
 from panel.reports.models import Delivery, Report, Schedule

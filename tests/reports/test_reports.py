@@ -6,7 +6,7 @@ import pytest
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, Scenario
-from panel.benchmarks.services import run_create
+from panel.benchmarks.runs.services import run_create
 from panel.core.errors import Conflict
 from panel.reports.models import Report
 from panel.reports.services import report_create

@@ -10,7 +10,7 @@ from django.test import Client
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, SuiteRun
-from panel.benchmarks.suite_services import suite_advance
+from panel.benchmarks.suites.services import suite_advance
 from panel.hosts.models import EngineInstall, Host
 from panel.reports import watching
 from panel.reports.models import Report, Schedule

@@ -124,7 +124,7 @@ def test_any_text_is_kept_and_any_number_stays_one(text: str, value: float) -> N
 
 
 def test_exports_of_runs_neutralise_what_a_label_brings(history: History) -> None:
-    from panel.benchmarks.exports import run_csv
+    from panel.benchmarks.runs.exports import run_csv
 
     run = history.run()
     RunTarget.objects.filter(run=run).update(label="=HYPERLINK(1)")

@@ -20,8 +20,8 @@ from panel.accounts.models import ApiToken, User
 from panel.accounts.services.tokens import token_create
 from panel.accounts.services.users import user_update
 from panel.audit.models import AuditEntry
-from panel.deployments import services
 from panel.deployments.models import Deployment
+from panel.deployments.planning import services
 from tests.api.caller import Caller, caller_of
 from tests.deployments.made import planned, shop
 from tests.support.cast import Cast, cast, signed_in

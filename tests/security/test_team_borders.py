@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from panel.accounts.models import SavedView
 from panel.benchmarks.models import Scenario
-from panel.benchmarks.quick import QUICK
+from panel.benchmarks.scenarios.quick import QUICK
 from tests.api.caller import caller_of
 from tests.security import world as marks
 from tests.security.world import World

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from panel.core.errors import ApplicationError
-from panel.deployments import services as deployments
-from panel.deployments.rendered import site_files
+from panel.deployments.planning import services as deployments
+from panel.deployments.revisions.rendered import site_files
 from panel.imports.sources import UploadedFiles
 from panel.websites import freeze
 from panel.websites import services as websites

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from panel.benchmarks import measuring
 from panel.benchmarks.models import Scenario
-from panel.deployments.execution import deployment_execute
+from panel.benchmarks.runs import measuring
+from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall

@@ -16,9 +16,9 @@ from django.utils import timezone
 from panel.benchmarks.models import Run
 from panel.core.errors import Conflict
 from panel.core.jobs import JobStatus
-from panel.deployments import services as deployments
-from panel.deployments.execution import deployment_execute
+from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState
+from panel.deployments.planning import services as deployments
 from panel.remote import pool
 from panel.trials import execution, results, services
 from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from panel.benchmarks.models import RunStatus
 from panel.core.jobs import JobStatus
-from panel.deployments.execution import deployment_execute
+from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine, Layout
 from panel.trials import execution, results, services

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.host import answers
-from panel.benchmarks.arguments import TOOLS, ArgumentError, clean_paths
+from panel.benchmarks.tools.arguments import TOOLS, ArgumentError, clean_paths
 from panel.trials.replay import SLOTS, replay_of
 
 

@@ -6,8 +6,8 @@ import pytest
 from django.core.exceptions import PermissionDenied
 
 from panel.audit.models import AuditEntry
-from panel.benchmarks import services as benchmarks
 from panel.benchmarks.models import Round, Run, RunStatus
+from panel.benchmarks.runs import services as benchmarks
 from panel.benchmarks.selectors import runs_visible
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from panel.deployments.services import deployment_plan
+from panel.deployments.planning.services import deployment_plan
 from panel.rendering import render
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import InstallSpec, Listen, Location, Rewrite, ServerBlock, SiteSpec

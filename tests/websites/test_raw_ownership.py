@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from panel.deployments import services as deployments
+from panel.deployments.planning import services as deployments
 from panel.hosts.models import EngineInstall, Host
 from panel.rendering import snippets
 from panel.websites import checks, paths, services

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from panel.api.base import ApiMixin
 from panel.api.problems import parameter_error
-from panel.core.views_search import KINDS, MIN_LENGTH, search_all
+from panel.core.views.search import KINDS, MIN_LENGTH, search_all
 
 
 class HitSerializer(serializers.Serializer[Any]):

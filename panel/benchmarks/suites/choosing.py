@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from panel.benchmarks.arguments import ArgumentError, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites import links, published
 from panel.benchmarks.suites.definitions import (
@@ -20,6 +19,7 @@ from panel.benchmarks.suites.definitions import (
     Suite,
     stored_network,
 )
+from panel.benchmarks.tools.arguments import ArgumentError, clean_paths
 from panel.core.errors import ApplicationError
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
+from panel.benchmarks.tools.arguments import Value
 
 PresetName = Literal["full", "short"]
 # How the source shows its figures: each round with average and rating; one figure by link and protocol; many measures.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites import published
 from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Content, Network, Settings, Setup, Suite
+from panel.benchmarks.tools.arguments import Value
 
 SLUG = "http3-2019"
 _NAMES = {"-n": "requests", "-c": "concurrency", "-m": "streams", "-t": "threads"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites import published, wordpress
 from panel.benchmarks.suites.definitions import Application, Case, Content, Settings, Setup, Suite
+from panel.benchmarks.tools.arguments import Value
 
 SLUG = "php-application-2020"
 PAGES = tuple(f"/index.php?p={number}" for number in range(21))

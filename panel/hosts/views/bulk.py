@@ -19,7 +19,7 @@ from panel.core.http import Request
 from panel.core.tags import tags_counted
 from panel.core.ticking import go_on, ticked
 from panel.core.ui import Crumb
-from panel.core.views_tags import TagsPage, tags_page
+from panel.core.views.tags import TagsPage, tags_page
 from panel.hosts import services
 from panel.hosts.listing import hosts_listed
 from panel.hosts.models import Host, OperationKind

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 from panel.accounts.permissions import Action
 from panel.core.forms import ConfirmNameForm, attempt
 from panel.core.http import Request
-from panel.deployments import services as deployments
 from panel.deployments.models import Deployment
-from panel.deployments.views import history_context, planned
+from panel.deployments.planning import services as deployments
+from panel.deployments.views.deployments import history_context, planned
 from panel.websites import services
 from panel.websites.forms.sites import SiteServerForm
 from panel.websites.models import Site

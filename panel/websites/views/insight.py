@@ -14,7 +14,7 @@ from panel.core.bars import columns, shares
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.templatetags.ui import seconds
-from panel.deployments.rendered import site_files
+from panel.deployments.revisions.rendered import site_files
 from panel.hosts.models import EngineInstall
 from panel.websites import freeze
 from panel.websites.logs import site_log_tail, site_logs

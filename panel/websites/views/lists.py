@@ -21,10 +21,10 @@ from panel.core.http import Request
 from panel.core.tags import tags_counted
 from panel.core.ticking import can_tick_all, go_on, the_others, ticked
 from panel.core.ui import Crumb
-from panel.core.views_tags import TagsPage, tags_page
-from panel.deployments import services as deployments
+from panel.core.views.tags import TagsPage, tags_page
 from panel.deployments.models import Deployment
-from panel.deployments.views import planned
+from panel.deployments.planning import services as deployments
+from panel.deployments.views.deployments import planned
 from panel.hosts.models import EngineInstall
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm

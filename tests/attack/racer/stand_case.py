@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.benchmarks.suites import mains
+from panel.benchmarks.testbeds import main_files
 from tests.attack.racer.outcomes import outcome_of
 from tests.attack.racer.world import Agent, World
 
@@ -26,7 +26,7 @@ pm.max_children = 1
 
 
 def talk(world: World, agent: Agent) -> str:
-    texts = {"web/server.conf": NGINX, "php/server.conf": FPM, **mains.mariadb()}
+    texts = {"web/server.conf": NGINX, "php/server.conf": FPM, **main_files.mariadb()}
     request = {
         "action": "start",
         "id": "stand-of-the-racer",

@@ -10,10 +10,10 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Run, RunTarget, Scenario
-from panel.benchmarks.parsers import Output, parse
-from panel.benchmarks.summary import summarize
+from panel.benchmarks.runs.measured import measured_json
+from panel.benchmarks.statistics.summary import summarize
+from panel.benchmarks.tools.parsers import Output, parse
 from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 from tests.benchmarks.made import recorded, rounds_make

@@ -1,0 +1,212 @@
+"""Suites over the API: what can be run, starting one, its tables and exports."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import UUID_REGEX, Resource, all_or_none, one
+from panel.api.problems import parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.benchmarks import selectors
+from panel.benchmarks.models import SuiteRun
+from panel.benchmarks.serializers import NetworkSerializer, SuiteChoiceSerializer
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import comparing as suite_comparing
+from panel.benchmarks.suites import exports as suite_exports
+from panel.benchmarks.suites import results as suite_results
+from panel.benchmarks.suites import services as suite_services
+from panel.benchmarks.suites.choosing import stored_choice
+from panel.benchmarks.suites.definitions import PRESETS
+from panel.hosts.selectors import hosts_visible
+
+
+class SuiteInput(SuiteChoiceSerializer):
+    """Which suite on which host, and what is chosen of it."""
+
+    suite = serializers.ChoiceField(choices=list(SUITES))
+    preset = serializers.ChoiceField(choices=list(PRESETS))
+    host = serializers.CharField(max_length=63)
+
+
+class CaseSerializer(serializers.Serializer[Any]):
+    """One case; `run` is its run, once it has one."""
+
+    title = serializers.CharField()
+    status = serializers.CharField()
+    run = serializers.UUIDField(allow_null=True)
+
+
+class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
+    """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
+    for all of it. `application`: what was browsed, in words; empty in a suite of files. `network`: the link that was
+    chosen, null for the suite's own. `load_from`: the host that the load came
+    from, empty for the servers' own. `expected_s`: roughly how long all cases take, by the published figures."""
+
+    host = serializers.CharField(source="host_name", read_only=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    left_out = serializers.ListField(child=serializers.CharField(), read_only=True)
+    shortened = serializers.SerializerMethodField()
+    part = serializers.SerializerMethodField()
+    application = serializers.SerializerMethodField()
+    network = serializers.SerializerMethodField()
+    load_from = serializers.CharField(source="choice.load_from", read_only=True)
+    expected_s = serializers.SerializerMethodField()
+    setups = serializers.SerializerMethodField()
+    cases = serializers.SerializerMethodField()
+
+    class Meta:
+        model = SuiteRun
+        fields = [
+            *(
+                "uuid",
+                "title",
+                "suite",
+                "preset",
+                "shortened",
+                "part",
+                "application",
+                "network",
+                "host",
+                "load_from",
+                "setups",
+                "left_out",
+                "status",
+                "cases",
+            ),
+            *("expected_s", "requested_by", "created_at", "finished_at"),
+        ]
+
+    def get_shortened(self, row: SuiteRun) -> bool:
+        return row.preset != "full"
+
+    def get_part(self, row: SuiteRun) -> str:
+        return suite_results.part_words(row)
+
+    def get_application(self, row: SuiteRun) -> str:
+        return row.choice.application_words(SUITES[row.suite])
+
+    @extend_schema_field(NetworkSerializer(allow_null=True))
+    def get_network(self, row: SuiteRun) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = row.chosen.get("network")
+        return found
+
+    def get_expected_s(self, row: SuiteRun) -> float:
+        return round(suite_results.expected_s(row))
+
+    def get_setups(self, row: SuiteRun) -> list[str]:
+        return [item["slug"] for item in row.setups]
+
+    @extend_schema_field(CaseSerializer(many=True))
+    def get_cases(self, row: SuiteRun) -> list[dict[str, Any]]:
+        return [
+            {"title": line.case.title, "status": line.status, "run": str(line.run.uuid) if line.run else None}
+            for line in suite_results.lines(row)
+        ]
+
+
+class Suites(Resource):
+    """Published comparisons, run on your own hosts in private instances of their servers."""
+
+    model = SuiteRun
+    serializer_class = SuiteRunSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    writes = Action.BENCHMARK
+    filter_fields = {
+        "suite": ["exact", "in"],
+        "preset": ["exact"],
+        "status": ["exact", "in"],
+        "host_name": ["exact", "in"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    dry_run_actions = {"create", "repeat", "cancel"}
+    parameters = {"compare": {"suites"}}
+
+    def rows(self) -> QuerySet[SuiteRun]:
+        return selectors.with_runs(selectors.suites_visible(self.actor))
+
+    @extend_schema(request=SuiteInput, responses={202: SuiteRunSerializer})
+    def create(self, request: Request) -> Response:
+        """Freezes the suite for what the host has installed, and queues its first case."""
+        values = self.body(SuiteInput)
+        host = one(hosts_visible(self.actor), "name", values["host"], "/host")
+        row = suite_services.suite_start(
+            actor=self.actor,
+            suite=values["suite"],
+            preset=values["preset"],
+            host=host,
+            setups=values.get("setups", ()),
+            choice=stored_choice(values),
+        )
+        return self._accepted(row)
+
+    def _accepted(self, row: SuiteRun) -> Response:
+        headers = {"Location": f"/api/v1/jobs/{row.uuid}/"}
+        return Response(SuiteRunSerializer(row).data, status=202, headers=headers)
+
+    def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
+        """With the runs of its cases."""
+        suite_services.suite_delete(actor=self.actor, row=self.get_object())
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses={202: SuiteRunSerializer})
+    @action(detail=True, methods=["post"])
+    def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
+        """The same suite, preset and set-ups once more."""
+        return self._accepted(suite_services.suite_repeat(actor=self.actor, row=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=SuiteRunSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Ends the case that runs, and begins no other."""
+        return Response(SuiteRunSerializer(suite_services.suite_cancel(actor=self.actor, row=self.get_object())).data)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def tables(self, request: Request, uuid: UUID | None = None) -> Response:
+        """The result in the form of the publication, the published figures beside."""
+        return Response(
+            {"tables": [suite_exports.table_json(table) for table in suite_results.tables(self.get_object())]}
+        )
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
+    def compare(self, request: Request) -> Response:
+        """Runs of one suite side by side: `suites` are their uuids, with commas. One that is not there refuses all."""
+        try:
+            uuids = [UUID(part) for part in request.query_params.get("suites", "").split(",") if part]
+        except ValueError as error:
+            raise parameter_error("suites", "Send the UUIDs of suite runs, separated by commas.") from error
+        rows = all_or_none(self.rows(), "uuid", uuids, "?suites")
+        return Response({"tables": [suite_exports.table_json(table) for table in suite_comparing.compared(rows)]})
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])
+    def export_json(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Everything: tables, published figures, and every run with its raw output and samples."""
+        return Response(suite_exports.suite_json(self.get_object()))
+
+    @extend_schema(responses={(200, "text/csv"): str})
+    @action(detail=True, methods=["get"], url_path="export.csv", pagination_class=None, filter_backends=[])
+    def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """One row for each cell of the tables."""
+        return HttpResponse(suite_exports.suite_csv(self.get_object()), content_type="text/csv; charset=utf-8")
+
+    @extend_schema(responses={(200, "text/html"): str})
+    @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
+    def report(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """The result as one file that stands alone, styles and charts inside."""
+        return HttpResponse(suite_exports.suite_html(self.get_object()), content_type="text/html; charset=utf-8")

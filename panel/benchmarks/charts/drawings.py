@@ -1,0 +1,256 @@
+"""How the charts of benchmarks are drawn: Vega-Lite specifications from rows of figures. Pure; what they show and
+the tables behind them are pictures.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from panel.benchmarks.charts.svg import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, nominal, shapes
+from panel.benchmarks.statistics.summary import Figure
+
+Spec = dict[str, Any]
+Rows = Sequence[dict[str, Any]]
+_INNER = WIDTH - 40  # px between the axes
+_LONGEST = 44  # characters of a name above a row
+_HALF = 8  # px that words stand above the middle of their row, and what is drawn below it
+
+
+def _quantity(field: str, **more: Any) -> Spec:
+    return {"field": field, "type": "quantitative", **more}
+
+
+# Who a row is and its figure, in a line of its own above what is drawn. It begins at the left edge and grows inwards:
+# however wide the reader's font, nothing is cut off, and a phone shows it before anything is scrolled.
+_ABOVE: Spec = {
+    "mark": {"type": "text", "baseline": "middle", "dy": -_HALF, "align": "left"},
+    "encoding": {"x": {"value": 0}, "text": {"field": "words"}},
+}
+
+
+def _named(rows: Rows) -> list[dict[str, Any]]:
+    return [{**row, "words": f"{_shortened(row['label'])}: {row['text']}"} for row in rows]
+
+
+def _shortened(label: str) -> str:
+    """Long names differ at their ends as well: the site's first letters and its server stay."""
+    return label if len(label) <= _LONGEST else f"{label[:22]}…{label[-(_LONGEST - 23) :]}"
+
+
+def _by_label(rows: Rows) -> Spec:
+    """A row for each label, in their order; _ABOVE writes who it is."""
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
+
+
+def _facets(field: str, rows: Rows, each: Spec) -> Spec:
+    """`each` drawn for every value of `field`, one below the other."""
+    values = list(dict.fromkeys(row[field] for row in rows))
+    row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
+    facets: Spec = {"data": {"values": _named(rows)}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
+    return facets | {"spacing": 16, "spec": each}
+
+
+def bars(figure: Figure, rows: Rows) -> Spec:
+    """One bar for each of {"label", "value", "low", "high", "text"}, its interval across its end.
+
+    With more than one "group" among them, a chart for each; bars that are "published" are of another colour."""
+    top = max(row["high"] or row["value"] for row in rows)
+    title = f"{figure.label} ({figure.unit})".replace(" ()", "")
+    x = _quantity("value", axis={"title": title, "tickCount": 5}, scale={"domain": [0, top * 1.02 or 1]})
+    colour = {"condition": {"test": "datum.published", "value": SOFT}, "value": BAR}
+    inner: Spec = {
+        "width": _INNER,
+        "height": {"step": 44},
+        "encoding": {"y": _by_label(rows)},
+        "layer": [
+            {"mark": {"type": "bar", "height": 14, "yOffset": _HALF}, "encoding": {"x": x, "color": colour}},
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 2, "yOffset": _HALF},
+                "encoding": {"x": _quantity("low"), "x2": {"field": "high"}},
+            },
+            {
+                "transform": [{"filter": "!datum.published"}],
+                "mark": {"type": "tick", "color": SERIES[0], "thickness": 2, "size": 18, "yOffset": _HALF},
+                "encoding": {"x": _quantity("value")},
+            },
+            _ABOVE,
+        ],
+    }
+    if len({row.get("group") for row in rows}) > 1:
+        return _facets("group", rows, inner)
+    return {"data": {"values": _named(rows)}, **inner}
+
+
+def _latency_scale(points: Rows) -> Spec:
+    """Logarithmic where the slowest is more than twenty times the fastest."""
+    least = min((point["ms"] for point in points if point["ms"] > 0), default=1.0)
+    most = max(point["ms"] for point in points)
+    if most / least <= 20:
+        return {"type": "linear", "zero": True}
+    return {"type": "log", "domain": [least * 0.8, most * 1.25], "nice": False}
+
+
+def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
+    """A line through {"series", "at", "ms"} for each name, with `marks` on it."""
+    scale = _latency_scale(points)
+    is_log = scale["type"] == "log"
+    ticks = "{0: '0 %', 1: '90 %', 2: '99 %', 3: '99.9 %', 4: '99.99 %', 5: '99.999 %'}[datum.value]"
+    x_axis = {"title": "Percentile of requests", "values": [0, 1, 2, 3, 4, 5], "labelExpr": ticks}
+    y_axis = {"title": "Latency (ms)" + (", logarithmic" if is_log else ""), "tickCount": 6, **ON_TOP}
+    series = nominal(names)
+    return {
+        "width": _INNER,
+        "height": 240,
+        "encoding": {"x": _quantity("at", axis=x_axis), "y": _quantity("ms", scale=scale, axis=y_axis)},
+        "layer": [
+            {
+                "data": {"values": [point for point in points if point["ms"] > 0 or not is_log]},
+                "mark": {"type": "line", "strokeWidth": 2},
+                "encoding": series,
+            },
+            {
+                "data": {"values": [point for point in marks if point["ms"] > 0 or not is_log]},
+                "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
+                "encoding": {"color": series["color"], "shape": shapes(names)},
+            },
+        ],
+    }
+
+
+def ratios(baseline: str, rows: Rows) -> Spec:
+    """{"label", "figure", "value", "low", "high", "text"} around the line at 1, a row of charts for each figure."""
+    each = {"width": _INNER, "height": {"step": 36}, "layer": _ratio_layers(baseline, rows)}
+    return _facets("figure", rows, each)
+
+
+def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
+    bounds = [bound for row in rows for bound in (row["low"], row["high"], row["value"]) if bound]
+    reach = max(max(bounds), 1 / min(bounds), 1.1) * 1.05
+    x = {
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [1 / reach, reach], "nice": False},
+        "axis": {"title": f"Times {baseline}", "values": _times(reach), "format": ".3~g"},
+    }
+    y = _by_label(rows)
+    line = {"x": {"datum": 1, **x}, "y": {**y, "bandPosition": 0.5}, "y2": {"field": "label", "bandPosition": 1}}
+    return [
+        {
+            "mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]},
+            "encoding": line,
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 3, "color": SERIES[0], "yOffset": _HALF},
+            "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}, "y": y},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "color": SERIES[0], "opacity": 1, "yOffset": _HALF},
+            "encoding": {"x": {"field": "value", **x}, "y": y},
+        },
+        _ABOVE | {"encoding": _ABOVE["encoding"] | {"y": y}},
+    ]
+
+
+def _times(reach: float) -> list[float]:
+    """Where the axis from 1 / reach to reach has its figures: round ones, as many on both sides of 1."""
+    below = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+    above = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
+    within = [place for place in range(len(above)) if above[place] <= reach][-3:]
+    return sorted([1.0, *(steps[place] for place in within for steps in (below, above))])
+
+
+def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
+    """A chart for each of `targets`, in this order: lines through {"target", "series", "t", "value"},
+    {"target", "from", "to"} shaded. What is measured stands in the chart's title."""
+    x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
+    y = _quantity("value", axis={"title": None, "tickCount": 4})
+    layers = [
+        {
+            "transform": [{"filter": "isValid(datum.from)"}],
+            "mark": {"type": "rect", "color": BAND, "stroke": GRID},
+            "encoding": {"x": _quantity("from"), "x2": {"field": "to"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.value)"}],
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {"x": x, "y": y, **nominal(names)},
+        },
+    ]
+    return {
+        "data": {"values": values},
+        "facet": {"row": {"field": "target", "type": "nominal", "header": {"labelOrient": "top"}, "sort": targets}},
+        "spacing": 18,
+        "spec": {"width": _INNER, "height": 130, "layer": layers},
+    }
+
+
+def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) -> Spec:
+    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name; a rule down the picture where
+    one of `changes` {"at", "value"} begins, and a ring round that point."""
+    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
+    return {
+        "width": _INNER,
+        "height": 220,
+        "data": {"values": values},
+        "encoding": {"x": _dates([datetime.fromisoformat(row["at"]) for row in values])},
+        "layer": [*_lines(y, names), *(_changes(y, changes) if changes else ())],
+    }
+
+
+def _dates(times: list[datetime]) -> Spec:
+    """Where these are, in UTC: by day, or to the minute where they span a few days at most. Few are named each."""
+    is_long = max(times) - min(times) > timedelta(days=4)
+    axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}
+    if len(set(times)) <= 3:
+        axis["values"] = sorted({round(time.timestamp() * 1000) for time in times})
+    return {"field": "at", "type": "temporal", "scale": {"type": "utc"}, "axis": axis}
+
+
+def _lines(y: Spec, names: list[str]) -> list[Spec]:
+    """A line for each name, a whisker for each interval, a mark for each value."""
+    series = nominal(names)
+    whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}
+    return [
+        {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": {"y": y, **series}},
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": whisker,
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {"y": y, "color": series["color"], "shape": shapes(names)},
+        },
+    ]
+
+
+def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
+    """A line through {"series", "concurrency", "value", "low", "high"} for each name; each step doubles."""
+    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
+    steps = sorted({value["concurrency"] for value in values})
+    x = _quantity("concurrency", axis={"title": "Concurrent connections", "values": steps})
+    x["scale"] = {"type": "log", "base": 2, "domain": [steps[0], steps[-1]], "nice": False}
+    return {
+        "width": _INNER,
+        "height": 220,
+        "data": {"values": values},
+        "encoding": {"x": x},
+        "layer": _lines(y, names),
+    }
+
+
+def _changes(y: Spec, changes: Rows) -> list[Spec]:
+    data = {"values": list(changes)}
+    words = {"type": "text", "align": "left", "dx": 4, "y": 10}
+    return [
+        {"data": data, "mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]}},
+        {
+            "data": data,
+            "mark": {"type": "point", "size": 220, "filled": False, "color": SOFT, "strokeWidth": 2},
+            "encoding": {"y": y},
+        },
+        {"data": data, "mark": words, "encoding": {"text": {"value": "change"}}},
+    ]

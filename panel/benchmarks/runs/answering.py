@@ -1,0 +1,40 @@
+"""What a server answers right now, asked by the agent on its own host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from panel.benchmarks.tools.arguments import method_and_path
+from panel.benchmarks.tools.commands import Endpoint
+from panel.remote import pool
+from panel.remote.target import Target
+
+EACH_S = 20.0
+SPARE_S = 30.0
+
+
+def answers_of(
+    remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, stand: str = ""
+) -> list[dict[str, Any]]:
+    """One answer for each path (which may have its method before it, arguments.py), as agents/host/answers.py gives
+    them; the same is asked for once. `stand` is the id of the stand it is in. Raises RemoteError."""
+    common = {
+        "address": endpoint.address,
+        "port": endpoint.port,
+        "host": endpoint.name,
+        "host_header": endpoint.authority,
+        "tls": endpoint.tls,
+        "gzip": gzip,
+    }
+    different = list(dict.fromkeys(paths))
+    asked = {"requests": [{**common, **_request(path)} for path in different], "stand": stand}
+    with pool.session(remote) as agent:
+        answers = agent.call("answers", asked, timeout=EACH_S * len(different) + SPARE_S)["answers"]
+    by_path = dict(zip(different, answers, strict=True))
+    return [by_path[path] for path in paths]
+
+
+def _request(entry: str) -> dict[str, str]:
+    method, path = method_and_path(entry)
+    return {"method": method, "path": path}

@@ -1,0 +1,107 @@
+"""Carrying out a queued run: claim it, hold its hosts, check, warm up, measure round by round, judge.
+
+The row is the truth (hosts/claims.py). A run whose worker died is not taken up again, because its rounds would no
+longer be interleaved: it ends as failed, its rounds kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.runs import lost
+from panel.benchmarks.runs.measuring import Cancelled, LostRun, Measuring
+from panel.core.errors import ApplicationError
+from panel.hosts import claims
+from panel.hosts.claims import Attempt, Claim
+from panel.hosts.locks import HostBusy, host_locks
+from panel.hosts.models import Host
+from panel.hosts.targets import target_for
+
+logger = logging.getLogger(__name__)
+
+
+def run_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out one queued run."""
+    claim = Claim(Run)
+    if not claim.take([uuid], started_at=timezone.now()):
+        return Attempt.NOTHING
+    run = Run.objects.get(uuid=uuid)
+    try:
+        with host_locks(dict.fromkeys(_hosts(run), f"benchmark {uuid}")) as locks, claim.heartbeat(locks):
+            _carry_out(run, claim)
+    except HostBusy as error:
+        claim.release([run.pk], started_at=None, progress=error.message[:200])
+        return Attempt.BUSY
+    return Attempt.DONE
+
+
+def _hosts(run: Run) -> list[Host]:
+    """Those of its targets, and the one that the load comes from."""
+    load = run.parameters.get("stand", {}).get("load_host")
+    found = Q(installs__in=run.targets.values("install")) | Q(pk=load)
+    return list(Host.objects.filter(found).distinct().order_by("pk"))
+
+
+def _carry_out(run: Run, claim: Claim) -> None:
+    try:
+        measuring = Measuring(run, claim.token)
+        measuring.measure()
+        reasons = measuring.judge()
+    except Cancelled:
+        _end(claim, RunStatus.CANCELLED)
+    except LostRun:
+        logger.warning("run %s was taken from this worker", run.uuid)
+    except ApplicationError as error:
+        _end(claim, RunStatus.FAILED, error=error.message)
+    except Exception as error:
+        _end(claim, RunStatus.FAILED, error=f"The panel failed: {type(error).__name__}. See the panel's log.")
+        raise
+    else:
+        _end(claim, RunStatus.INVALID if reasons else RunStatus.FINISHED, reasons=reasons)
+
+
+def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str] | None = None) -> None:
+    claim.rows.update(
+        status=status,
+        error=error,
+        reasons=reasons or [],
+        progress="",
+        finished_at=timezone.now(),
+        row_version=F("row_version") + 1,
+    )
+
+
+def orphans_end() -> list[UUID]:
+    """Ends runs whose worker is gone; which. The agent ends tool and servers when the worker's channel closes."""
+    words = "The panel's worker stopped during this run. Figures measured so far are kept. Start the run again."
+    ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
+    return [
+        uuid
+        for uuid in claims.orphans(Run).values_list("uuid", flat=True)
+        if claims.orphans(Run).filter(uuid=uuid).update(**ended, row_version=F("row_version") + 1)
+    ]
+
+
+def orphan_ask(uuid: UUID) -> Attempt:
+    """Adds to such a run what the agents of its hosts find left of it, while nothing else is done there."""
+    run = Run.objects.get(uuid=uuid)
+    hosts = _hosts(run)
+    stands = run.fingerprint.get("stands", {})
+    try:
+        with host_locks(dict.fromkeys(hosts, f"benchmark {uuid}")):
+            words = [lost.left_now(target_for(host), stands.get(host.name, {})) for host in hosts]
+    except HostBusy:
+        return Attempt.BUSY
+    error = " ".join([run.error, *words])
+    Run.objects.filter(pk=run.pk).update(error=error, row_version=F("row_version") + 1)
+    return Attempt.DONE
+
+
+def waiting() -> list[UUID]:
+    """Queued runs, oldest first."""
+    return list(Run.objects.filter(status=RunStatus.QUEUED).order_by("created_at", "pk").values_list("uuid", flat=True))

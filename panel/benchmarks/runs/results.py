@@ -1,0 +1,170 @@
+"""What the pages of runs show: the course of one, the result of one, several side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.benchmarks import selectors
+from panel.benchmarks.charts import pictures
+from panel.benchmarks.charts.svg import Chart
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.models import Run
+from panel.benchmarks.runs import since, since_words
+from panel.benchmarks.runs.measured import Measured
+from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
+from panel.benchmarks.suites import links
+from panel.benchmarks.tools.arguments import TOOLS
+from panel.benchmarks.tools.commands import BUNDLED
+
+_BARS = ("throughput_rps", "cpu_per_1000")
+
+
+def course(run: Run) -> dict[str, Any]:
+    """While it runs: how far it is, and the rounds so far."""
+    done, total = selectors.progress_of(run)
+    return {"done": done, "total": total, "rounds": selectors.rounds_brief(run)}
+
+
+def result(run: Run) -> dict[str, Any]:
+    rounds = selectors.measured_rounds(run)
+    targets = run.summary.get("targets", [])
+    drawn = [pictures.bars(targets, "throughput_rps"), pictures.ratios(run.summary) if targets else None]
+    drawn += [pictures.curve(targets), pictures.bars(targets, "cpu_per_1000")]
+    drawn += [pictures.over_time(rounds, 1), pictures.over_time(rounds, 2)]
+    return {
+        "rounds": selectors.rounds_brief(run),
+        "remarks": remarks(rounds),
+        "figures": figure_rows(targets),
+        "verdicts": verdicts(run.summary),
+        "charts": [chart for chart in drawn if chart is not None],
+        "labels": [target["label"] for target in targets],
+        "stands_in": stands_in(run),
+        "argument_words": argument_words(run),
+        "different_hosts": len({target["host"] for target in run.fingerprint.get("targets", [])}) > 1,
+        "hosts": run.fingerprint.get("hosts", {}),
+        "network": links.measured_words(run.fingerprint["network"]) if run.fingerprint.get("network") else "",
+    }
+
+
+def remarks(rounds: list[Measured]) -> list[str]:
+    """What was seen beside the figures, and in which round: requests that hung, pools that were full."""
+    return [f"{measured.label}, round {measured.number}: {words}" for measured in rounds for words in measured.remarks]
+
+
+def stands_in(run: Run) -> bool:
+    """Whether the panel's own load generator measured in h2load's place."""
+    hosts = run.fingerprint.get("hosts", {}).values()
+    return run.parameters.get("tool") == Tool.H2LOAD and any(BUNDLED in host.get("programs", {}) for host in hosts)
+
+
+def tool_words(run: Run) -> str:
+    """The load tool, and whether its requests wait for answers."""
+    own = stands_in(run)
+    tool = f"{BUNDLED}, Paddock's own, as a replacement for h2load" if own else run.parameters["tool"]
+    return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
+
+
+def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each figure that some target has; a cell for each target with words ready to be shown."""
+    rows = []
+    for figure in FIGURES:
+        found = [target["figures"].get(figure.name) for target in targets]
+        if any(found):
+            rows.append({"figure": figure, "cells": [_cell(figure.name, value) for value in found]})
+    return rows
+
+
+def _cell(name: str, found: dict[str, Any] | None) -> dict[str, str]:
+    figure = BY_NAME[name]
+    if found is None:
+        return {"value": "–", "interval": ""}
+    interval = "" if found["low"] is None else pictures.interval_words(figure, found)
+    return {"value": pictures.shown(figure, found["value"]), "interval": interval}
+
+
+def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
+    """Sentences on what the run shows: the throughput of each target against the first."""
+    said = []
+    for ratio in summary.get("ratios", []):
+        found = ratio["figures"].get("throughput_rps")
+        if found is None:
+            continue
+        words = {"label": ratio["label"], "baseline": ratio["baseline"], "kind": found["verdict"]}
+        words["times"] = pictures.number(found["value"], 2)
+        if found["low"] is not None:
+            words["low"], words["high"] = pictures.number(found["low"], 2), pictures.number(found["high"], 2)
+            words["sure"] = pictures.sure(found)
+        said.append(words)
+    return said
+
+
+def compared(runs: list[Run]) -> dict[str, Any]:
+    """Targets of several runs as if of one, each named with its run; and what the runs did not have in common."""
+    targets = []
+    for run, name in zip(runs, _told_apart(runs), strict=True):
+        targets += [{**target, "label": f"{target['label']}, {name}"} for target in run.summary["targets"]]
+    drawn: list[Chart | None] = [pictures.bars(targets, name) for name in _BARS]
+    drawn.insert(1, pictures.curve(targets[:8]))
+    ladder = [(run.parameters["arguments"].get("concurrency") or 1, run.summary) for run in runs]
+    drawn.insert(0, pictures.by_concurrency(ladder))
+    first = selectors.measured_rounds(runs[0])
+    return {
+        "runs": runs,
+        "labels": [target["label"] for target in targets],
+        "figures": figure_rows(targets),
+        "charts": [chart for chart in drawn if chart is not None],
+        "differences": differences(runs),
+        "against": [_against(first, run) for run in runs[1:]],
+    }
+
+
+def _against(first: list[Measured], run: Run) -> dict[str, Any]:
+    """What of `run` differs from the rounds of the first of those compared, by the targets that both have."""
+    found = since.changes(selectors.measured_rounds(run), first, {})
+    return {"run": run, "table": since_words.table(found) if found else None}
+
+
+def _told_apart(runs: list[Run]) -> list[str]:
+    """When each run ended; runs of the same minute are numbered."""
+    times = [run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else "" for run in runs]
+    return [
+        f"{when} ({times[:place].count(when) + 1})" if times.count(when) > 1 else when
+        for place, when in enumerate(times)
+    ]
+
+
+def differences(runs: list[Run]) -> list[str]:
+    """Why figures of these runs may differ for other reasons than the servers."""
+    first, found = runs[0], []
+    for run in runs[1:]:
+        for key, value in first.parameters.items():
+            other = run.parameters.get(key)
+            if key != "name" and value != other:
+                found.append(f"{run.title}: {key.replace('_', ' ')} is {_words(other)}, not {_words(value)}.")
+        mine, theirs = _machines(first), _machines(run)
+        if mine != theirs:
+            found.append(f"{run.title}: measured on other hosts, or after the hosts changed.")
+    return found
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _machines(run: Run) -> dict[str, Any]:
+    keys = ("kernel", "cpu_model", "cpus", "memory_bytes", "tools")
+    return {host: {key: found.get(key) for key in keys} for host, found in run.fingerprint.get("hosts", {}).items()}
+
+
+def argument_words(run: Run) -> list[str]:
+    """The load's arguments as their form calls them and in its order, those that are off or left out not among them."""
+    labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
+    arguments = run.parameters["arguments"]  # PostgreSQL keeps the keys of JSON in an order of its own
+    names = [*labels, *sorted(arguments.keys() - labels.keys())]
+    given = {name: value for name in names if (value := arguments.get(name)) not in (None, False, "")}
+    return [
+        labels.get(name, name) if value is True else f"{labels.get(name, name)} {value}"
+        for name, value in given.items()
+    ]

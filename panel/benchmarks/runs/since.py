@@ -1,0 +1,119 @@
+"""What changed between two measurements of the same, and whether it is real. Pure.
+
+Two questions, answered apart. Do the rounds of the two runs differ? That is `intervals.unpaired`. And do they differ
+by more than runs of this differ by themselves? That can be told only from the runs before: `intervals.scatter` of
+those since the last change (changepoints.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from panel.benchmarks.runs import comparability
+from panel.benchmarks.runs.measured import Measured
+from panel.benchmarks.statistics import intervals
+from panel.benchmarks.statistics.changepoints import change_points
+from panel.benchmarks.statistics.intervals import Interval, Ratio, Verdict
+from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
+
+# The value of one figure of one target in the valid runs before, oldest first.
+Earlier = Mapping[tuple[str, str], Sequence[float]]
+
+
+class Reality(StrEnum):
+    REAL = "real"  # surely another, and beyond what runs differ by themselves
+    LIKELY = "likely"  # the rounds differ; too few rounds, or runs before, to be sure
+    USUAL = "usual"  # the rounds differ, but no more than runs of this do by themselves
+    NONE = "none"  # no difference shown
+    TOO_FEW = "too_few"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one target: `ratio` is now over before. `usual` is the scatter of the `runs` before, None when
+    they are too few to tell."""
+
+    label: str
+    figure: str
+    now: float
+    before: float
+    ratio: Ratio
+    usual: Interval | None
+    runs: int
+    reality: Reality
+
+    @property
+    def is_better(self) -> bool:
+        return (self.ratio.value > 1) == (BY_NAME[self.figure].better == "higher")
+
+
+COMPARED = tuple(figure.name for figure in FIGURES if figure.compared)
+
+
+def changes(
+    now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier, figures: Sequence[str] = COMPARED
+) -> list[Change]:
+    """These figures of every target that both measured, told apart by their labels. No value of `now` may stand in
+    `earlier`. What was zero in every round of one side (CPU time below the kernel's tick) has no ratio and is left out.
+    """
+    found = []
+    for label in dict.fromkeys(measured.label for measured in now):
+        for name in figures:
+            own, other = _values(now, label, name), _values(before, label, name)
+            if any(value > 0 for value in own) and any(value > 0 for value in other):
+                found.append(_change(label, name, own, other, earlier.get((label, name), ())))
+    return found
+
+
+def _values(rounds: Sequence[Measured], label: str, figure: str) -> list[float]:
+    of = BY_NAME[figure].of
+    return [value for measured in rounds if measured.label == label and (value := of(measured)) is not None]
+
+
+def _change(label: str, figure: str, own: list[float], other: list[float], earlier: Sequence[float]) -> Change:
+    ratio = intervals.unpaired(own, other)
+    alike = since_last_change(earlier)
+    usual = intervals.scatter(alike)
+    now = intervals.median(own)
+    reality = _reality(ratio, usual, now)
+    return Change(label, figure, now, intervals.median(other), ratio, usual, len(alike), reality)
+
+
+def since_last_change(earlier: Sequence[float]) -> Sequence[float]:
+    points = change_points(earlier)
+    return earlier[points[-1].index :] if points else earlier
+
+
+def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
+    if ratio.verdict == Verdict.TOO_FEW or ratio.interval is None:
+        return Reality.TOO_FEW
+    if ratio.verdict == Verdict.NO_DIFFERENCE:
+        return Reality.NONE
+    if usual is None:
+        return Reality.LIKELY
+    if usual.low <= now <= usual.high:
+        return Reality.USUAL
+    return Reality.REAL if ratio.interval.confidence >= intervals.CONFIDENCE else Reality.LIKELY
+
+
+def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """What else was different, of two runs' fingerprints: other versions, revisions, kernels, content."""
+    old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
+    shared = [label for label in new if label in old]
+    found = [f"{label} is new in this run" for label in new if label not in old]
+    found += [f"{label} was in the previous run but not in this one" for label in old if label not in new]
+    return found + comparability.changes(_part(before, old, shared), _part(now, new, shared))
+
+
+def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+    """The fingerprint with the targets that both have, in one order; what an older version did not record is None."""
+    full = [{"revision": None, "version": None, "content": None, **targets[label]} for label in labels]
+    # A restart is no change by itself: the boot id would be named every time.
+    hosts = {
+        host: {key: value for key, value in seen.items() if key != "boot_id"}
+        for host, seen in side.get("hosts", {}).items()
+    }
+    return {"hosts": hosts, "targets": full}

@@ -1,0 +1,108 @@
+"""From a deployed site to the listener a load tool may be aimed at. There is no other way to a target.
+
+Read from the revision that stands on the host, not from the draft: the draft may not be there yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from panel.benchmarks.tools.arguments import Arguments
+from panel.benchmarks.tools.commands import Endpoint
+from panel.core.errors import ApplicationError
+from panel.deployments.models import Revision, SiteState, SiteStatus
+from panel.hosts.models import Connection, Engine, EngineInstall, HostStatus
+from panel.rendering.spec import Listen, ServerBlock, SiteSpec, from_json
+from panel.websites.models import Site
+
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - as found in listens
+# Where a server has no pid file: what its processes are called.
+_PROCESSES = {
+    Engine.NGINX: ["nginx"],
+    Engine.APACHE: ["apache2", "httpd"],
+    Engine.OPENLITESPEED: ["litespeed*", "openlitespeed*", "lshttpd*"],
+    Engine.NATIVE: ["gallop*"],
+}
+_APPLICATION = ["php-fpm*", "lsphp*"]
+
+
+def live_revision(site: Site) -> Revision:
+    """What stands on the host now. ApplicationError when the site is not deployed, or its host is not ready."""
+    state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
+    if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
+        raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
+    revision = state.revision
+    host = revision.install.host
+    if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
+        raise ApplicationError(
+            f"{site.name} is on {host.name}, which is {host.get_status_display().lower()}. Check the host first.",
+            field="sites",
+        )
+    return revision
+
+
+def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
+    """The first listener of the site that speaks what the scenario asks for; ApplicationError when none does."""
+    spec = from_json(SiteSpec, revision.spec)
+    protocol, tls = str(arguments.get("protocol", "h1")), bool(arguments["tls"])
+    for block in spec.blocks:
+        for listen in block.listens:
+            if _fits(listen, protocol, tls):
+                address = _LOOPBACK.get(listen.address, listen.address)
+                return Endpoint(address, listen.port, _name(block) or address, tls)
+    words = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}[protocol] + (" over TLS" if tls else " without TLS")
+    raise ApplicationError(
+        f"{spec.name} has no address for {words} in its deployed revision. Add one, or change the scenario.",
+        field="sites",
+    )
+
+
+def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
+    """The same, asked for as `base_url` has it: a copy on a port of its own is asked for as the original is, because
+    applications answer by what they are asked for."""
+    found = endpoint(revision, arguments)
+    known = urlsplit(base_url).port or {"http": 80, "https": 443}[found.scheme]
+    return replace(found, known_port=known)
+
+
+def _fits(listen: Listen, protocol: str, tls: bool) -> bool:
+    if listen.tls != tls:
+        return False
+    if protocol == "h1":
+        return tls or not listen.http2  # without TLS, an HTTP/2 listener may speak nothing else
+    return listen.http2 if protocol == "h2" else listen.http3
+
+
+def _name(block: ServerBlock) -> str:
+    """A host name the block answers to; "" when only a regular expression, or none, is there."""
+    for name in block.names:
+        if name.startswith("~") or name in ("_", ""):
+            continue
+        if name.startswith("*."):
+            return "benchmark" + name[1:]
+        if name.startswith("."):
+            return name[1:]
+        return name[:-1] + "example" if name.endswith(".*") else name
+    return ""
+
+
+def allowed(revision: Revision) -> list[str]:
+    """Every listener of the deployed site, as the agent compares it: "127.0.0.1:80", "[::1]:443"."""
+    spec = from_json(SiteSpec, revision.spec)
+    found = (
+        Endpoint(_LOOPBACK.get(listen.address, listen.address), listen.port, "").target
+        for block in spec.blocks
+        for listen in block.listens
+    )
+    return sorted(set(found))
+
+
+def trees(revision: Revision) -> dict[str, list[str]]:
+    """Where the process trees of the server and, with PHP, of the application begin on the host."""
+    install: EngineInstall = revision.install
+    pid_file = install.paths.get("pid_file", "")
+    found = {"server": [pid_file] if pid_file else _PROCESSES[Engine(install.engine)]}
+    if from_json(SiteSpec, revision.spec).php_pools:
+        found["application"] = _APPLICATION
+    return found

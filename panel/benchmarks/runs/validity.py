@@ -1,0 +1,180 @@
+"""When a run must not be believed, and why. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.runs.measured import Measured
+
+CLIENT_BOUND = 0.90
+LITTLE_TOLERANCE = 0.20
+# A round that ends by time does not count what was under way then: no more than a fifth of what was begun.
+LEAST_TURNS = 4
+# Of the time it was to last: below this the load stopped by itself.
+ACTIVE_SHARE = 0.90
+
+
+def reasons(parameters: dict[str, Any], rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
+    """Sentences for a person, none for a run that may be believed.
+
+    `parameters` as frozen in the run, `rounds` without the warm-ups, `cpus` those the load tool may use, `changes`
+    what of the fingerprint was different at the end.
+    """
+    by_target: dict[str, list[Measured]] = defaultdict(list)
+    for measured in rounds:
+        by_target[measured.label].append(measured)
+    found = []
+    for label, own in by_target.items():
+        good = [measured for measured in own if measured.metrics is not None]
+        found += _too_few(label, own, good, parameters["rounds"])
+        found += _client_bound(label, good, parameters, cpus)
+        found += _cut_short(label, good, parameters)
+        found += _little(label, good, parameters)
+        found += _errors(label, good, parameters)
+        found += _stopped_early(label, good, parameters)
+    return found + [f"Between the first and the last round, {change}." for change in changes]
+
+
+def _too_few(label: str, own: list[Measured], good: list[Measured], asked: int) -> list[str]:
+    if len(good) >= asked:
+        return []
+    why = next((measured.error for measured in own if measured.error), "")
+    return [f"{label}: {len(good)} of {asked} rounds have a result{f'; {why}' if why else ''}."]
+
+
+def _client_bound(label: str, good: list[Measured], parameters: dict[str, Any], cpus: int) -> list[str]:
+    usable = min(threads(parameters), cpus)
+    shares = [measured.cpu_s.get("tool", 0.0) / (measured.wall_s * usable) for measured in good if measured.wall_s]
+    bound = [share for share in shares if share > CLIENT_BOUND]
+    if not bound:
+        return []
+    tool = parameters["tool"]
+    many = "one CPU" if usable == 1 else f"{usable} CPUs"
+    advice = (
+        "more threads" if tool in (Tool.H2LOAD, Tool.WRK) and usable < cpus else "a tool that needs less CPU, or fewer"
+    )
+    return [
+        f"{label}: the load generator {tool} was the bottleneck in {_rounds(len(bound), len(good))}: it "
+        f"used up to {100 * max(bound):.0f} % of the {many} available to it. Choose "
+        f"{advice}{'' if advice == 'more threads' else ' connections'}."
+    ]
+
+
+def threads(parameters: dict[str, Any]) -> int:
+    """On how many CPUs at once the tool can run: siege has a thread for every user, ab one alone."""
+    arguments = parameters["arguments"]
+    if parameters["tool"] == Tool.SIEGE:
+        return int(arguments["concurrency"])
+    return int(arguments.get("threads") or 1)
+
+
+def _offered(arguments: Mapping[str, Any]) -> int:
+    """Requests under way at once."""
+    return int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
+
+
+def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
+    by_time = arguments.get("duration_s") and not arguments.get("rate_rps")
+    count = measured.metrics.requests if measured.metrics else 0
+    return bool(by_time) and 0 < count < LEAST_TURNS * _offered(arguments)
+
+
+def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+    """Where answers take nearly as long as the round, most of it is not in its figures."""
+    arguments = parameters["arguments"]
+    short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, arguments)]
+    if not short:
+        return []
+    least = min(metrics.requests for metrics in short)
+    return [
+        f"{label}: only {least} requests ended within {arguments['duration_s']} s in "
+        f"{_rounds(len(short), len(good))}, and up to {_offered(arguments)} were still unfinished, which "
+        "the figures leave out. Use longer rounds, or fewer concurrent requests."
+    ]
+
+
+def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+    """N = X * R (Little 1961): requests under way are throughput times time in the system."""
+    arguments = parameters["arguments"]
+    # With a rate asked for, connections are idle in between; with new connections, wrk's time leaves connecting out.
+    if arguments.get("rate_rps") or (parameters["tool"] == Tool.WRK and not arguments["keepalive"]):
+        return []
+    offered = _offered(arguments)
+    # With one request for each there is no steady state: connecting is as much of the time as asking.
+    if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"]) <= offered:
+        return []
+    worst = 0.0
+    wrong = 0
+    for measured in good:
+        if _is_cut_short(measured, arguments):
+            continue
+        apart = _apart(measured, offered, only_shorter=parameters["tool"] == Tool.WRK)
+        wrong += apart > LITTLE_TOLERANCE
+        worst = max(worst, apart)
+    if not wrong:
+        return []
+    return [
+        f"{label}: throughput and average latency contradict each other by up to {100 * worst:.0f} % in "
+        f"{_rounds(wrong, len(good))}: {offered} concurrent requests with these latencies cannot reach "
+        "this throughput. Connections were waiting or closed; see the tool's output."
+    ]
+
+
+def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
+    """|expected - told| / told mean latency, as far as it exceeds what rounding in the tool's report explains.
+
+    `only_shorter`: a mean that is longer than expected contradicts nothing. wrk counts, for each request that it sent
+    late, those that it would have sent meanwhile (stats_correct in its source), so its mean grows with every pause.
+    """
+    assert measured.metrics is not None
+    latency = measured.metrics.latency_ms
+    if latency.mean is None or not measured.metrics.throughput_rps:
+        return 0.0
+    expected = 1000.0 * offered / measured.metrics.throughput_rps
+    resolution = latency.mean_resolution or latency.resolution
+    gap = (expected - latency.mean if only_shorter else abs(expected - latency.mean)) - resolution
+    return max(0.0, gap) / latency.mean if latency.mean > 0 else 0.0
+
+
+def _errors(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+    allowed = float(parameters["allowed_error_percent"])
+    over = [m.metrics for m in good if m.metrics and 100.0 - m.metrics.availability_percent > allowed + 1e-9]
+    if not over:
+        return []
+    requests = sum(metrics.requests for metrics in over)
+    failed, other = sum(m.failed for m in over), sum(m.non2xx for m in over)
+    hint = ""
+    if parameters["tool"] == Tool.SIEGE and parameters["arguments"]["keepalive"] and failed and not other:
+        hint = " siege counts kept connections that the web server closes as failed."
+    return [
+        f"{label}: {failed:,} of {requests:,} requests received no response and {other:,} received an "
+        f"unexpected status in {_rounds(len(over), len(good))}; {allowed:g} % are allowed. Error "
+        f"responses do not count as throughput.{hint}"
+    ]
+
+
+def _stopped_early(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+    """h2load does not reconnect: over HTTP/2 a server's requests-per-connection limit ends the load."""
+    seconds = parameters["arguments"].get("duration_s")
+    early = [
+        measured.metrics
+        for measured in good
+        if measured.metrics and measured.metrics.active_s is not None and seconds
+        if measured.metrics.active_s < ACTIVE_SHARE * seconds
+    ]
+    if not early:
+        return []
+    least = min(metrics.active_s or 0.0 for metrics in early)
+    return [
+        f"{label}: the load lasted {least:.2f} s instead of {seconds} s in "
+        f"{_rounds(len(early), len(good))} because the web server closed the connections and h2load does "
+        "not reconnect. Raise the web server's requests per connection (nginx: keepalive_requests), or "
+        "set a lower number of requests."
+    ]
+
+
+def _rounds(some: int, of: int) -> str:
+    return f"{some} of {of} rounds" if of > 1 else "the round"

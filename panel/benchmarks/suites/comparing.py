@@ -1,0 +1,94 @@
+"""Several runs of one suite side by side: each case's figure, and what of it differs from the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from panel.benchmarks.models import SuiteRun
+from panel.benchmarks.runs import since, since_words
+from panel.benchmarks.runs.since import Change
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import results as suite_results
+from panel.benchmarks.suites.definitions import Case
+from panel.benchmarks.suites.tables import NONE, Cell, Outcome, Table, figure_cell
+from panel.core.errors import ApplicationError
+
+MOST = 4
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of those compared; `outcomes` by the case's slug."""
+
+    row: SuiteRun
+    outcomes: dict[str, Outcome]
+
+    @property
+    def name(self) -> str:
+        link = f", over {self.row.choice.network.words}" if self.row.choice.network else ""
+        return f"{self.row.host_name}, {self.row.created_at:%Y-%m-%d %H:%M}{link}"
+
+
+def compared(rows: Sequence[SuiteRun]) -> list[Table]:
+    """One table for each case that all have. ApplicationError when they are not of one suite."""
+    if not 2 <= len(rows) <= MOST:
+        raise ApplicationError(f"Select 2 to {MOST} runs of one suite.")
+    if len({row.suite for row in rows}) > 1:
+        raise ApplicationError("These runs are from different suites. Select runs of one suite.")
+    if len({row.choice.application_words(SUITES[row.suite]) for row in rows}) > 1:
+        raise ApplicationError("These runs used different applications. Select runs of the same application.")
+    sides = [side_of(row) for row in rows]
+    shared = [slug for slug in sides[0].outcomes if all(slug in side.outcomes for side in sides)]
+    if not shared:
+        raise ApplicationError("These runs have no case in common because previews have their own cases.")
+    return [_table(sides, slug) for slug in shared]
+
+
+def side_of(row: SuiteRun) -> Side:
+    return Side(row, {outcome.case.slug: outcome for outcome in suite_results.outcomes(row)})
+
+
+def is_same_load(now: Case, before: Case) -> bool:
+    """Whether both ask for the same: another version of the panel may ask for something else by the same name."""
+    return replace(now, title="", group="") == replace(before, title="", group="")
+
+
+def asked_otherwise(now: Side, before: Side) -> list[str]:
+    """Titles of the cases that both have and that ask for something else."""
+    shared = [
+        (outcome.case, before.outcomes[slug].case) for slug, outcome in now.outcomes.items() if slug in before.outcomes
+    ]
+    return [case.title for case, old in shared if not is_same_load(case, old)]
+
+
+def case_changes(now: Outcome, before: Outcome, earlier: since.Earlier | None = None) -> list[Change]:
+    """Of the case's own figure, by set-up; a case that failed, or must not be believed, has none."""
+    if now.words or before.words:
+        return []
+    return since.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])
+
+
+def _table(sides: Sequence[Side], slug: str) -> Table:
+    first = sides[0].outcomes[slug]
+    changes = [{item.label: item for item in case_changes(side.outcomes[slug], first)} for side in sides[1:]]
+    labels = dict.fromkeys(item.label for side in sides for item in side.outcomes[slug].rounds)
+    rows = []
+    for label in labels:
+        cells = []
+        for number, side in enumerate(sides):
+            outcome = side.outcomes[slug]
+            cells.append(figure_cell(first.case.figure, outcome.figures(label), outcome.words, unit=True))
+            if number:
+                cells.append(_ratio(changes[number - 1].get(label)))
+        rows.append([Cell(label), *cells])
+    head = ["Web server", sides[0].name]
+    for side in sides[1:]:
+        head += [side.name, "Relative to the first run"]
+    return Table(slug, first.case.title, head, rows, "Median of all rounds and its confidence interval.")
+
+
+def _ratio(change: Change | None) -> Cell:
+    if change is None:
+        return NONE
+    return Cell(f"{change.ratio.value:.3f}", change.ratio.value, since_words.verdict(change))

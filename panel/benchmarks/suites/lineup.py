@@ -1,0 +1,123 @@
+"""Who takes part in a suite on a host, which of its cases that leaves, and how long these take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import ngettext
+
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s, protocols
+from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS, Case, PresetName, Setup, Suite, speaking
+from panel.benchmarks.testbeds.layout import able
+from panel.benchmarks.testbeds.stands import program
+from panel.core.errors import ApplicationError
+from panel.hosts.models import EngineInstall, Host
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """`setups` with the server of the host that each stands on; in words, why others are left out; the cases that some
+    of them can be asked for."""
+
+    setups: list[tuple[Setup, EngineInstall]]
+    left_out: list[str]
+    cases: list[Case]
+
+
+def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice) -> Lineup:
+    """Of what is chosen; no `setups` means all of them. ApplicationError when that is wrong, or leaves nothing."""
+    chosen = choice.of(suite, preset)
+    check_setups(suite, setups)
+    available, left_out = _available(suite, host, setups)
+    if not available and setups:
+        raise ApplicationError(" ".join(left_out), field="setups")
+    if not available:
+        raise ApplicationError(f"{host.name} has none of the suite's web servers. {' '.join(left_out)}", field="host")
+    standing = [setup for setup, _ in available]
+    cases = [case for case in chosen if speaking(case, standing)]
+    if not cases:
+        names = "; ".join(setup.label for setup in standing)
+        spoken = ", ".join(PROTOCOLS[name] for name in protocols(chosen))
+        words = f"These web servers on {host.name} do not support {spoken}, which the cases need: {names}."
+        raise ApplicationError(words, field="protocols")
+    return Lineup(available, left_out, cases)
+
+
+def presets_expected(
+    slug: str, setups: Sequence[str] = (), choice: Choice | None = None, host: Host | None = None
+) -> list[tuple[str, str]]:
+    """Each preset, with how many cases it has of what is chosen and how long they take on `host`; or why it cannot be
+    run there. Without a host: with all of the suite's servers."""
+    found: list[tuple[str, str]] = []
+    for name in PRESETS:
+        try:
+            count, seconds = expected(slug, name, setups, choice or Choice(), host)
+        except ApplicationError as error:
+            found.append((name, error.message))
+            continue
+        words = ngettext("%(count)d case, %(takes)s", "%(count)d cases, %(takes)s", count)
+        found.append((name, words % {"count": count, "takes": duration_words(seconds)}))
+    return found
+
+
+def expected(
+    slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
+) -> tuple[int, float]:
+    """How many cases there are, and roughly how many seconds they take by what was published. ApplicationError as
+    `lineup`."""
+    suite = SUITES[slug]
+    if host is not None:
+        taking = lineup(suite, preset, host, setups, choice)
+        standing, cases = [setup for setup, _ in taking.setups], taking.cases
+    else:
+        check_setups(suite, setups)
+        standing = [setup for setup in suite.setups if not setups or setup.slug in setups]
+        cases = [case for case in choice.of(suite, preset) if speaking(case, standing)]
+    return len(cases), sum(
+        expected_s(suite, case, [setup.published for setup in speaking(case, standing)]) for case in cases
+    )
+
+
+def _available(
+    definition: Suite, host: Host, chosen: Sequence[str]
+) -> tuple[list[tuple[Setup, EngineInstall]], list[str]]:
+    """The set-ups whose server the host has, and in words why others are left out."""
+    installs: dict[str, EngineInstall] = {}
+    for install in host.installs.order_by("-pk"):
+        if install.engine not in installs or install.label == "default":
+            installs[install.engine] = install
+    available: list[tuple[Setup, EngineInstall]] = []
+    lacking: dict[str, list[str]] = {}
+    for setup in definition.setups:
+        if chosen and setup.slug not in chosen:
+            continue
+        found = installs.get(setup.engine)
+        lacks = _lacks(setup, host) if found else f"{host.name} has no {setup.engine_name}."
+        if found and not lacks:
+            available.append((able(setup, program(found)), found))
+        else:
+            lacking.setdefault(lacks, []).append(setup.label)
+    return available, [_left_out(labels, lacks) for lacks, labels in lacking.items()]
+
+
+def _left_out(labels: list[str], lacks: str) -> str:
+    if len(labels) == 1:
+        return f"{labels[0]} is skipped: {lacks}"
+    return f"{'; '.join(labels[:-1])} and {labels[-1]} are skipped: {lacks}"
+
+
+def _lacks(setup: Setup, host: Host) -> str:
+    """What of the set-up's PHP the host has not, in words."""
+    if setup.php == "fpm":
+        return ""
+    if not host.facts.get("lsphp"):
+        return (
+            f"lsphp was not found on {host.name}, neither in the web server's folder (lsphp83/bin/lsphp) "
+            "nor in PATH. Install it, then check the host."
+        )
+    # It answers whoever reaches it, so it gets a network of its own.
+    if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
+        return f"it needs a network namespace, and creating one requires root on {host.name}."
+    return ""

@@ -1,0 +1,56 @@
+"""Whether the servers of a suite differ at all: each case's throughput against that of its first server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from panel.benchmarks.charts import pictures
+from panel.benchmarks.suites.definitions import Setup
+from panel.benchmarks.suites.tables import NONE, Cell, Outcome, Table
+
+_FIGURE = "throughput_rps"
+_NOTE = (
+    "Throughput as a multiple of the case's first web server, from alternating rounds; its confidence "
+    "interval is below."
+)
+
+
+def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
+    """One row for each case that has ratios, leading to its part of the page; None when nothing was compared."""
+    compared = [outcome for outcome in outcomes if outcome.summary.get("ratios")]
+    if not compared:
+        return None
+    rows = [[Cell(item.case.title, link=f"#part-{item.case.source}"), *_cells(item, setups)] for item in compared]
+    return Table("glance", "Summary", ["Case", *(setup.label for setup in setups)], rows, _note(compared))
+
+
+def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
+    ratios = {ratio["label"]: ratio["figures"].get(_FIGURE) for ratio in outcome.summary["ratios"]}
+    first = outcome.summary["ratios"][0]["baseline"]
+    return [
+        Cell("1", 1.0, "baseline")
+        if setup.label == first
+        else _ratio(ratios.get(setup.label), outcome.words if setup.label in ratios else "")
+        for setup in setups
+    ]
+
+
+def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
+    """`words`: why it must not be believed."""
+    if found is None:
+        return Cell(words) if words else NONE
+    if found["verdict"] == "too_few":
+        return Cell("–", found["value"], "too few rounds")
+    times = f"{pictures.number(found['value'], 2)} times"
+    interval = f"{pictures.number(found['low'], 2)} to {pictures.number(found['high'], 2)}"
+    same = found["verdict"] == "no_difference"
+    detail = ", ".join(part for part in (interval, words) if part)
+    return Cell("no significant difference" if same else times, found["value"], detail)
+
+
+def _note(compared: Sequence[Outcome]) -> str:
+    """With how sure the intervals are, which follows from the number of rounds."""
+    found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
+    sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
+    return f"{_NOTE} Intervals have {' or '.join(sure)} confidence." if sure else _NOTE

@@ -1,0 +1,163 @@
+"""What the pages, the API and the exports of suite runs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from panel.benchmarks import selectors
+from panel.benchmarks.charts import pictures
+from panel.benchmarks.charts.svg import Chart
+from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.benchmarks.runs import results
+from panel.benchmarks.suites import SUITES, choosing, links, published
+from panel.benchmarks.suites import pictures as suite_pictures
+from panel.benchmarks.suites import ratios as suite_ratios
+from panel.benchmarks.suites import tables as suite_tables
+from panel.benchmarks.suites.definitions import Case, Setup, Suite, speaking, stored_case
+from panel.benchmarks.suites.tables import Outcome, Table
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case in the list of cases: its run, once it has one."""
+
+    number: int
+    case: Case
+    run: Run | None
+    status: str
+    status_words: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One published case with its table, charts, what is to be said about it and where it comes from."""
+
+    table: Table
+    charts: list[Chart]
+    remarks: list[str]
+    runs: list[Run]
+
+
+def lines(row: SuiteRun) -> list[Line]:
+    """Every case of the plan. One query, or none for a row that came from selectors.with_runs."""
+    runs = {run.case: run for run in row.runs.all()}
+    found = []
+    for number, data in enumerate(row.plan):
+        run = runs.get(number)
+        status = run.status if run else ("skipped" if row.is_ended else "queued")
+        words = str(run.get_status_display()) if run else ("Not run" if row.is_ended else "Waiting")
+        found.append(Line(number, stored_case(data), run, status, words))
+    return found
+
+
+def course(row: SuiteRun) -> dict[str, Any]:
+    """While it runs: how far it is."""
+    found = lines(row)
+    current = next((line.run for line in found if line.run and not line.run.is_ended), None)
+    done = sum(1 for line in found if line.run and line.run.is_ended)
+    expected = choosing.duration_words(expected_s(row))
+    return {"lines": found, "done": done, "total": len(found), "current": current, "expected": expected}
+
+
+def setups(row: SuiteRun) -> list[Setup]:
+    """Those that took part, in the suite's order."""
+    suite = SUITES[row.suite]
+    own = [(suite.setup(item["slug"]), item) for item in row.setups]
+    return [replace(setup, protocols=tuple(item.get("protocols", setup.protocols))) for setup, item in own]
+
+
+def outcomes(row: SuiteRun) -> list[Outcome]:
+    """Every case of the plan with its figures."""
+    return [_outcome(line) for line in lines(row)]
+
+
+def _outcome(line: Line) -> Outcome:
+    rounds = selectors.measured_rounds(line.run) if line.run else []
+    return Outcome(line.case, line.status, line.run.summary if line.run else {}, rounds)
+
+
+def tables(row: SuiteRun) -> list[Table]:
+    return suite_tables.tables(SUITES[row.suite], setups(row), outcomes(row))
+
+
+def result(row: SuiteRun) -> dict[str, Any]:
+    """What the page of an ended suite shows."""
+    suite, chosen, found = SUITES[row.suite], setups(row), lines(row)
+    all_outcomes = [_outcome(line) for line in found]
+    runs = {line.case.slug: line.run for line in found if line.run}
+    parts = []
+    groups = suite_tables.grouped(all_outcomes)
+    for group, table in zip(groups, suite_tables.tables(suite, chosen, all_outcomes), strict=True):
+        own = [runs[outcome.case.slug] for outcome in group if outcome.case.slug in runs]
+        parts.append(Part(table, _charts(suite, chosen, group), remarks(own, group), own))
+    machine = {"hosts": _machine(row), "servers": _servers(row), "links": _links(found)}
+    glance = suite_ratios.glance(chosen, all_outcomes)
+    return {"glance": glance, "parts": parts, "lines": found, **described(row), **machine}
+
+
+def described(row: SuiteRun) -> dict[str, Any]:
+    """The suite itself, and what was published of it."""
+    suite = SUITES[row.suite]
+    source = published.suite(row.suite)
+    return {
+        "suite": suite,
+        "source": source,
+        "findings": source.get("findings", []),
+        "short": row.preset == "short",
+        "part": part_words(row),
+        "application": row.choice.application_words(suite),
+        "network": row.choice.network.words if row.choice.network else "",
+        "load_from": row.choice.load_from,
+    }
+
+
+def part_words(row: SuiteRun) -> str:
+    """Which part of the suite was chosen, in words; "" when it was the whole."""
+    return row.choice.words(SUITES[row.suite])
+
+
+def expected_s(row: SuiteRun) -> float:
+    """Roughly how many seconds its cases take, by what was published."""
+    suite, chosen = SUITES[row.suite], setups(row)
+    speakers = [(line.case, [setup.published for setup in speaking(line.case, chosen)]) for line in lines(row)]
+    return sum(choosing.expected_s(suite, case, servers) for case, servers in speakers if servers)
+
+
+def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Chart]:
+    drawn = [suite_pictures.beside(suite, chosen, group)]
+    if suite.table == "measures":
+        drawn += [pictures.over_time(group[0].rounds, 1), pictures.over_time(group[0].rounds, 2)]
+    return [chart for chart in drawn if chart is not None]
+
+
+def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
+    """Why figures are missing or must not be believed, and what was seen while they were taken."""
+    said = []
+    many = len(group) > 1
+    for run, outcome in zip(runs, group, strict=False):
+        name = f"{outcome.case.title}: " if many else ""
+        failed, unsound = ("failed", "not reliable") if many else ("Failed", "Not reliable")
+        said += [f"{name}{failed}: {run.error}"] if run.status == RunStatus.FAILED else []
+        said += [f"{name}{unsound}: {reason}" for reason in run.reasons]
+        said += [f"{name}{words}" for words in results.remarks(outcome.rounds)]
+    return list(dict.fromkeys(said))
+
+
+def _machine(row: SuiteRun) -> dict[str, Any]:
+    """The host as the first case that looked at it saw it."""
+    run = row.runs.exclude(fingerprint={}).order_by("case").first()
+    found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
+    return found
+
+
+def _links(found: list[Line]) -> list[str]:
+    """What the cases' links were measured to be, in words."""
+    measured = [(line.case, line.run.fingerprint.get("network")) for line in found if line.run]
+    return [f"{case.title}: {links.measured_words(network)}" for case, network in measured if network]
+
+
+def _servers(row: SuiteRun) -> list[str]:
+    """Each server with the version that was measured."""
+    targets = [target for run in row.runs.order_by("case") for target in run.fingerprint.get("targets", [])]
+    return list(dict.fromkeys(f"{target['label']} {target['version']}".strip() for target in targets))

@@ -1,0 +1,279 @@
+"""From a case and its set-ups to what the agent sets up: files, servers, ports, and where each is asked. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import random
+import secrets
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from agents.protocol import StandRequest, StandServer, plain
+from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
+from panel.benchmarks.testbeds import main_files
+from panel.benchmarks.tools.commands import Endpoint
+from panel.rendering import render, render_install
+from panel.rendering.nginx.scope import Dialect
+from panel.rendering.spec import InstallSpec, Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles
+from panel.websites.certificates import self_signed
+
+NAME = "stand.test"
+FAR = "10.77.0.2"  # agents/host/link.py
+PEER = "10.77.1.2"  # agents/host/peers.py
+PORTS = range(20_000, 32_000)  # below where Linux takes ports for connections from
+WWW = f"{main_files.ROOT}/www"
+_TLS = TlsFiles("stand", f"{main_files.ROOT}/tls/stand.crt", f"{main_files.ROOT}/tls/stand.key")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server program of the host, as the host's install describes it."""
+
+    binary: str
+    version: str
+    modules: frozenset[str] = frozenset()
+    lsphp: str = ""  # the host's program, where it has one
+
+
+@dataclass(frozen=True)
+class Peers:
+    """What two hosts of one run know of each other: their addresses, and what only they know."""
+
+    servers: str
+    load: str
+    word: str
+    vni: int
+    port: int
+
+    def request(self, role: str) -> dict[str, Any]:
+        """As the agent takes it (agents/host/peers.py)."""
+        other = self.servers if role == "load" else self.load
+        return {"role": role, "address": other, "word": self.word, "vni": self.vni, "port": self.port}
+
+
+def new_peers(servers: str, load: str) -> Peers:
+    """With a word, a tunnel's number and a port that nobody can guess."""
+    ports = range(32_000, 32_700)  # below where Linux takes ports for connections from
+    return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
+
+
+@dataclass(frozen=True)
+class Place:
+    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees, or what in
+    theirs (`openlitespeed/lsphp*`). `digest` tells its configuration, whatever port it was given, from another."""
+
+    setup: Setup
+    endpoint: Endpoint
+    trees: dict[str, str]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`request` is for the host of the servers."""
+
+    request: StandRequest
+    places: list[Place]
+    load: StandRequest | None = None  # that of the host which the load comes from, where it is another
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What all set-ups of one stand have in common."""
+
+    settings: Settings
+    address: str
+    tls: bool
+    as_root: bool
+
+
+@dataclass(frozen=True)
+class _Lot:
+    """One set-up's part of a stand."""
+
+    place: Place
+    files: dict[str, str]
+    servers: list[StandServer]
+
+
+def plan(
+    ident: str,
+    case: Case,
+    setups: list[Setup],
+    content: Content,
+    settings: Settings,
+    programs: dict[str, Program],
+    *,
+    as_root: bool,
+    isolated: bool = False,
+    ready_made: str = "",
+    uploads: dict[str, dict[str, str]] | None = None,
+    link: str = "",
+    peers: Peers | None = None,
+) -> Plan:
+    """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
+    in every plan."""
+    address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
+    ground = _Ground(settings, address, bool(case.arguments.get("tls")), as_root)
+    lots = _lots(setups, programs, ground)
+    request = StandRequest(
+        id=ident,
+        files=[{"path": path, "text": text} for path, text in _texts(lots, ground, content, ready_made).items()],
+        fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
+        folders=["www", *(name for setup in setups for name in _folders(setup))],
+        servers=[*_databases(ready_made), *(server for lot in lots for server in lot.servers)],
+        listeners=[lot.place.endpoint.target for lot in lots],
+        network=case.network.request() if case.network else ({} if isolated or peers else None),
+        link=link,
+        programs=uploads or {},
+        application=ready_made,
+    )
+    places = [lot.place for lot in lots]
+    return _between(request, places, peers) if peers else Plan(request, places)
+
+
+def _between(request: StandRequest, places: list[Place], peers: Peers) -> Plan:
+    """The servers on one host; on the other nothing but the link and the load."""
+    load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
+    alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
+    return Plan(alone, places, load)
+
+
+def _lots(setups: list[Setup], programs: dict[str, Program], ground: _Ground) -> list[_Lot]:
+    ports = random.sample(PORTS, 2 * len(setups))
+    return [
+        _lot(setup, programs[setup.engine], ground, *own)
+        for setup, *own in zip(setups, ports[::2], ports[1::2], strict=True)
+    ]
+
+
+def _lot(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> _Lot:
+    made = partial(_files, setup, program, ground)
+    endpoint = Endpoint(ground.address, port, NAME if ground.tls else ground.address, ground.tls)
+    place = _place(setup, endpoint, _digest(made(PORTS.start, PORTS.start + 1)))
+    return _Lot(place, made(port, php_port), _servers(place, program, f"{ground.address}:{php_port}"))
+
+
+def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str) -> dict[str, str]:
+    """{path below the stand: text} of all files that are not only of a size."""
+    files = _certificate() if ground.tls else {}
+    files |= {f"www/{name}": text for name, text in content.texts}
+    files |= main_files.mariadb() if ready_made else {}
+    for lot in lots:
+        files |= lot.files
+    return files
+
+
+def _databases(ready_made: str) -> list[StandServer]:
+    return [StandServer(main_files.DATABASE, "mariadb", f"{main_files.DATABASE}.sock")] if ready_made else []
+
+
+def _folders(setup: Setup) -> list[str]:
+    own = [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
+    return [*own, main_files.pool(setup)] if setup.php == "lsphp-tcp" else own
+
+
+def _files(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> dict[str, str]:
+    """All that one set-up is configured with."""
+    has_fpm = setup.php_children and setup.php == "fpm"
+    pool = main_files.php_fpm(setup, as_root=ground.as_root) if has_fpm else {}
+    lsphp = {
+        "fpm": None,
+        "lsphp-tcp": main_files.Lsphp(address=f"{ground.address}:{php_port}"),
+        "lsphp-started": main_files.Lsphp(program=program.lsphp),
+    }[setup.php]
+    main = main_files.main(setup, ground.settings, as_root=ground.as_root, lsphp=lsphp)
+    return main | _site(setup, program, ground.address, port, tls=ground.tls) | pool
+
+
+def _digest(files: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
+    trees = {"server": setup.slug}
+    if setup.php_children:
+        trees["application"] = f"{setup.slug}/lsphp*" if setup.php == "lsphp-started" else main_files.pool(setup)
+    return Place(setup, endpoint, trees, digest)
+
+
+def _servers(place: Place, program: Program, php: str) -> list[StandServer]:
+    """Its own programs, in the order in which they are started. `php` is where an lsphp of its own is to listen."""
+    setup = place.setup
+    pools = []
+    if setup.php_children and setup.php == "fpm":
+        pools = [StandServer(main_files.pool(setup), "php-fpm", "php.sock")]
+    elif setup.php == "lsphp-tcp":
+        pools = [StandServer(main_files.pool(setup), "lsphp", php, program.lsphp, setup.php_children)]
+    return [*pools, StandServer(setup.slug, setup.engine, place.endpoint.target, program.binary)]
+
+
+def request_json(request: StandRequest) -> dict[str, Any]:
+    data: dict[str, Any] = plain(request)
+    return data
+
+
+def _certificate() -> dict[str, str]:
+    bundle = self_signed([NAME], now=datetime.datetime.now(datetime.UTC), days=2)
+    return {"tls/stand.crt": bundle.certificate_pem, "tls/stand.key": bundle.private_key_pem}
+
+
+def able(setup: Setup, program: Program) -> Setup:
+    """The set-up with the protocols that it can be asked by on this host: nginx speaks HTTP/3 where it was built to."""
+    if setup.engine != "nginx" or not program.modules or not Dialect.of(_install(setup, program)).http3:
+        return setup
+    return replace(setup, protocols=(*setup.protocols, "h3"))
+
+
+def _install(setup: Setup, program: Program) -> InstallSpec:
+    return InstallSpec(
+        engine=setup.engine,
+        layout="conf_d",
+        config_root=main_files.config_root(setup),
+        log_dir=main_files.home(setup.slug),
+        version=program.version,
+        modules=program.modules,
+        site_roots=(main_files.ROOT,),
+        own_ports=frozenset(),
+    )
+
+
+def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
+    """The one site, as the product renders it for this server."""
+    install = _install(setup, program)
+    spec = site(setup, address, port, tls=tls)
+    files = [*render(spec, install), *render_install([spec], install)]
+    return {file.path.removeprefix(f"{main_files.ROOT}/"): file.text for file in files}
+
+
+def site(setup: Setup, address: str, port: int, *, tls: bool) -> SiteSpec:
+    listen = Listen(
+        port=port,
+        address=address,
+        tls=tls,
+        http2=tls and "h2" in setup.protocols and setup.mpm != "prefork",
+        http3=tls and "h3" in setup.protocols,
+        default_server=True,
+    )
+    pools: tuple[PhpPool, ...] = ()
+    locations: tuple[Location, ...] = ()
+    if setup.php_children and setup.php == "fpm":
+        pools = (PhpPool("php", f"unix:{main_files.home(main_files.pool(setup))}/php.sock"),)
+        locations = (Location(match="~", pattern=r"\.php$", handler="php", php_pool="php"),)
+    block = ServerBlock(
+        listens=(listen,),
+        names=(NAME,),
+        root=WWW,
+        index=("index.php", "index.html") if setup.php_children else ("index.html",),
+        access_log="off",
+        tls=_TLS if tls else None,
+        locations=locations,
+    )
+    return SiteSpec(name="stand", blocks=(block,), php_pools=pools)
+
+
+def network_words(network: Network | None) -> str:
+    return network.words if network else "loopback of this host"

@@ -1,0 +1,25 @@
+"""From what a load tool printed to figures with units. Pure; tested on recorded output of the real tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.tools.commands import BUNDLED
+from panel.benchmarks.tools.parsers import ab, gallop_load, h2load, siege, wrk
+from panel.benchmarks.tools.parsers.metrics import Metrics, Output, ParseError
+
+__all__ = ["Metrics", "Output", "ParseError", "parse"]
+
+_PARSERS: dict[str, Callable[[Output], Metrics]] = {
+    Tool.AB: ab.parse,
+    Tool.H2LOAD: h2load.parse,
+    Tool.WRK: wrk.parse,
+    Tool.SIEGE: siege.parse,
+    BUNDLED: gallop_load.parse,
+}
+
+
+def parse(program: str, output: Output) -> Metrics:
+    """`program`: a Tool or the bundled load generator. ParseError, with its own last words, when there is no result."""
+    return _PARSERS[program](output)

@@ -1,0 +1,243 @@
+"""Deployments, revisions and drift over the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action, visible
+from panel.api.base import UUID_REGEX, Resource, require_sudo
+from panel.api.problems import parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.deployments import selectors
+from panel.deployments.drift import services as drift_services
+from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision
+from panel.deployments.planning import services
+from panel.deployments.retry import services as retry
+from panel.deployments.revisions.rendered import contents
+from panel.deployments.serializers import (
+    ConfirmInput,
+    DeploymentDetailSerializer,
+    DeploymentSerializer,
+    DriftSerializer,
+    PinSerializer,
+    PlanInput,
+    RevisionFileSerializer,
+    RevisionSerializer,
+    StepSerializer,
+)
+from panel.hosts.api import named_hosts
+from panel.hosts.selectors import hosts_visible
+from panel.websites.api.sites import named_sites
+from panel.websites.selectors import sites_visible
+
+
+def job_location(uuid: object) -> str:
+    return f"/api/v1/jobs/{uuid}/"
+
+
+def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted: bool = False) -> Response:
+    """The deployments of one batch: made and waiting (201), or accepted and on their way (202, Location of the job)."""
+    rows = selectors.with_items(Deployment.objects.filter(pk__in=[row.pk for row in deployments]).order_by("pk"))
+    data = DeploymentDetailSerializer(rows.select_related("host", "requested_by", "superseded_by"), many=True).data
+    first = deployments[0].uuid
+    location = job_location(first) if accepted else f"/api/v1/deployments/{first}/"
+    body = {"batch": str(deployments[0].batch), "deployments": data}
+    return Response(body, status=202 if accepted else 201, headers={"Location": location})
+
+
+class Deployments(Resource):
+    """A deployment is a transaction on one host: planned, looked at, confirmed, then carried out or undone whole."""
+
+    model = Deployment
+    serializer_class = DeploymentSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    writes = Action.DEPLOY
+    filter_fields = {
+        "status": ["exact", "in"],
+        "kind": ["exact", "in"],
+        "host__name": ["exact", "in"],
+        "items__site__name": ["exact", "in"],
+        "batch": ["exact"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    dry_run_actions = {"create", "confirm", "cancel", "again"}
+
+    def rows(self) -> QuerySet[Deployment]:
+        return selectors.with_items(selectors.deployments_visible(self.actor))
+
+    def filter_queryset(self, queryset: Any) -> Any:
+        """A name finds the deployments of the caller's own sites alone."""
+        rows = super().filter_queryset(queryset)
+        for name in ("items__site__name", "items__site__name__in"):
+            if wanted := self.request.query_params.get(name):
+                rows = selectors.of_own_sites(self.actor, rows, name__in=wanted.split(","))
+        return rows
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        context = dict(super().get_serializer_context())
+        if not getattr(self, "swagger_fake_view", False) and not self.actor.is_admin:
+            context["team_ids"] = set(self.actor.teams.values_list("pk", flat=True))
+        return context
+
+    def whole(self) -> Deployment:
+        """The one that is named; its files are shown only to who may see every site in it."""
+        deployment: Deployment = self.get_object()
+        if not selectors.is_whole_visible(self.actor, deployment):
+            raise Http404
+        return deployment
+
+    @extend_schema(responses=DeploymentDetailSerializer)
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        serializer = DeploymentDetailSerializer(self.whole(), context=self.get_serializer_context())
+        self._limit_fields(serializer)
+        return Response(serializer.data)
+
+    @extend_schema(request=PlanInput, responses={201: DeploymentDetailSerializer(many=True)})
+    def create(self, request: Request) -> Response:
+        """Plans what deploying, taking off or overwriting these sites would change: one deployment for each host.
+
+        `hosts` instead of `sites` deploys what was changed there since it was put there; `sites_tagged` and
+        `hosts_tagged` mean all that have these tags. With `confirm` it is applied
+        at once (202, Location of the job). A site or host that is not known refuses all.
+        """
+        values = self.body(PlanInput)
+        planned = self._planned(values)
+        if not values["confirm"]:
+            return plans_answer(self, planned)
+        accept = values["accept_drift"]
+        batch = services.deployment_confirm(actor=self.actor, deployment=planned[0], accept_drift=accept)
+        return plans_answer(self, batch, accepted=True)
+
+    def _planned(self, values: dict[str, Any]) -> list[Deployment]:
+        if "hosts" in values or "hosts_tagged" in values:
+            return services.hosts_plan(actor=self.actor, hosts=named_hosts(hosts_visible(self.actor), values))
+        sites = named_sites(sites_visible(self.actor), values)
+        kind = DeploymentKind(values.get("kind", DeploymentKind.DEPLOY))
+        return services.deployment_plan(actor=self.actor, sites=sites, kind=kind)
+
+    @extend_schema(request=ConfirmInput, responses={202: DeploymentDetailSerializer(many=True)})
+    @action(detail=True, methods=["post"])
+    def confirm(self, request: Request, uuid: object = None) -> Response:
+        """Applies what the plan shows, with the rest of its batch. A plan that is stale is refused (409)."""
+        values = self.body(ConfirmInput)
+        batch = services.deployment_confirm(
+            actor=self.actor, deployment=self.whole(), accept_drift=values["accept_drift"]
+        )
+        return plans_answer(self, batch, accepted=True)
+
+    @extend_schema(request=EmptySerializer, responses=DeploymentDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, uuid: object = None) -> Response:
+        """Discards a plan, or takes back what no worker has begun."""
+        row = services.deployment_cancel(actor=self.actor, deployment=self.whole())
+        return Response(DeploymentDetailSerializer(row, context=self.get_serializer_context()).data)
+
+    @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
+    @action(detail=True, methods=["post"])
+    def again(self, request: Request, uuid: object = None) -> Response:
+        """Plans anew what one was for that failed, was discarded or overtaken, or waits still; it takes the place of a
+        plan that waits. 204: nothing was left to plan, and what it was for is done."""
+        planned = retry.deployment_plan_again(actor=self.actor, deployment=self.whole())
+        return plans_answer(self, planned) if planned else Response(status=204)
+
+    @extend_schema(responses=StepSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def steps(self, request: Request, uuid: object = None) -> Response:
+        """What the host did, with each command's own output."""
+        return Response(StepSerializer(self.whole().steps.all(), many=True).data)
+
+
+class Revisions(Resource):
+    """Sites as they were rendered: immutable."""
+
+    model = Revision
+    serializer_class = RevisionSerializer
+    filter_fields = {"site__name": ["exact", "in"], "number": ["exact", "gte", "lte"], "digest": ["exact"]}
+    ordering_fields = ("id", "created_at")
+    ordering = "-id"
+    parameters = {"files": {"path"}}
+
+    def rows(self) -> QuerySet[Revision]:
+        rows = Revision.objects.select_related("site", "install__host", "created_by").defer("spec")
+        return visible(rows, self.actor, team_path="site__team")
+
+    @extend_schema(responses=RevisionFileSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def files(self, request: Request, pk: str = "") -> Response:
+        """The files with their content; of private keys and password files only the digest. `path` limits to one."""
+        records = self.get_object().files
+        path = request.query_params.get("path")
+        if path is not None:
+            records = [row for row in records if row["path"] == path]
+            if not records:
+                raise parameter_error("path", "This revision has no such file.")
+        texts = contents(row["sha256"] for row in records if not row["secret"])
+        return Response([row | {"content": texts.get(row["sha256"])} for row in records])
+
+
+class Drifts(Resource):
+    """Managed files that were edited on a host."""
+
+    model = Drift
+    serializer_class = DriftSerializer
+    writes = Action.DEPLOY
+    filter_fields = {
+        "site__name": ["exact", "in"],
+        "install__host__name": ["exact", "in"],
+        "resolution": ["exact", "in"],
+        "path": ["exact", "icontains"],
+    }
+    ordering_fields = ("id", "detected_at")
+    ordering = "-id"
+    dry_run_actions = {"adopt", "overwrite"}
+
+    def rows(self) -> QuerySet[Drift]:
+        return selectors.drifts_visible(self.actor, only_open=False)
+
+    @extend_schema(request=EmptySerializer, responses=PinSerializer)
+    @action(detail=True, methods=["post"])
+    def adopt(self, request: Request, pk: str = "") -> Response:
+        """Keeps the text found on the host through every later deployment. Administrators only."""
+        drift = self.get_object()
+        if request.auth is None:
+            require_sudo(request, "adopt raw directives")
+        pin = drift_services.drift_adopt(actor=self.actor, drift=drift)
+        return Response(PinSerializer(pin).data)
+
+    @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True)})
+    @action(detail=True, methods=["post"])
+    def overwrite(self, request: Request, pk: str = "") -> Response:
+        """Plans to put back what was deployed; confirm it with `accept_drift`."""
+        drift = self.get_object()
+        if drift.site is None:
+            raise Http404
+        return plans_answer(self, [drift_services.drift_overwrite(actor=self.actor, site=drift.site)])
+
+
+class Pins(Resource):
+    """Adopted files, which keep the host's text. Deleting one lets the panel's own rendering have it again."""
+
+    model = PinnedFile
+    serializer_class = PinSerializer
+    writes = Action.ADMINISTER
+    filter_fields = {"site__name": ["exact", "in"], "path": ["exact"]}
+    ordering_fields = ("id", "created_at")
+    dry_run_actions = {"destroy"}
+
+    def rows(self) -> QuerySet[PinnedFile]:
+        return selectors.pins_visible(self.actor)
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        drift_services.pin_release(actor=self.actor, pin=self.get_object())
+        return Response(status=204)

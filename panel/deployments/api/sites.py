@@ -1,0 +1,237 @@
+"""What deployments add to sites: putting them on hosts, taking them off, moving them, bringing them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import require_sudo
+from panel.api.problems import ApiError, parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.deployments.api.deployments import plans_answer
+from panel.deployments.caches import services as caches
+from panel.deployments.models import Deployment, Revision
+from panel.deployments.planning import services
+from panel.deployments.revisions.rendered import site_files
+from panel.deployments.rollback import services as rollback
+from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
+from panel.hosts.models import EngineInstall
+from panel.rendering import capabilities
+from panel.rendering.errors import NotExpressible
+from panel.websites import freeze
+from panel.websites.api.sites import Sites, install_named
+from panel.websites.explaining import explained
+from panel.websites.forms.explain import ExplainForm
+from panel.websites.models import Site
+from panel.websites.serializers.sites import BulkInput, MoveInput, SiteSerializer
+
+_PLANS = {201: DeploymentDetailSerializer(many=True)}
+_BULK = """Act on many sites at once: all of them or none.
+
+`enable` and `disable` set the state; a deployment applies it on the hosts. `move` plans to serve the sites on the web
+server `install` (201), like `{name}/move/`; drafts change immediately. `take-off` plans to remove the sites from their
+hosts and then delete them, like `{name}/take-off/` (201); sites that are not deployed are deleted immediately. 204
+means that nothing was left to plan. `tag` adds and removes tags (`add`, `remove`); the hosts stay unchanged."""
+
+
+class PreviewFile(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    mode = serializers.IntegerField()
+    link = serializers.CharField(allow_blank=True)
+    secret = serializers.BooleanField()
+    content = serializers.CharField(allow_null=True, help_text="null for a secret or a link.")
+
+
+class EmptiedSerializer(serializers.Serializer[Any]):
+    files = serializers.IntegerField(help_text="Number of cached responses that were deleted.")
+    bytes = serializers.IntegerField()
+
+
+class DifferenceSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField(help_text="A JSON pointer into the site's saved configuration.")
+    engine = serializers.CharField()
+    severity = serializers.CharField()
+    what = serializers.CharField()
+    nearest = serializers.CharField(allow_blank=True)
+
+
+class ExplanationStep(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    text = serializers.CharField()
+    reasons = serializers.ListField(child=serializers.CharField())
+
+
+class ExplanationOutcome(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    status = serializers.IntegerField(allow_null=True)
+    text = serializers.CharField(allow_blank=True)
+    files = serializers.ListField(child=serializers.CharField())
+    otherwise = serializers.CharField(allow_blank=True)
+    notes = serializers.ListField(child=serializers.CharField())
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """`block` and `location` are pointers into the site's definition. Another team's site is not named."""
+
+    site = serializers.CharField(allow_null=True)
+    block = serializers.CharField(allow_blank=True)
+    location = serializers.CharField(allow_blank=True)
+    steps = ExplanationStep(many=True)
+    outcome = ExplanationOutcome(allow_null=True)
+
+
+@extend_schema_view(
+    bulk=extend_schema(
+        request=BulkInput, responses={200: SiteSerializer(many=True), 204: None, **_PLANS}, description=_BULK
+    )
+)
+class DeployableSites(Sites):
+    """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
+
+    dry_run_actions = Sites.dry_run_actions | {"rollback", "set_back", "disable", "take_off", "move"}
+    parameters = {
+        **Sites.parameters,
+        "preview": {"install"},
+        "differences": {"install"},
+        "explain": {"url", "install"},
+    }
+
+    def _planned(self, planned: Deployment | None) -> Response:
+        """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""
+        return Response(status=204) if planned is None else plans_answer(self, [planned])
+
+    @extend_schema(responses=RevisionSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def revisions(self, request: Request, name: str = "") -> Response:
+        """The site's latest 100 revisions; /revisions/ pages through all."""
+        rows = self.get_object().revisions.select_related("site", "install__host", "created_by").defer("spec")
+        return Response(RevisionSerializer(rows[:100], many=True).data)
+
+    @extend_schema(request=RollbackInput, responses=_PLANS)
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def rollback(self, request: Request, name: str = "") -> Response:
+        """Plans to put back an earlier revision, exactly as it was."""
+        site = self.get_object()
+        return self._planned(services.site_rollback(actor=self.actor, site=site, revision=self._revision(site)))
+
+    def _revision(self, site: Site) -> Revision:
+        number = self.body(RollbackInput)["revision"]
+        revision = Revision.objects.select_related("install__host").filter(site=site, number=number).first()
+        if revision is None:
+            detail = f"{site.name} has no revision {number}."
+            raise ApiError("invalid", detail, [{"pointer": "/revision", "detail": detail}])
+        return revision
+
+    @extend_schema(request=RollbackInput, responses=SiteSerializer)
+    @action(detail=True, methods=["post"], url_path="set-back")
+    def set_back(self, request: Request, name: str = "") -> Response:
+        """Makes the draft say what an earlier revision said; what it said before is kept as a revision.
+
+        No host is told before that is planned and confirmed. Team, server, health path, notes and tags stay.
+        """
+        site = self.get_object()
+        expected, revision = self.expected_version(site), self._revision(site)
+        if request.auth is None and rollback.set_back_changes_snippets(site, revision):
+            require_sudo(request, "write raw directives")
+        rollback.draft_set_back(actor=self.actor, site=site, revision=revision, expected_version=expected)
+        return self.answer(self.get_object())
+
+    @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def disable(self, request: Request, name: str = "") -> Response:
+        """Plans to take the site off its host; one that stands nowhere is disabled at once (204)."""
+        return self._planned(services.site_disable(actor=self.actor, site=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
+    @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
+    def empty_cache(self, request: Request, name: str = "") -> Response:
+        """Throws away what the server keeps of the site's answers. On Apache those of its other sites go as well."""
+        found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
+        return Response(EmptiedSerializer(found).data)
+
+    @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
+    @action(detail=True, methods=["post"], url_path="take-off", writes=Action.DEPLOY)
+    def take_off(self, request: Request, name: str = "") -> Response:
+        """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
+        return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
+
+    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
+        if install is None:
+            planned = services.sites_delete(actor=self.actor, sites=sites)
+        else:
+            planned = services.sites_move(actor=self.actor, sites=sites, install=install)
+        return plans_answer(self, planned) if planned else Response(status=204)
+
+    @extend_schema(request=MoveInput, responses=_PLANS)
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def move(self, request: Request, name: str = "") -> Response:
+        """Plans to serve the site by another server, on this host or another."""
+        site = self.get_object()
+        install = install_named(self.body(MoveInput)["install"])
+        assert install is not None
+        return plans_answer(self, services.site_move(actor=self.actor, site=site, install=install))
+
+    def _install_wanted(self, site: Site) -> EngineInstall:
+        """The server of `?install=`, else the site's own."""
+        raw = self.request.query_params.get("install")
+        if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
+            raise parameter_error("install", "Set the ID of the web server; /api/v1/installs/ lists them.")
+        install = EngineInstall.objects.select_related("host").filter(pk=raw).first() if raw else site.install
+        if raw and install is None:
+            raise parameter_error("install", f"No web server has the ID {raw}; /api/v1/installs/ lists them.")
+        if install is None:
+            raise ApiError("conflict", "This site has no web server. Choose one first, or set ?install=.")
+        return install
+
+    @extend_schema(responses=DifferenceSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def differences(self, request: Request, name: str = "") -> Response:
+        """What the server (or `install`) cannot say of this site, and the nearest that is rendered instead."""
+        site = self.get_object()
+        install = self._install_wanted(site)
+        spec = freeze.site_spec(site, install)
+        found = capabilities.differences(spec, freeze.install_spec_for(site, install, spec))
+        return Response(DifferenceSerializer(found, many=True).data)
+
+    @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def explain(self, request: Request, name: str = "") -> Response:
+        """Which server block and location answer `url`, and why, step by step, from the server's drafts."""
+        site = self.get_object()
+        install = self._install_wanted(site)
+        form = ExplainForm({"url": request.query_params.get("url", "")})
+        if not form.is_valid() or form.question is None:
+            raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Enter an address."]))))
+        try:
+            found = explained(site, install, form.question)
+        except NotExpressible as error:
+            raise parameter_error("url", error.message) from error
+        if found.site and found.site != site.name and not self.rows().filter(name=found.site).exists():
+            return Response({"site": None, "block": "", "location": "", "steps": [], "outcome": None})
+        return Response(ExplanationSerializer(found).data)
+
+    @extend_schema(responses=PreviewFile(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def preview(self, request: Request, name: str = "") -> Response:
+        """The draft as it would be rendered, for its own server or `install`. Nothing is stored."""
+        site = self.get_object()
+        install = self._install_wanted(site)
+        files = site_files(site, install, freeze.site_spec(site, install))
+        return Response(
+            [
+                {
+                    "path": file.path,
+                    "mode": file.mode,
+                    "link": file.link_target,
+                    "secret": file.is_secret,
+                    "content": None if file.is_secret or file.link_target else file.text,
+                }
+                for file in files
+            ]
+        )

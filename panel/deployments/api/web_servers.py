@@ -1,0 +1,35 @@
+"""What deployments add to servers: their main file, managed or left to the distribution."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.api.serializers import StrictSerializer
+from panel.deployments.api.deployments import plans_answer
+from panel.deployments.main_file.services import main_plan
+from panel.deployments.serializers import DeploymentDetailSerializer
+from panel.hosts.api import Installs
+
+
+class MainFileInput(StrictSerializer):
+    managed = serializers.BooleanField(
+        help_text="Set to false to stop managing the main file and restore the distribution's original."
+    )
+
+
+class DeployableInstalls(Installs):
+    """Web servers on hosts."""
+
+    dry_run_actions = Installs.dry_run_actions | {"main_file"}
+
+    @extend_schema(request=MainFileInput, responses={201: DeploymentDetailSerializer(many=True)})
+    @action(detail=True, methods=["post"], url_path="main-file")
+    def main_file(self, request: Request, pk: str = "") -> Response:
+        """Plans to write the main file of a distribution's nginx, or to hand it back. `main_files` of the server lists
+        what is managed."""
+        managed = self.body(MainFileInput)["managed"]
+        return plans_answer(self, [main_plan(actor=self.actor, install=self.get_object(), managed=managed)])

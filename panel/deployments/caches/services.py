@@ -1,0 +1,42 @@
+"""What a site's server keeps of answers, thrown away on request."""
+
+from __future__ import annotations
+
+from posixpath import dirname
+from typing import Any
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError
+from panel.deployments import host_agent
+from panel.deployments.planning.plans import live_revision
+from panel.deployments.revisions.rendered import spec_of
+from panel.hosts.models import Engine
+from panel.rendering import caching
+from panel.websites import freeze
+from panel.websites.models import Site
+
+
+def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
+    """Throws away what the server keeps of the site's answers: {"files", "bytes"} that were there.
+
+    Apache keeps the answers of all its sites in one folder, so all of them go. Raises PermissionDenied, RemoteError,
+    and ApplicationError for a site that stands nowhere, that keeps nothing, or whose server cannot be asked to.
+    """
+    require(actor, Action.DEPLOY, site.team)
+    revision = live_revision(site)
+    if revision is None:
+        raise ApplicationError(f"{site} is not deployed, so no web server caches its responses.", field="site")
+    install, spec = revision.install, freeze.install_spec(revision.install)
+    if install.engine == Engine.OPENLITESPEED:
+        message = f"{install} cannot clear its cache on request. Cached responses expire on their own."
+        raise ApplicationError(message, field="site")
+    frozen = spec_of(revision)
+    if not any(True for _ in caching.locations(frozen)):
+        raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
+    folders = [spec.cache_dir] if install.engine == Engine.APACHE else caching.folders(frozen, spec)
+    roots = sorted({dirname(folder) for folder in folders})
+    found: dict[str, Any] = host_agent.emptied(install.host, folders, roots=roots)
+    audit_record(actor=actor, action="site.cache_empty", target=site, after={"files": found["files"]})
+    return {"files": int(found["files"]), "bytes": int(found["bytes"])}

@@ -1,0 +1,163 @@
+"""Deciding about plans: confirmed when they are what was shown still, discarded, or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require, require_each
+from panel.audit.services import audit_record, audit_record_all
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.locking import sites_lock
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
+from panel.deployments.planning.inputs import Inputs
+from panel.deployments.planning.plans import live_numbers, live_revision
+from panel.deployments.planning.resting import resting_numbers
+from panel.hosts.services import refuse_paused
+from panel.websites.models import Site
+from panel.websites.services import site_enable
+
+_RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
+ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
+_CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
+
+
+def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
+    """A main file is of no site and no team."""
+    if any(row.kind == DeploymentKind.MAIN for row in deployments):
+        require(actor, Action.ADMINISTER)
+
+
+def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
+    """Apply what was shown: the deployment and the others of its batch are queued.
+
+    Raises Conflict when the plan is stale or a site is being deployed already, ApplicationError (code `drift`) when
+    files were edited on the host and `accept_drift` is false: they would be overwritten.
+    """
+    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
+    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
+    rows = rows.select_related("site__team", "revision__install__host")
+    items = list(rows.defer("revision__spec", "revision__files"))
+    of = {row.pk: row for row in batch}
+    for item in items:
+        item.deployment = of[item.deployment_id]
+    require_each(actor, Action.DEPLOY, (item.site.team for item in items))
+    _require_main(actor, batch)
+    for row in batch:
+        if row.status == DeploymentStatus.CANCELLED and row.error:
+            raise Conflict(row.error)
+        if row.status != DeploymentStatus.PLANNED or row.confirmed_at:
+            raise Conflict(f"{deployment} was already confirmed or discarded. Nothing was changed.")
+    refuse_paused(row.host for row in batch)
+    _refuse_drift(batch, accept_drift)
+    with transaction.atomic():
+        sites_lock(item.site_id for item in items)
+        refuse_busy(item.site_id for item in items)
+        _refuse_stale(items)
+        _confirm_rows(actor, batch)
+    return batch
+
+
+def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
+    paths = [path for row in batch for path in row.plan.drifted]
+    if paths and not accept_drift:
+        raise ApplicationError(
+            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites "
+            "these edits. Review the difference, then confirm the overwrite, or adopt the files on the "
+            "drift page.",
+            field="accept_drift",
+            code="drift",
+        )
+
+
+def refuse_busy(sites: Iterable[int]) -> None:
+    busy = DeploymentItem.objects.filter(site__in=list(sites), deployment__status__in=ACTIVE)
+    for item in busy.select_related("site", "deployment"):
+        raise Conflict(f"Another deployment of {item.site} is running. Wait until it ends, then plan again.")
+
+
+def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
+    """With what the database holds now, read in a constant number of queries."""
+    sites = [item.site for item in items]
+    live, resting = live_numbers(sites), resting_numbers(sites)
+    for item in items:
+        if resting.get(item.site_id) != item.rested_id:
+            raise Conflict(
+                f"This plan is outdated: the disabled files of {item.site} were changed on the host. Plan again."
+            )
+        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous_id is None
+        if not waits and live.get(item.site_id) != item.previous_id:
+            raise Conflict(
+                f"This plan is outdated: the live revision of {item.site} is "
+                f"{live_revision(item.site) or 'none'}, but the plan expects {item.previous or 'none'}. "
+                "Plan again."
+            )
+    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
+
+
+def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
+    """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
+    placed = [(item, item.revision) for item in items if item.revision]
+    now = Inputs(item.site_id for item, _ in placed)
+    for item, revision in placed:
+        planned = [line.inputs for line in item.deployment.plan.sites if line.id == item.site_id]
+        if now.digest(item.site, revision.install) not in planned:
+            raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
+
+
+def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
+    confirmed_at = timezone.now()
+    for waits in (False, True):
+        rows = [row for row in batch if (row.waits_for_id is not None) == waits]
+        status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
+        planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
+        values = {"status": status, "confirmed_at": confirmed_at}
+        if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
+            raise Conflict(f"Someone else has just confirmed {rows[0]}.")
+        for row in rows:
+            row.status, row.confirmed_at = status, confirmed_at
+    for row in batch:
+        if row.disables:
+            for item in row.items.select_related("site"):
+                if item.site.enabled:
+                    site_enable(actor=actor, site=item.site, enabled=False)
+    targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
+    audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
+    wake_workers([row for row in batch if row.status == DeploymentStatus.QUEUED])
+
+
+def wake_workers(deployments: Sequence[Deployment]) -> None:
+    """Tell workers after the commit. A lost message costs time only: the sweep finds what is queued."""
+    from panel.deployments.tasks import wake
+
+    uuids = [row.uuid for row in deployments]
+    transaction.on_commit(lambda: wake(uuids), robust=True)
+
+
+def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
+    """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
+    items = deployment.items.select_related("site__team")
+    require_each(actor, Action.DEPLOY, (item.site.team for item in items))
+    _require_main(actor, [deployment])
+    with transaction.atomic():
+        batch = DeploymentItem.objects.filter(deployment__batch=deployment.batch)
+        sites_lock(batch.values_list("site", flat=True))
+        rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
+        if not rows.filter(pk=deployment.pk).exists():
+            raise Conflict(f"{deployment} is running or has ended and cannot be cancelled. Roll back instead.")
+        _take_back_disabling(rows)
+        rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
+        deployment.refresh_from_db()
+        audit_record(actor=actor, action="deployment.cancel", target=deployment)
+    return deployment
+
+
+def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
+    """Confirming disabled the sites; they stay on their host after all."""
+    for row in rows.filter(confirmed_at__isnull=False):
+        if row.disables:
+            Site.objects.filter(deployment_items__deployment=row).update(enabled=True)

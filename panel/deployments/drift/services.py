@@ -1,0 +1,230 @@
+"""Managed files that somebody edited on the host: found, shown, and then adopted or overwritten, never trampled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments import host_agent
+from panel.deployments.models import (
+    Deployment,
+    DeploymentKind,
+    Drift,
+    DriftResolution,
+    InstallState,
+    PinnedFile,
+    Revision,
+    SiteState,
+    SiteStatus,
+)
+from panel.deployments.plan import FileRecord
+from panel.deployments.planning import diffs
+from panel.deployments.planning.plans import LIVE, link_words, roots_of, secret_words, shown, signature
+from panel.deployments.planning.resting import resting_records, served_path
+from panel.deployments.planning.services import deployment_plan
+from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
+from panel.hosts.locks import HostBusy, host_lock
+from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.rendering.spec import RenderedFile
+from panel.websites.models import Site
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Managed:
+    """One file that the panel put on a host, or, without a digest and a link, one that must not be there."""
+
+    site: Site | None
+    install: EngineInstall
+    record: FileRecord
+
+
+def _managed(host: Host) -> dict[str, _Managed]:
+    files: dict[str, _Managed] = {}
+    states = SiteState.objects.filter(status__in=LIVE, revision__install__host=host)
+    for state in states.select_related("site", "revision__install"):
+        assert state.revision is not None
+        for path, record in records_of(state.revision.files).items():
+            files[path] = _Managed(state.site, state.revision.install, record)
+    for state in _resting(host):
+        assert state.resting is not None
+        install = state.resting.install
+        for path in records_of(state.resting.files):  # a server would serve the site by it
+            files[path] = _Managed(state.site, install, FileRecord(path, 0o644))
+        for path, record in resting_records(state.resting).items():
+            files[path] = _Managed(state.site, install, record)
+    for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
+        for path, record in records_of([*install_state.files, *install_state.main_files]).items():
+            files[path] = _Managed(None, install_state.install, record)
+    return files
+
+
+def _resting(host: Host) -> Iterable[SiteState]:
+    states = SiteState.objects.filter(status=SiteStatus.DISABLED, resting__install__host=host)
+    return states.select_related("site", "resting__install")
+
+
+def drift_check(host: Host) -> list[Drift]:
+    """Ask a host which managed files no longer hold what was deployed; the open rows. Raises RemoteError.
+
+    A host that is being deployed to is left alone: its files are changing.
+    """
+    try:
+        with host_lock(host, f"drift check of {host}"):
+            managed = _managed(host)
+            return _record(host, managed, _look(host, managed))
+    except HostBusy:
+        return list(drifts_open(host))
+
+
+def drift_check_quietly(host: Host) -> None:
+    """The check that comes by itself: a host that cannot be asked shows that on its own page."""
+    try:
+        drift_check(host)
+    except ApplicationError as error:
+        logger.info("%s was not checked for drift: %s", host, error.message)
+
+
+def drift_errand(operation: HostOperation) -> dict[str, Any]:
+    """The host errand of kind `drift`: {"open": how many files are not as deployed, "paths": the first 100}."""
+    found = drift_check(operation.host)
+    return {"open": len(found), "paths": [row.path for row in found[:100]]}
+
+
+def _look(host: Host, managed: dict[str, _Managed]) -> dict[str, host_agent.Found]:
+    if not managed:
+        return {}
+    return host_agent.differing(
+        host,
+        {path: signature(item.record) for path, item in managed.items()},
+        secrets={path for path, item in managed.items() if item.record.secret},
+        roots=roots_of(item.install for item in managed.values()),
+        timeout_s=host_agent.ASK_TIMEOUT_S,
+    )
+
+
+def drifts_open(host: Host) -> list[Drift]:
+    rows = Drift.objects.filter(install__host=host, resolution=DriftResolution.OPEN)
+    return list(rows.select_related("site", "install"))
+
+
+@transaction.atomic
+def _record(host: Host, managed: dict[str, _Managed], found: dict[str, host_agent.Found]) -> list[Drift]:
+    texts = contents(managed[path].record.sha256 for path in found)
+    known = {row.path: row for row in drifts_open(host)}
+    for path, row in known.items():
+        if path not in found:
+            _close(row, DriftResolution.GONE)
+    for path, other in found.items():
+        _write(known.get(path), managed[path], other, texts)
+    for site in {item.site for item in managed.values() if item.site}:
+        status_refresh(site)
+    return drifts_open(host)
+
+
+def _write(row: Drift | None, item: _Managed, other: host_agent.Found, texts: dict[str, str]) -> None:
+    if row is not None and row.found_sha256 == other.sha256:
+        return
+    record = item.record
+    row = row or Drift(site=item.site, install=item.install, path=record.path)
+    row.expected_sha256, row.found_sha256 = signature(record), other.sha256
+    if record.secret:
+        before, after = secret_words(record.sha256), secret_words(other.sha256)
+    else:
+        before, after = shown(record, texts), other.content or link_words(other.sha256)
+        row.found = other.content
+    row.diff = diffs.unified(before, after, record.path, old_label="deployed", new_label="on the host")
+    row.save()
+
+
+def _close(row: Drift, resolution: DriftResolution) -> None:
+    row.resolution, row.resolved_at = resolution, timezone.now()
+    row.save(update_fields=["resolution", "resolved_at"])
+
+
+def status_refresh(site: Site) -> None:
+    """Live or drifted, by whether the site has open drift."""
+    is_open = Drift.objects.filter(site=site, resolution=DriftResolution.OPEN).exists()
+    status = SiteStatus.DRIFTED if is_open else SiteStatus.LIVE
+    SiteState.objects.filter(site=site, status__in=LIVE).update(status=status)
+
+
+@transaction.atomic
+def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
+    """Keep the text that was found on the host: it becomes a revision of the site, and every later rendering has it
+    at this path until `pin_release`. The panel cannot read meaning out of it, so what the site's pages say about this
+    file has no effect meanwhile; every plan says so.
+
+    Administrators only: the text is directives in the server's own words.
+    """
+    require(actor, Action.ADMINISTER)
+    site, state, path = _adoptable(drift)
+    old = records_of(state.files)[path]
+    if old.link or sha256_of(drift.found) != drift.found_sha256:
+        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
+    if old.secret:
+        raise ApplicationError(
+            "Private keys and password files cannot be adopted. Upload the file on the site's page instead."
+        )
+    (kept,) = blobs_keep({0: [RenderedFile(path, drift.found, mode=old.mode)]})[0]
+    pin, _created = PinnedFile.objects.update_or_create(
+        site=site,
+        install=drift.install,
+        path=path,
+        defaults={"blob_id": kept.sha256, "adopted_by": actor},
+    )
+    records = [kept if record.path == path else record for record in records_of(state.files).values()]
+    revision = revision_of_records(actor, site, drift.install, state.spec, records)
+    SiteState.objects.filter(site=site, revision=state).update(revision=revision)
+    SiteState.objects.filter(site=site, resting=state).update(resting=revision)
+    _close(drift, DriftResolution.ADOPTED)
+    status_refresh(site)
+    after = {"path": path, "sha256": kept.sha256, "revision": revision.number}
+    audit_record(actor=actor, action="drift.adopt", target=site, before={"sha256": drift.expected_sha256}, after=after)
+    return pin
+
+
+def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
+    """The site, the revision that holds the file, and the file's path while the site is enabled."""
+    if drift.resolution != DriftResolution.OPEN:
+        raise Conflict(f"{drift.path} is already {drift.get_resolution_display().lower()}.")
+    if drift.site is None:
+        raise ApplicationError(
+            f"{drift.path} belongs to the web server, not to a site, so it cannot be adopted. Overwrite "
+            "it, and move your lines to the raw directives of the site that needs them."
+        )
+    if not drift.found_sha256:
+        raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
+    state = SiteState.objects.select_related("revision__install", "resting__install").get(site=drift.site)
+    revision = state.revision or state.resting
+    if revision is None or revision.install_id != drift.install_id:
+        raise Conflict(f"{drift.site} is no longer on {drift.install}.")
+    if not drift.expected_sha256:
+        raise ApplicationError(
+            f"{drift.path} belongs to {drift.site}, which is disabled. Overwrite removes the file. To "
+            "put the site back in service, enable and deploy it."
+        )
+    return drift.site, revision, drift.path if state.revision else served_path(revision, drift.path)
+
+
+def drift_overwrite(*, actor: User, site: Site) -> Deployment:
+    """Plan to put back what was deployed last; confirm it with `accept_drift`."""
+    return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.OVERWRITE)[0]
+
+
+@transaction.atomic
+def pin_release(*, actor: User, pin: PinnedFile) -> None:
+    """Let the panel's own rendering have the file again, from the next deployment on."""
+    require(actor, Action.ADMINISTER)
+    audit_record(actor=actor, action="pin.release", target=pin.site, before={"path": pin.path, "sha256": pin.blob_id})
+    pin.delete()

@@ -1,0 +1,126 @@
+"""Does an adopted site answer as it did before? Requests taken from its locations, asked before and after. Pure.
+
+    {"requests": [{"url", "before": Answer, "after": Answer | null, "differences": ["status", "body", "header X"]}],
+     "same": n, "different": n, "complete": bool}
+
+An Answer is what agents/host/answers.py says. A body that differs between two requests before the change (a clock, a
+token) is not compared, and `differences` says nothing about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from agents.protocol import Probe
+from panel.deployments.execution.probes import connect_to, host_for
+from panel.rendering.spec import Location, ServerBlock, SiteSpec
+
+MAX_PATHS = 40  # of one server block
+MAX_REQUESTS = 400  # of one deployment
+_UNTESTED = "/paddock-compares-what-is-not-there"
+# Counts from the moment of the answer; Cache-Control beside it says the same without a clock.
+_IGNORED = ("expires",)
+
+
+def paths_of(block: ServerBlock) -> list[str]:
+    """Paths that reach every location of the block, and one that no file has."""
+    found = ["/", _UNTESTED]
+    for location in block.locations:
+        found += _samples(location)
+    found += [page.uri for page in block.error_pages if page.uri.startswith("/")]
+    return list(dict.fromkeys(path for path in found if _is_plain(path)))[:MAX_PATHS]
+
+
+def _is_plain(path: str) -> bool:
+    return path.startswith("/") and not re.search(r"[\s\x00-\x1f\x7f]", path) and path.isascii()
+
+
+def _samples(location: Location) -> list[str]:
+    pattern = location.pattern
+    if location.match not in ("~", "~*"):
+        below = f"{pattern.rstrip('/')}/{_UNTESTED[1:]}"
+        return [pattern] if location.match == "=" else [pattern, below]
+    endings = re.findall(r"\\\.\(?(?:\?:)?([a-z0-9|]+)\)?\$", pattern)
+    if endings:
+        return [f"/paddock.{ending}" for ending in endings[0].split("|")[:4]] + [f"/index.{endings[0].split('|')[0]}"]
+    literal = re.match(r"\^(/[A-Za-z0-9_/-]*)", pattern)
+    return [literal[1], literal[1].rstrip("/") + "/x"] if literal else []
+
+
+def requests_of(specs: Iterable[SiteSpec]) -> list[Probe]:
+    """What to ask, at most MAX_REQUESTS, blocks taking turns."""
+    rows = [_of_block(block) for spec in specs for block in spec.blocks]
+    found: list[Probe] = []
+    for number in range(max((len(row) for row in rows), default=0)):
+        found += [row[number] for row in rows if number < len(row)]
+    return list(dict.fromkeys(found))[:MAX_REQUESTS]
+
+
+def _of_block(block: ServerBlock) -> list[Probe]:
+    found: list[Probe] = []
+    host = host_for(block)
+    for path in paths_of(block):
+        for listen in block.listens:
+            names = [host] if host else []
+            names += ["unknown.invalid"] if listen.default_server else []
+            for name in names:
+                found.append(Probe(connect_to(listen), listen.port, name, path=path, tls=listen.tls))
+    return found
+
+
+def question(probe: Probe) -> dict[str, Any]:
+    """One request of the agent's operation `answers`."""
+    usual = 443 if probe.tls else 80
+    port = "" if probe.port == usual else f":{probe.port}"
+    return {
+        "address": probe.address,
+        "port": probe.port,
+        "host": probe.host,
+        "host_header": f"{probe.host}{port}",
+        "path": probe.path,
+        "tls": probe.tls,
+        "gzip": False,
+    }
+
+
+def url_of(probe: Probe) -> str:
+    scheme, usual = ("https", 443) if probe.tls else ("http", 80)
+    return f"{scheme}://{probe.host}{'' if probe.port == usual else f':{probe.port}'}{probe.path}"
+
+
+def begun(
+    probes: Sequence[Probe], first: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows of a comparison before the change; `first` and `again` are two rounds of the same requests."""
+    rows = []
+    for probe, answer, second in zip(probes, first, again, strict=True):
+        changing = sorted(_differences(answer, second))
+        row = {"url": url_of(probe), "question": question(probe), "before": answer, "changing": changing}
+        rows.append({**row, "after": None, "differences": []})
+    return rows
+
+
+def finished(rows: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The whole comparison. Requests that nobody answered before are left out: there is nothing to compare with."""
+    done = []
+    for row, answer in zip(rows, after, strict=True):
+        if "error" in row["before"]:
+            continue
+        differences = [name for name in _differences(row["before"], answer) if name not in row["changing"]]
+        done.append({**row, "after": answer, "differences": differences})
+    different = sum(bool(row["differences"]) for row in done)
+    return {"requests": done, "same": len(done) - different, "different": different, "complete": True}
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    if "error" in before or "error" in after:
+        return [] if before == after else ["answer"]
+    found = ["status"] if before["status"] != after["status"] else []
+    found += ["body"] if before["sha256"] != after["sha256"] else []
+    mine, other = before.get("headers", {}), after.get("headers", {})
+    for name in sorted({*mine, *other}):
+        if name not in _IGNORED and mine.get(name) != other.get(name):
+            found.append(f"header {name}")
+    return found

@@ -1,0 +1,219 @@
+"""What the panel writes down when deployments have ended: their rows, the sites' states, what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.protocol import ApplyResult, StepEvent
+from panel.audit.services import audit_record, audit_record_all, snapshot
+from panel.core.inserting import rows_insert
+from panel.deployments.confirmation.services import wake_workers
+from panel.deployments.execution import steps
+from panel.deployments.guards import history_forget
+from panel.deployments.locking import sites_lock
+from panel.deployments.main_file.services import main_done
+from panel.deployments.models import (
+    Deployment,
+    DeploymentItem,
+    DeploymentKind,
+    DeploymentStatus,
+    Drift,
+    DriftResolution,
+    InstallState,
+    OnSuccess,
+    Revision,
+    SiteState,
+    SiteStatus,
+)
+from panel.deployments.plan import FileRecord
+from panel.deployments.planning.overtaken import overtaken_cancel
+from panel.deployments.planning.replacing import replaced_done
+from panel.deployments.rollback.services import is_said
+from panel.hosts.claims import Claim
+from panel.hosts.models import EngineInstall
+from panel.websites.models import Site
+from panel.websites.paths import logs_follow
+
+STATUS_OF = {
+    "applied": DeploymentStatus.SUCCEEDED,
+    "unchanged": DeploymentStatus.SUCCEEDED,
+    "rolled_back": DeploymentStatus.ROLLED_BACK,
+    "failed": DeploymentStatus.FAILED,
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """How one deployment ended. `steps` is empty when its agent was not heard; `install_files`: what stands of each
+    server's own files now if it succeeded."""
+
+    deployment: Deployment
+    status: DeploymentStatus
+    error: str = ""
+    steps: Sequence[StepEvent] = ()
+    install_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
+    comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
+
+
+def end_of(
+    deployment: Deployment,
+    result: ApplyResult,
+    install_files: Mapping[int, list[FileRecord]],
+    comparison: dict[str, Any] | None = None,
+) -> End:
+    """The agent's outcome."""
+    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files, comparison)
+
+
+@transaction.atomic
+def ends_record(claim: Claim, ends: Sequence[End]) -> None:
+    """Write all of it down, except for deployments that the worker lost. As many queries for many as for one, besides
+    those for what failed or has something to follow."""
+    ended = [end.deployment.pk for end in ends]
+    sites_lock(DeploymentItem.objects.filter(deployment__in=ended).values_list("site", flat=True))
+    rows = claim.rows.filter(pk__in=ended)
+    owned = set(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    mine = [end for end in ends if end.deployment.pk in owned]
+    steps.steps_replace({end.deployment.pk: end.steps for end in mine})
+    for end in mine:
+        if end.comparison is not None:
+            comparison_record(claim, end.deployment, end.comparison)
+    _rows_end(claim, mine)
+    audit_record_all(
+        actor=None,
+        action="deployment.end",
+        targets=[(end.deployment, None, {"status": end.status, "error": end.error[:2000]}) for end in mine],
+    )
+    _succeeded([end for end in mine if end.status == DeploymentStatus.SUCCEEDED])
+    for end in mine:
+        if end.status != DeploymentStatus.SUCCEEDED:
+            _not_succeeded(end.deployment)
+
+
+def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
+    now = timezone.now()
+    alike: dict[tuple[DeploymentStatus, str], list[Deployment]] = {}
+    for end in ends:
+        alike.setdefault((end.status, end.error), []).append(end.deployment)
+    for (status, error), deployments in alike.items():
+        rows = claim.rows.filter(pk__in=[deployment.pk for deployment in deployments])
+        rows.update(status=status, error=error, finished_at=now)
+        for deployment in deployments:
+            deployment.status, deployment.error, deployment.finished_at = status, error, now
+
+
+def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, Any]) -> None:
+    """Of a deployment that the worker owns still; else nothing is written."""
+    claim.rows.filter(pk=deployment.pk).update(comparison=comparison)
+    deployment.comparison = comparison
+
+
+def _not_succeeded(deployment: Deployment) -> None:
+    for item in deployment.items.select_related("site"):
+        SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
+    if deployment.disables:  # still there, so still wanted there
+        Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
+    deployment.followers.filter(status=DeploymentStatus.PLANNED).update(
+        status=DeploymentStatus.CANCELLED,
+        finished_at=timezone.now(),
+        error=f"Not started, because the deployment on {deployment.host} failed.",
+    )
+
+
+def _succeeded(ends: Sequence[End]) -> None:
+    if not ends:
+        return
+    now = timezone.now()
+    rows_insert(
+        InstallState,
+        ["install", "main_files", "files", "updated_at"],
+        [
+            (install, [], [asdict(file) for file in files], now)
+            for end in ends
+            for install, files in end.install_files.items()
+        ],
+        unique=["install"],
+        update=["files", "updated_at"],
+    )
+    deployments = {end.deployment.pk: end.deployment for end in ends}
+    items = list(DeploymentItem.objects.filter(deployment__in=deployments))
+    answered = Revision.objects.filter(pk__in=[item.revision_id for item in items if item.revision_id])
+    EngineInstall.objects.filter(is_running=False, pk__in=answered.values("install")).update(is_running=True)
+    _states_set(items, deployments)
+    _drift_close(items, deployments)
+    overtaken_cancel(items)
+    replaced_done([item.revision_id for item in items if item.revision_id])
+    _drafts_are_others(items, deployments)
+    for deployment in deployments.values():
+        _follow(deployment)
+    _followers_queue(deployments)
+
+
+def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+    """A roll back leaves the draft as it is: where that says something else than what is live now, it waits to be
+    deployed, or to be set back too."""
+    for item in items:
+        is_rollback = deployments[item.deployment_id].kind == DeploymentKind.ROLLBACK
+        if is_rollback and item.revision and not is_said(item.site, item.revision):
+            Site.objects.filter(pk=item.site_id).update(updated_at=timezone.now())
+
+
+def _follow(deployment: Deployment) -> None:
+    """Change what `on_success` says."""
+    target = deployment.target
+    match deployment.on_success:
+        case OnSuccess.MAIN if target:
+            main_done(target, deployment.plan.main_files)
+        case OnSuccess.MOVE if target:
+            _hand_over(deployment, target)
+        case OnSuccess.DELETE:
+            for site in Site.objects.filter(deployment_items__deployment=deployment):
+                _site_forget(deployment, site)
+
+
+def _followers_queue(deployments: Iterable[int]) -> None:
+    """Queue the deployments that waited for these."""
+    waiting = Deployment.objects.filter(waits_for__in=deployments, status=DeploymentStatus.PLANNED)
+    followers = list(waiting.only("pk", "uuid"))
+    if followers and waiting.update(status=DeploymentStatus.QUEUED):
+        wake_workers(followers)
+
+
+def _hand_over(deployment: Deployment, install: EngineInstall) -> None:
+    for site in Site.objects.filter(deployment_items__deployment=deployment).select_related("install"):
+        logs_follow(site, install)
+        Site.objects.filter(pk=site.pk).update(install=install)
+
+
+def _site_forget(deployment: Deployment, site: Site) -> None:
+    """Permission was asked for when the deletion was planned and confirmed."""
+    audit_record(actor=deployment.requested_by, action="site.delete", target=site, before=snapshot(site))
+    history_forget(site)
+    site.delete()
+
+
+def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+    now = timezone.now()
+    states = []
+    for item in items:
+        if item.previous_id and not item.revision_id and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
+            continue  # taken off here after it was put up elsewhere: its state says where
+        status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
+        states.append((item.site_id, status, item.revision_id, item.rests_id, now, None))
+    columns = ["status", "revision", "resting", "deployed_at", "last_failure"]
+    rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
+
+
+def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+    """Every planned path now holds what was planned, so what was found there before is gone."""
+    planned = {(item.site_id, file.path) for item in items for file in deployments[item.deployment_id].plan.files}
+    open_rows = Drift.objects.filter(resolution=DriftResolution.OPEN, site__in=[item.site_id for item in items])
+    gone = [pk for pk, site, path in open_rows.values_list("pk", "site_id", "path") if (site, path) in planned]
+    if gone:
+        values = {"resolution": DriftResolution.OVERWRITTEN, "resolved_at": timezone.now()}
+        Drift.objects.filter(pk__in=gone).update(**values)

@@ -1,0 +1,263 @@
+"""Carrying out confirmed deployments: claim them, hand them to their hosts' agents, write down what happened.
+
+The row is the truth (hosts/claims.py); the transaction id on the host is the deployment's uuid, so that whoever asks
+again gets the first outcome instead of a second attempt.
+
+Deployments are carried out by the batch: what a connected agent is told is sent at once, and each that has to wait for
+its host has a thread (sending.py) that touches no database, while the worker's own thread writes what all of them
+report, a few times a second, for all at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from panel.core.errors import ApplicationError
+from panel.deployments import host_agent
+from panel.deployments.execution import outcomes
+from panel.deployments.execution.outcomes import End
+from panel.deployments.execution.requests import jobs_make
+from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
+from panel.deployments.execution.steps import Recorder
+from panel.deployments.models import Deployment, DeploymentStatus
+from panel.hosts import claims
+from panel.hosts.claims import Attempt, Claim
+from panel.hosts.locks import HeldLocks
+from panel.hosts.models import Host
+from panel.remote.client import Asked
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 64  # deployments of one batch, all in flight together
+# What is heard in between is written together; a page asks about twice as seldom.
+WRITE_EVERY_S = 0.2
+
+_News = tuple[Dispatch, dict[str, Any] | Before | Verdict | Lost]
+
+
+def orphans_queue() -> list[UUID]:
+    """Put deployments whose worker is gone back into the queue; all that wait to be carried out, oldest first."""
+    return claims.orphans_queue(Deployment, "confirmed_at", "pk")
+
+
+def deployment_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out one queued deployment."""
+    return deployments_execute([uuid])[uuid]
+
+
+def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
+    """Claim those that are queued, at most AT_ONCE, and carry them out together."""
+    assert len(uuids) <= AT_ONCE
+    attempts = dict.fromkeys(uuids, Attempt.NOTHING)
+    claim = Claim(Deployment)
+    if not claim.take(uuids):
+        return attempts
+    rows = list(claim.rows.select_related("host", "requested_by").order_by("confirmed_at", "pk"))
+    attempts |= {row.uuid: Attempt.DONE for row in rows}
+    locks = HeldLocks()
+    try:
+        with claim.heartbeat(locks):
+            busy = _lock(claim, locks, rows)
+            attempts |= {row.uuid: Attempt.BUSY for row in busy}
+            _Batch(claim, locks).run([row for row in rows if row not in busy])
+    finally:
+        locks.release()
+    return attempts
+
+
+def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Deployment]:
+    """Takes the hosts' locks; those that must wait, because another deployment or somebody else has theirs, are
+    released and returned."""
+    first: dict[Host, Deployment] = {}
+    for row in rows:
+        first.setdefault(row.host, row)
+    refused = locks.take({host: f"deployment {row.uuid}" for host, row in first.items()})
+    holders = {host: busy.holder for host, busy in refused.items()}
+    waits = {
+        row: f"{row.host.name} is busy with {holders.get(row.host) or f'deployment {first[row.host].uuid}'}."
+        for row in rows
+        if row.host in refused or first[row.host] is not row
+    }
+    _release(claim, waits)
+    return list(waits)
+
+
+def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
+    """Put the deployments back into the queue, each with what it waits for: another try comes with the next sweep."""
+    for row, progress in waits.items():
+        if row.progress != progress:
+            logger.info("deployment %s waits: %s", row.uuid, progress)
+            claim.rows.filter(pk=row.pk).update(progress=progress[:200])
+    if waits:
+        claim.release(row.pk for row in waits)
+
+
+class _Batch:
+    """What one claim holds, from the first query to the last row written."""
+
+    def __init__(self, claim: Claim, locks: HeldLocks) -> None:
+        self._claim = claim
+        self._locks = locks
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._recorder = Recorder()
+        self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # sent without a thread that waits, by deployment
+
+    def run(self, rows: Sequence[Deployment]) -> None:
+        """Each of `rows` ends, or is released."""
+        host_agent.connect_soon(row.host for row in rows)  # while their requests are made
+        jobs = self._prepared(rows)
+        jobs = self._begun(jobs)
+        if not jobs:
+            return
+        with ThreadPoolExecutor(len(jobs), thread_name_prefix="deployment") as threads:
+            for job in jobs:
+                self._send(job, threads)
+            self._write_until_ended(jobs, threads)
+
+    # --- before anything is sent ---
+
+    def _prepared(self, rows: Sequence[Deployment]) -> list[Dispatch]:
+        """Their requests. What cannot be prepared is told apart and does not hold the others up."""
+        return _each_or_all(rows, jobs_make, self._broke)
+
+    def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
+        """Sets `started_at`: with it, an attempt may have reached the host. Those that are owned still."""
+        now = timezone.now()
+        pks = [job.deployment.pk for job in jobs]
+        owned = self._claim.rows.filter(pk__in=pks)
+        count = owned.update(started_at=Coalesce("started_at", now), progress="") if pks else 0
+        kept = set(pks) if count == len(pks) else set(owned.values_list("pk", flat=True))
+        for job in jobs:
+            job.deployment.started_at = job.deployment.started_at or now
+        left = [job for job in jobs if job.deployment.pk in kept]
+        self._recorder.resume(job.deployment for job in left if job.attempted)
+        return left
+
+    # --- in flight ---
+
+    def _send(self, job: Dispatch, threads: ThreadPoolExecutor) -> None:
+        """To the agent at once, where one is connected; else by a thread that may wait."""
+        asked = hand_over(job, lambda said: self._news.put((job, said)))
+        if asked is None:
+            threads.submit(self._wait, job, lambda: deliver(job, lambda said: self._news.put((job, said))))
+        else:
+            self._asked[job.deployment.pk] = (job, asked)
+
+    def _lost(self, job: Dispatch, lost: Lost, threads: ThreadPoolExecutor) -> None:
+        self._asked.pop(job.deployment.pk, None)
+        threads.submit(self._wait, job, lambda: ask_again(job, lost))
+
+    def _overdue(self, threads: ThreadPoolExecutor) -> None:
+        """What was sent and not answered in time."""
+        for job, asked in list(self._asked.values()):
+            error = asked.overdue(host_agent.APPLY_TIMEOUT_S)
+            if error is not None:
+                asked.cancel()
+                self._lost(job, Lost(error), threads)
+
+    def _wait(self, job: Dispatch, work: Callable[[], Verdict]) -> None:
+        """In a thread of its own: no query is made here."""
+        try:
+            verdict = work()
+        except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
+            verdict = Verdict(broke=error)
+        self._news.put((job, verdict))
+
+    def _write_until_ended(self, jobs: Sequence[Dispatch], threads: ThreadPoolExecutor) -> None:
+        """Writes what is heard until all have ended: at once when nothing is in flight any more, else together with
+        what comes within WRITE_EVERY_S."""
+        open_jobs = {job.deployment.pk for job in jobs}
+        while open_jobs:
+            ended = []
+            until = time.monotonic() + WRITE_EVERY_S
+            for job, said in self._heard(until):
+                if job.deployment.pk not in open_jobs:  # it was given up a moment before its answer came
+                    continue
+                if isinstance(said, Verdict):
+                    ended.append((job, said))
+                    open_jobs.discard(job.deployment.pk)
+                    self._asked.pop(job.deployment.pk, None)
+                    if not open_jobs:
+                        break
+                elif isinstance(said, Lost):
+                    self._lost(job, said, threads)
+                elif isinstance(said, Before):
+                    outcomes.comparison_record(self._claim, job.deployment, said.comparison)
+                else:
+                    self._recorder.hear(job.deployment, said)
+            self._overdue(threads)
+            self._settle(ended)
+            self._recorder.write()
+
+    def _heard(self, until: float) -> Iterable[_News]:
+        while (left := until - time.monotonic()) > 0:
+            try:
+                yield self._news.get(timeout=left)
+            except queue.Empty:
+                return
+
+    # --- afterwards ---
+
+    def _settle(self, ended: Sequence[tuple[Dispatch, Verdict]]) -> None:
+        for job, verdict in ended:
+            if verdict.broke is not None:
+                self._broke(job.deployment, verdict.broke)
+            elif verdict.waits:
+                _release(self._claim, {job.deployment: verdict.waits})
+        ends = [verdict.end for _, verdict in ended if verdict.end is not None]
+        self._recorder.forget(end.deployment for end in ends)
+        _each_or_all(ends, self._record, lambda end, error: self._broke(end.deployment, error))
+        self._locks.release([job.deployment.host for job, _ in ended])
+        for job, verdict in ended:
+            if verdict.drift:
+                look_for_drift(job.deployment.host)
+
+    def _record(self, ends: Sequence[End]) -> list[End]:
+        outcomes.ends_record(self._claim, ends)
+        return list(ends)
+
+    def _broke(self, deployment: Deployment, error: Exception) -> None:
+        """A fault of the panel itself. What may have reached the host is asked about; what did not has failed."""
+        logger.error("deployment %s broke", deployment.uuid, exc_info=error)
+        if deployment.started_at is None:
+            words = error.message if isinstance(error, ApplicationError) else type(error).__name__
+            words = f"The panel failed before it contacted the host: {words}. See the panel's log, then plan again."
+            outcomes.ends_record(self._claim, [End(deployment, DeploymentStatus.FAILED, words)])
+        else:
+            _release(self._claim, {deployment: f"the panel failed: {error!r}"})
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def _each_or_all(
+    items: Sequence[T], work: Callable[[Sequence[T]], list[R]], broke: Callable[[T, Exception], None]
+) -> list[R]:
+    """`work` for all at once; when that fails, for each alone, so that one that is broken harms no other."""
+    if not items:
+        return []
+    try:
+        return work(items)
+    except Exception as error:  # noqa: BLE001 - handed on below, with what it belongs to
+        if len(items) == 1:
+            broke(items[0], error)
+            return []
+    return [made for item in items for made in _each_or_all([item], work, broke)]
+
+
+def look_for_drift(host: Host) -> None:
+    """Have what was found in the way of a deployment shown as drift, soon."""
+    from panel.deployments.tasks import check_host_drift  # tasks import this module
+
+    transaction.on_commit(lambda: check_host_drift.delay(host.pk), robust=True)

@@ -1,0 +1,47 @@
+"""Where sites pass requests on to by name: the host that will do it says what the names mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from agents.host import addresses
+from panel.core.errors import ApplicationError
+from panel.deployments.planning.changes import Change
+from panel.deployments.revisions.rendered import spec_of
+from panel.hosts.models import Host
+from panel.websites.ownership import spec_claims
+
+
+def names_of(changes: Iterable[Change]) -> set[str]:
+    """The names of the upstream servers and PHP pools of sites that will be served."""
+    return {name for change in changes for name, _where in _named(change)}
+
+
+def _named(change: Change) -> Iterator[tuple[str, str]]:
+    """Each name, with the upstream or pool that has it; addresses only where they are refused."""
+    if change.new is None:
+        return
+    spec = spec_of(change.new)
+    places = [(server.address, upstream.name) for upstream in spec.upstreams for server in upstream.servers]
+    places += [(pool.address, pool.name) for pool in spec.php_pools]
+    for claim in spec_claims(spec, change.new.install.engine):
+        if claim.where.endswith("/snippets"):
+            places.append((claim.value, "raw directives"))
+    for address, where in places:
+        name = "" if address.startswith("unix:") else address.rpartition(":")[0]
+        if name in ("", "localhost"):
+            continue
+        if addresses.packed(name) is None or addresses.why_refused(name):
+            yield name.strip("[]"), where
+
+
+def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) -> None:
+    """ApplicationError where one of the names leads, on the host, to a cloud's metadata service. Nothing is planned."""
+    for change in changes:
+        for name, where in _named(change):
+            if name in refused:
+                raise ApplicationError(
+                    f"Site {change.site.name}: {where} cannot be deployed on {host.name}. There, {refused[name]}: no "
+                    "site may lead there. Choose another server for it.",
+                    code="refused_address",
+                )

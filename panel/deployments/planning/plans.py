@@ -1,0 +1,402 @@
+"""Work out the plan of a deployment before anything is done: every file, its diff, and the warnings (plan.py)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from django.db.models import QuerySet
+
+from panel import rendering
+from panel.core.errors import ApplicationError
+from panel.deployments import host_agent
+from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
+from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile, PlanSite, PlanWarning
+from panel.deployments.planning import diffs, outside
+from panel.deployments.planning.changes import Change
+from panel.deployments.planning.replacing import Taken, replaced
+from panel.deployments.planning.resting import resting_records
+from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
+from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.rendering.capabilities import differences, place
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import RenderedFile, SiteSpec
+from panel.websites import freeze
+from panel.websites.models import Site
+
+LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
+LOOKS_AT_ONCE = 64  # hosts; most of the time of each is waiting
+
+
+@dataclass
+class Entry:
+    """One path of a plan."""
+
+    path: str
+    site: str
+    install: int
+    old: FileRecord | None
+    new: FileRecord | None
+    found: host_agent.Found | None = None
+    keeps_owner: bool = False  # a file of the host's own
+
+    @property
+    def record(self) -> FileRecord:
+        return self.new or self.old or FileRecord(self.path, 0o644)
+
+    @property
+    def action(self) -> FileAction:
+        if self.new is None:
+            return FileAction.REMOVE
+        if self.new == self.old and self.found is None:
+            return FileAction.KEEP
+        return FileAction.LINK if self.new.link else FileAction.PUT
+
+    @property
+    def expect(self) -> str:
+        """What must lie there: a SHA-256, "link:TARGET", or "" for nothing."""
+        if self.found is not None:
+            return self.found.sha256
+        if self.old is None:
+            return ""
+        return signature(self.old)
+
+    def as_file(self, shown: PlanFile | None = None) -> PlanFile:
+        """The change of this path, without its diff. `shown` is the same path in the confirmed plan: the admin accepted
+        what it found on the host."""
+        if shown and shown.found_sha256 is not None:
+            self.found = host_agent.Found(self.path, shown.found_sha256, "")
+        record = self.record
+        return PlanFile(
+            path=self.path,
+            site=self.site,
+            install=self.install,
+            action=self.action,
+            mode=record.mode,
+            sha256=self.new.sha256 if self.new else "",
+            link=record.link,
+            secret=record.secret,
+            keep_owner=self.keeps_owner,
+            old_sha256=self.old.sha256 if self.old else "",
+            expect=self.expect,
+            found_sha256=self.found.sha256 if self.found else None,
+        )
+
+
+def signature(record: FileRecord) -> str:
+    """What the agent calls a file's state: its SHA-256, or "link:TARGET"."""
+    return f"link:{record.link}" if record.link else record.sha256
+
+
+def live_revision(site: Site) -> Revision | None:
+    return live_revisions([site]).get(site.pk)
+
+
+def live_revisions(sites: Iterable[Site], read: Iterable[EngineInstall] = ()) -> dict[int, Revision]:
+    """What stands of each site, by its id; a site that stands nowhere is left out. Their specs are read when asked
+    for. `read`: servers that were read just now, with their hosts; a revision on one of them has that."""
+    states = list(_live(sites).select_related("revision").defer("revision__spec"))
+    known = {install.pk: install for install in read}
+    missing = {state.revision.install_id for state in states if state.revision} - known.keys()
+    known |= EngineInstall.objects.select_related("host").in_bulk(list(missing)) if missing else {}
+    found = {}
+    for state in states:
+        if state.revision:
+            state.revision.install = known[state.revision.install_id]
+            found[state.site_id] = state.revision
+    return found
+
+
+def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
+    """The id of the revision that stands of each site, by the site's id."""
+    return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
+
+
+def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
+    return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
+
+
+def live_states(
+    installs: Iterable[EngineInstall], changes: Mapping[EngineInstall, Sequence[Change]] | None = None
+) -> dict[int, list[SiteState]]:
+    """The sites that stand on each install now, by its id; by name. Those that `changes` has for their own install are
+    left out."""
+    found: dict[int, list[SiteState]] = {install.pk: [] for install in installs}
+    rows = SiteState.objects.filter(status__in=LIVE, revision__install__in=found)
+    left_out = {(install.pk, change.site.pk) for install, part in (changes or {}).items() for change in part}
+    if left_out and left_out.issuperset(rows.values_list("revision__install", "site")):
+        return found  # as on hosts of one site each: nothing is read that is not needed
+    for state in rows.select_related("site", "revision").order_by("site__name"):
+        assert state.revision is not None
+        if (state.revision.install_id, state.site_id) not in left_out:
+            found[state.revision.install_id].append(state)
+    return found
+
+
+def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
+    """The plan for each host, in that order, with the same few queries for many as for one. All hosts that can be
+    reached are asked at once what lies there."""
+    drafts = [_Draft(host, changes) for host, changes in hosts.items()]
+    groups = {install: draft.changes for draft in drafts for install in draft.installs}
+    needing = [install for install in groups if rendering.has_install_files(install.engine)]
+    entries = install_entries(groups, live_states(needing, groups))
+    taken = replaced([change for draft in drafts for change in draft.changes])
+    for draft in drafts:
+        draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
+        draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        answers = _ask_all(drafts, threads)
+        texts = _texts(entry for draft in drafts for entry in draft.entries)  # while the hosts look
+        pins = _pins(hosts.values())
+        unchecked = [answer() for answer in answers]
+    for draft in drafts:
+        outside.refuse(draft.host, draft.changes, draft.refused)
+    return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
+
+
+def _texts(entries: Iterable[Entry]) -> dict[str, str]:
+    return contents(
+        record.sha256 for entry in entries for record in (entry.old, entry.new) if record and not record.secret
+    )
+
+
+def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[PinnedFile]]:
+    """The adopted texts of the sites by site and install."""
+    pins: dict[tuple[int, int], list[PinnedFile]] = {}
+    for pin in PinnedFile.objects.filter(site__in=[change.site for changes in groups for change in changes]):
+        pins.setdefault((pin.site_id, pin.install_id), []).append(pin)
+    return pins
+
+
+class _Draft:
+    """A plan before its host was asked."""
+
+    def __init__(self, host: Host, changes: Sequence[Change]) -> None:
+        self.host = host
+        self.changes = changes
+        self.installs = _installs(changes)
+        self.entries = [entry for change in changes for entry in _site_entries(change)]
+        self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
+
+    def take(self, rows: Iterable[Taken]) -> None:
+        """Adopted sites take the place of the host's own files that said them."""
+        known = {entry.path: entry for entry in self.entries}
+        for row in rows:
+            if row.path in known:
+                known[row.path].old = known[row.path].old or row.old
+            elif row.always:
+                self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new, keeps_owner=True))
+
+
+def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]) -> Plan:
+    changes, installs = draft.changes, draft.installs
+    # Where nothing shall lie and nothing does, there is nothing to say.
+    entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
+    return Plan(
+        sites=[_plan_site(change) for change in changes],
+        installs=[install.pk for install in installs],
+        files=_renames([plan_file(entry, texts) for entry in entries]),
+        warnings=[warning for change in changes for warning in _warnings(change, pins)],
+        drifted=[entry.path for entry in entries if entry.found is not None],
+        unchecked=unchecked,
+    )
+
+
+def roots_of(installs: Iterable[EngineInstall]) -> list[str]:
+    """What the agent may touch for these servers: their configuration folders."""
+    return sorted({install.paths["config_root"] for install in installs})
+
+
+def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
+    """Those that give sites up come first: a port must be free before another server takes it."""
+    found: dict[int, EngineInstall] = {}
+    for change in changes:
+        before = change.old or change.rested
+        if before and (change.new is None or before.install_id != change.new.install_id):
+            found.setdefault(before.install_id, before.install)
+    for change in changes:
+        if change.new:
+            found.setdefault(change.new.install_id, change.new.install)
+    return list(found.values())
+
+
+def _plan_site(change: Change) -> PlanSite:
+    revision = change.new or change.old or change.rested
+    return PlanSite(
+        id=change.site.pk,
+        name=change.site.name,
+        install=str(revision.install) if revision else "",
+        number=change.new.number if change.new else None,
+        previous=change.old.number if change.old else None,
+        rests=change.rests.number if change.rests else None,
+        rested=change.rested.number if change.rested else None,
+        inputs=change.inputs,
+    )
+
+
+def _site_entries(change: Change) -> list[Entry]:
+    old, new = _records(change.old, change.rested), _records(change.new, change.rests)
+    # What a disabled site is served by must not be there, whoever put it there.
+    gone = records_of(change.rests.files).keys() if change.rests else set()
+    entries = []
+    for path in sorted(old.keys() | new.keys() | gone):
+        revision = (change.new or change.rests) if path in new else (change.old or change.rested)
+        assert revision is not None
+        entries.append(Entry(path, change.site.name, revision.install_id, old.get(path), new.get(path)))
+    return entries
+
+
+def _records(serving: Revision | None, resting: Revision | None) -> dict[str, FileRecord]:
+    if serving is not None:
+        return records_of(serving.files)
+    return resting_records(resting) if resting else {}
+
+
+def _renames(files: list[PlanFile]) -> list[PlanFile]:
+    """Mark a file as renamed when another path of the same site gives up its text, and show no text twice."""
+    plain = [file for file in files if file.found_sha256 is None]
+    leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
+    for file in plain:
+        other = leaving.get((file.site, file.sha256)) if file.sha256 and not file.old_sha256 else None
+        if other:
+            file.renamed_from, other.renamed_to = other.path, file.path
+            file.diff = other.diff = ""
+    return files
+
+
+def install_records(
+    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+) -> dict[int, list[FileRecord]]:
+    """Each server's own files for all sites that will stand on it after its changes, stored. `live`: those that do
+    not change. A main configuration that the panel manages is not among them: it changes with the server
+    (hosts.native), not with sites."""
+    made: dict[int, list[RenderedFile]] = {}
+    for install, changes in groups.items():
+        if not rendering.has_install_files(install.engine):
+            made[install.pk] = []
+            continue
+        specs: list[SiteSpec] = [spec_of(state.revision) for state in live[install.pk] if state.revision]
+        specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
+        specs.sort(key=lambda spec: spec.name)
+        try:
+            made[install.pk] = rendering.render_install(specs, freeze.install_spec_for_all(install))
+        except NotExpressible as error:
+            raise ApplicationError(f"{install}: {error.message}") from error
+    return blobs_keep(made)
+
+
+def install_entries(
+    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+) -> dict[int, list[Entry]]:
+    """What becomes of each server's own files, by its id. `live` is from `live_states`."""
+    states = InstallState.objects.filter(install__in=list(groups))
+    stand = {state.install_id: records_of(state.files) for state in states}
+    entries: dict[int, list[Entry]] = {}
+    for pk, records in install_records(groups, live).items():
+        old, new = stand.get(pk, {}), {record.path: record for record in records}
+        entries[pk] = [Entry(path, "", pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
+    return entries
+
+
+def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
+    """What notes on the entries of each what else lies there, and returns why its host could not be asked, "" mostly.
+    Hosts that have to be connected first wait in a thread each, the others have all been asked when this returns."""
+    answers: list[Callable[[], str]] = []
+    for draft in drafts:
+        if len(drafts) == 1 or _is_ready(draft.host):
+            answers.append(_ask(draft))
+        else:
+            answers.append(threads.submit(lambda draft: _ask(draft)(), draft).result)
+    return answers
+
+
+def _is_ready(host: Host) -> bool:
+    return host.status == HostStatus.READY and host_agent.is_ready(host)
+
+
+def _ask(draft: _Draft) -> Callable[[], str]:
+    """Asks one host; what is returned waits for its answer. Makes no query: that would open a connection to the
+    database in every thread."""
+    host, entries, roots = draft.host, draft.entries, roots_of(draft.installs)
+    if host.status != HostStatus.READY:
+        words = host.status_detail or f"{host} is {host.get_status_display().lower()}."
+        return lambda: words
+    secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}
+    expected = {entry.path: entry.expect for entry in entries}
+    names = outside.names_of(draft.changes)
+    try:
+        answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots)
+        refused = host_agent.refused_ask(host, names) if names else None
+    except ApplicationError as error:
+        words = error.message
+        return lambda: words
+    return lambda: _note(draft, answer, refused)
+
+
+def _note(
+    draft: _Draft,
+    answer: Callable[[], dict[str, host_agent.Found]],
+    refused: Callable[[float], dict[str, str]] | None,
+) -> str:
+    entries = draft.entries
+    try:
+        found = answer()
+    except ApplicationError as error:
+        return error.message
+    for entry in entries:
+        other = found.get(entry.path)
+        if other is not None and not (entry.new and other.sha256 == signature(entry.new)):
+            entry.found = other
+    if refused is not None:
+        with contextlib.suppress(ApplicationError):  # the deployment asks again, and waits longer
+            draft.refused = refused(host_agent.LOOK_TIMEOUT_S)
+    return ""
+
+
+def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
+    """One path as a plan stores and shows it, with its diff."""
+    record = entry.record
+    before, after = shown(entry.old, texts), shown(entry.new, texts)
+    if entry.found is not None:
+        mark = entry.found.sha256
+        before = secret_words(mark) if record.secret else entry.found.content or link_words(mark)
+    return replace(entry.as_file(), diff=diffs.unified(before, after, entry.path))
+
+
+def secret_words(digest: str) -> str:
+    """What stands for a private key or a password file wherever its text would be shown."""
+    return f"(secret, sha256 {digest})" if digest else ""
+
+
+def link_words(mark: str) -> str:
+    """A link as a line of a diff; "" for what is not one."""
+    return f"-> {mark.removeprefix('link:')}" if mark.startswith("link:") else ""
+
+
+def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
+    if record is None:
+        return ""
+    if record.link:
+        return link_words(signature(record))
+    return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
+
+
+def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[PlanWarning]:
+    if change.new is None:
+        return []
+    install, spec, name = change.new.install, spec_of(change.new), change.site.name
+    found = [
+        PlanWarning(name, item.field.lstrip("/"), item.what, item.nearest, place(spec, item.field))
+        for item in differences(spec, freeze.install_spec_for(change.site, install, spec))
+    ]
+    found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
+    # Two headers of one server block need not say the same thing twice.
+    return list({(warning.text, warning.place or warning.where): warning for warning in found}.values())
+
+
+def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:
+    text = f"{pin.path} keeps the version adopted from the host on {pin.created_at:%Y-%m-%d}."
+    nearest = "Changes to the draft do not affect this file until you release it on the drift page."
+    return PlanWarning(site.name, "", text, nearest)

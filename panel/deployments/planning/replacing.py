@@ -1,0 +1,168 @@
+"""Files of the host's own that adopted sites take the place of.
+
+Adopting changes nothing on the host. The first deployment of an adopted site takes the lines that said it out of the
+file they stood in, within the same transaction: journaled, and put back when the site does not answer as before. A
+file in which nothing is left is removed; of one that is a link only the link is, so that the file stays for the admin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from panel.core.errors import Conflict
+from panel.deployments.models import ReplacedFile, Revision
+from panel.deployments.plan import FileRecord
+from panel.deployments.planning.changes import Change
+from panel.deployments.revisions.rendered import blobs_keep, contents
+from panel.hosts.models import EngineInstall
+from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
+from panel.rendering.spec import RenderedFile
+
+_READERS: dict[str, Callable[[str], Sequence[object]]] = {
+    "nginx": nginx.read,
+    "native": nginx.read,
+    "apache": apache.read,
+    "openlitespeed": openlitespeed.read,
+}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One path that a plan changes beside the sites' own files. Without `always` it only says what lies there now,
+    for a site that writes a file of the same name."""
+
+    path: str
+    site: str
+    install: int
+    old: FileRecord
+    new: FileRecord | None
+    always: bool = True
+
+
+def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
+    """`text` without the lines of `parts`. A part from 0 to -1 is none."""
+    gone = {number for part in parts for number in range(part["first"], part["last"] + 1)}
+    kept = [line for number, line in enumerate(text.split("\n"), 1) if number not in gone]
+    return "\n".join(kept)
+
+
+def says_nothing(text: str, engine: str) -> bool:
+    """Whether only comments are left."""
+    try:
+        return not _READERS[engine](text)
+    except Unreadable:
+        return False
+
+
+def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, Any]]:
+    """The parts all of whose sites are among `sites`."""
+    return [part for part in row.parts if set(part["sites"]) <= set(sites)]
+
+
+def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
+    """What the file says once these sites are deployed."""
+    rest = without(text, _going(row, sites))
+    named = {pk for part in row.parts for pk in part["sites"]}
+    return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest
+
+
+def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
+    """The files that these changes take lines out of, with the changes that do."""
+    starting = [change for change in changes if change.new and not change.old]
+    installs = {change.new.install_id for change in starting if change.new}
+    found = []
+    for row in ReplacedFile.objects.filter(install__in=installs).select_related("install"):
+        named = {pk for part in row.parts for pk in part["sites"]} - set(row.done)
+        own = [
+            item for item in starting if item.site.pk in named and item.new and item.new.install_id == row.install_id
+        ]
+        if own:
+            found.append((row, own))
+    return found
+
+
+def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
+    """What becomes of the hosts' own files when these changes are made, by install."""
+    rows = _open_rows(changes)
+    texts = contents(row.original_id for row, _own in rows)
+    found: dict[int, list[Taken]] = {}
+    for row, own in rows:
+        found.setdefault(row.install_id, []).extend(_taken(row, own, texts[row.original_id]))
+    return found
+
+
+def _taken(row: ReplacedFile, own: Sequence[Change], text: str) -> list[Taken]:
+    after = [*row.done, *(change.site.pk for change in own)]
+    rest = _said(row, text, after)
+    where, site = row.real or row.path, own[0].site.name
+    old = _kept(where, _said(row, text, row.done), row.mode)
+    if not says_nothing(rest, row.install.engine):
+        return [Taken(where, site, row.install_id, old, _kept(where, rest, row.mode))]
+    if not row.link:
+        return [Taken(where, site, row.install_id, old, None)]
+    link = FileRecord(row.path, 0o777, link=row.link)
+    return [
+        Taken(row.path, site, row.install_id, link, None),
+        Taken(where, site, row.install_id, old, None, always=False),
+    ]
+
+
+def _kept(path: str, text: str, mode: int) -> FileRecord:
+    return blobs_keep({0: [RenderedFile(path, text, mode)]})[0][0]
+
+
+def is_taking_over(changes: Sequence[Change]) -> set[int]:
+    """The ids of the sites whose first deployment since they were adopted this is."""
+    return {change.site.pk for _row, own in _open_rows(changes) for change in own}
+
+
+def replaced_done(revisions: Iterable[int]) -> None:
+    """These revisions stand now: their sites' lines are gone from the host's own files."""
+    standing: dict[int, set[int]] = {}
+    for install, site in Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("install", "site"):
+        standing.setdefault(install, set()).add(site)
+    for row in ReplacedFile.objects.filter(install__in=standing):
+        own = {pk for part in row.parts for pk in part["sites"]} & standing[row.install_id]
+        if own - set(row.done):
+            row.done = sorted({*row.done, *own})
+            row.save(update_fields=["done"])
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file as it lies on the host, and which of its lines (first, last) say which sites (ids); `appends` is a line
+    that it needs at its end from then on."""
+
+    path: str
+    text: str
+    mode: int
+    real: str = ""
+    link: str = ""
+    parts: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    appends: str = ""
+
+
+@transaction.atomic
+def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
+    """Remember what adopted sites will take the place of. Conflict when a file is not what an earlier adoption, not
+    deployed yet, found there."""
+    for file in files:
+        record = _kept(file.path, file.text, file.mode)
+        parts = [{"first": first, "last": last, "sites": list(sites)} for first, last, sites in file.parts]
+        for other in ReplacedFile.objects.filter(install=install, path=file.path).exclude(original=record.sha256):
+            if {pk for part in other.parts for pk in part["sites"]} - set(other.done):
+                raise Conflict(
+                    f"{file.path} changed on the host after sites were adopted from it, and those sites "
+                    "are not deployed yet. Deploy or delete them first, then import the configuration "
+                    "again."
+                )
+        values = {"real": file.real, "link": file.link, "mode": file.mode}
+        row, _created = ReplacedFile.objects.get_or_create(
+            install=install, path=file.path, original_id=record.sha256, defaults=values
+        )
+        row.parts, row.appends = [*row.parts, *parts], file.appends
+        row.save(update_fields=["parts", "appends"])

@@ -1,0 +1,392 @@
+"""Plans, and what is planned in one step: rollback, disable, delete, move, overwrite.
+
+Nothing reaches a host before `deployment_confirm`, and what it confirms is what was shown: when the site, what stands
+on the host, or the server changed since, the plan is refused as stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may, require_each
+from panel.audit.services import audit_record_all
+from panel.core.errors import ApplicationError
+from panel.core.inserting import rows_insert
+from panel.deployments import host_agent
+from panel.deployments.confirmation.services import (
+    ACTIVE,
+    deployment_cancel,
+    deployment_confirm,
+    refuse_busy,
+    wake_workers,
+)
+from panel.deployments.locking import sites_lock
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
+from panel.deployments.planning.changes import Change
+from panel.deployments.planning.inputs import Inputs
+from panel.deployments.planning.plans import live_revision, live_revisions, plans_make
+from panel.deployments.planning.resolving import resolved_problems
+from panel.deployments.planning.resting import can_rest, resting_revisions
+from panel.deployments.planning.superseding import supersede
+from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
+from panel.hosts.models import EngineInstall, Host
+from panel.websites import checks, freeze, paths
+from panel.websites.listing import sites_changed
+from panel.websites.models import Site
+from panel.websites.ownership import Ownership, foreign_claims, not_standing, spec_claims
+from panel.websites.services import site_delete as site_forget
+from panel.websites.services import site_enable, site_install_set
+
+__all__ = [
+    "ACTIVE",
+    "deployment_cancel",
+    "deployment_confirm",
+    "deployment_plan",
+    "hosts_plan",
+    "site_delete",
+    "site_disable",
+    "site_move",
+    "site_rollback",
+    "sites_delete",
+    "sites_disable",
+    "sites_move",
+    "wake_workers",
+]
+
+
+@dataclass(frozen=True)
+class Then:
+    """When a deployment may start, and what else its success changes; the names are those of `Deployment`."""
+
+    on_success: OnSuccess = OnSuccess.NOTHING
+    target: EngineInstall | None = None
+    waits_for: Deployment | None = None
+
+
+NOTHING_ELSE = Then()
+
+
+def _check_sites(
+    actor: User, sites: Sequence[Site], install: EngineInstall | None = None, beside: Sequence[Site] = ()
+) -> list[Site]:
+    """The sites with their parts, on their own servers or all on `install`, as those `beside` them will be.
+
+    A draft may be invalid; a plan may not: raises ValidationError keyed by place, with the site's name before it when
+    there are several."""
+    sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
+    faults: dict[str, list[str]] = {}
+    suspects = checks.clash_suspects(sites) if install is None else set()
+    moved = _clashes_when_moved(actor, [*sites, *beside], install) if install else {}
+    is_admin = may(actor, Action.ADMINISTER)
+    others = None if is_admin else Ownership(sites, install, is_fetched=True)
+    resolved = {} if is_admin else resolved_problems(sites, install)
+    for site in sites:
+        prefix = f"{site.name}/" if len(sites) > 1 else ""
+        if not site.enabled:
+            message = f"{site} is disabled. Enable it first, then deploy it."
+            faults.setdefault(f"{prefix}enabled", []).append(message)
+        problems = checks.site_problems(
+            site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects, others=others
+        )
+        for problem in dict.fromkeys([*problems, *moved.get(site.pk, ()), *resolved.get(site.pk, ())]):
+            faults.setdefault(prefix + problem.where, []).append(problem.message)
+    if faults:
+        raise ValidationError(faults)
+    return sites
+
+
+def _clashes_when_moved(actor: User, sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
+    """What would clash if all of them stood on `install`: the port that one leaves is another's there. Asked of the
+    database as it would be then, which is taken back."""
+    with transaction.atomic():
+        Site.objects.filter(pk__in=[site.pk for site in sites]).update(install=install)
+        found = {site.pk: checks.site_clashes(actor, site, install) for site in sites}
+        transaction.set_rollback(True)
+    return found
+
+
+def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
+    """Each site once, if the actor may do this (by default: deploy) with all of them. PermissionDenied otherwise;
+    ApplicationError when none is named."""
+    found = list({site.pk: site for site in sites}.values())
+    if not found:
+        raise ApplicationError("No sites selected. Choose at least one site.", field="sites")
+    for action in actions or (Action.DEPLOY,):
+        require_each(actor, action, (site.team for site in found))
+    return found
+
+
+def _plan_and_store(
+    actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, then: Then
+) -> list[Deployment]:
+    plans = plans_make(hosts)
+    with transaction.atomic():
+        sites_lock(change.site.pk for changes in hosts.values() for change in changes)
+        rows = Deployment.objects.bulk_create(
+            Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor, **vars(then))
+            for host, plan in zip(hosts, plans, strict=True)
+        )
+        items = [
+            [row.pk, *(part and part.pk for part in (change.site, change.new, change.old, change.rests, change.rested))]
+            for row in rows
+            for change in hosts[row.host]
+        ]
+        rows_insert(DeploymentItem, ["deployment", "site", "revision", "previous", "rests", "rested"], items)
+        supersede(actor, rows, {change.site.pk for changes in hosts.values() for change in changes})
+        named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
+        audit_record_all(actor=actor, action="deployment.plan", targets=[(row, None, after) for row, after in named])
+    return rows
+
+
+def _by_host(
+    actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
+) -> list[Deployment]:
+    """One deployment for every host, all of one batch."""
+    hosts: dict[Host, list[Change]] = {}
+    for host, change in changes:
+        hosts.setdefault(host, []).append(change)
+    return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), then)
+
+
+def deployment_plan(
+    *, actor: User, sites: Iterable[Site], kind: DeploymentKind = DeploymentKind.DEPLOY
+) -> list[Deployment]:
+    """Freeze and render the sites as they are now, and show what that changes: one deployment for each host, of one
+    batch. `kind`: DEPLOY, DISABLE (take out of service) or OVERWRITE (put back what was deployed last).
+
+    Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
+    """
+    chosen = _allowed(actor, sites)
+    make = {
+        DeploymentKind.DEPLOY: _deploy_changes,
+        DeploymentKind.DISABLE: _disable_changes,
+        DeploymentKind.OVERWRITE: _overwrite_changes,
+    }.get(kind)
+    if make is None:
+        raise ApplicationError(
+            "Roll back and move take one site at a time. Use the site's own endpoints.", field="kind"
+        )
+    then = Then(OnSuccess.DISABLE) if kind == DeploymentKind.DISABLE else NOTHING_ELSE
+    return _by_host(actor, kind, make(actor, chosen), then)
+
+
+def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
+    """Plan whatever was changed on these hosts since it was put there, of what the actor sees. ApplicationError
+    where nothing was."""
+    chosen = list(hosts)
+    sites = list(sites_changed(actor, chosen))
+    if not sites:
+        names = ", ".join(sorted(host.name for host in chosen))
+        text = (
+            f"Nothing has changed since the last deployment on {names or 'the selected hosts'}, so there is "
+            "nothing to plan."
+        )
+        raise ApplicationError(text, field="hosts")
+    return deployment_plan(actor=actor, sites=sites)
+
+
+def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    inputs = Inputs(site.pk for site in sites)
+    placed = [(site, site.install) for site in _check_sites(actor, sites) if site.install]
+    host_agent.connect_soon(install.host for _, install in placed)  # while they are frozen and rendered
+    live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
+    frozen = frozen_now(placed)
+    new = revisions_keep(actor=actor, sites=frozen)
+    freeze.parts_forget(item.site for item in frozen)
+    changes = []
+    for item in frozen:
+        pk, made_from = item.site.pk, inputs.digest(item.site, item.install)
+        changes.append((item.install.host, Change(item.site, live.get(pk), new[pk], made_from, resting.get(pk))))
+    return changes
+
+
+def _live_or_refuse(site: Site) -> Revision:
+    revision = live_revision(site)
+    if revision is None:
+        raise ApplicationError(f"{site} is not deployed, so there is nothing to remove or overwrite.", field="sites")
+    return revision
+
+
+def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    """Their files stay on the host, where no server looks for them."""
+    live = [(site, _live_or_refuse(site)) for site in sites]
+    return [(old.install.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
+
+
+def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    """Nothing of them stays on their hosts. All of them stand there, or rest."""
+    live, resting = live_revisions(sites), resting_revisions(sites)
+    changes = [Change(site, live.get(site.pk), None, rested=resting.get(site.pk)) for site in sites]
+    return [(before.install.host, item) for item in changes if (before := item.old or item.rested)]
+
+
+def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    resting, found = resting_revisions(sites), []
+    for site in sites:
+        if kept := resting.get(site.pk):
+            found.append((kept.install.host, Change(site, None, None, rested=kept, rests=kept)))
+        else:
+            old = _live_or_refuse(site)
+            found.append((old.install.host, Change(site, old, old)))
+    return found
+
+
+def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
+    """Plan to put back an earlier revision, exactly as it was. The draft stays: deploying again brings it back."""
+    _allowed(actor, [site])
+    if revision.site_id != site.pk:
+        raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
+    if site.install_id != revision.install_id:
+        raise ApplicationError(
+            f"{revision} is for {revision.install}, but the site is on {site.install or 'no web server'} "
+            "now. Move the site back first.",
+            field="revision",
+        )
+    if not site.enabled:
+        raise ApplicationError(f"{site} is disabled. Enable it first.", field="enabled")
+    _check_old_parts(actor, site, revision)
+    if is_unchecked(revision):
+        raise ApplicationError(
+            f"{revision} is from before Paddock refused paths that leave the site's folders. Set the draft back to it, "
+            "then deploy the draft.",
+            field="revision",
+        )
+    change = Change(site, live_revision(site), revision, rested=resting_revisions([site]).get(site.pk))
+    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)])[0]
+
+
+def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
+    """What was the site's when the revision was made may be another team's by now. Raises ValidationError."""
+    if may(actor, Action.ADMINISTER):
+        return
+    install, spec = revision.install, spec_of(revision)
+    kept = paths.standing_paths(site, install.host)
+    problems = checks.path_clashes(actor, site, install.host, kept=kept, named=paths.spec_paths(spec, install.engine))
+    claims = foreign_claims(site, install, claims=spec_claims(spec, install.engine))
+    problems += checks.claim_problems(not_standing(claims, site, install))
+    if problems:
+        raise ValidationError({"revision": [problem.message for problem in problems]})
+
+
+def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple[list[Site], list[Site]]:
+    """Those that stand on a host, or rest on it, and those that do not and are not being put up either."""
+    there = live_revisions(chosen).keys() | (resting_revisions(chosen).keys() if with_resting else set())
+    nowhere = [site for site in chosen if site.pk not in there]
+    refuse_busy(site.pk for site in nowhere)
+    return [site for site in chosen if site.pk in there], nowhere
+
+
+def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
+    """Plan to take the sites out of service; confirmed, they are disabled. Their files stay on the host, where no
+    server looks for them. Those that are served nowhere are disabled at once: with none that is, there is no plan."""
+    standing, nowhere = _stand_or_not(_allowed(actor, sites), with_resting=False)
+    plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
+    with transaction.atomic():
+        for site in nowhere:
+            site_enable(actor=actor, site=site, enabled=False)
+    return plans
+
+
+def site_disable(*, actor: User, site: Site) -> Deployment | None:
+    """The same for one site; None when it stood nowhere."""
+    return next(iter(sites_disable(actor=actor, sites=[site])), None)
+
+
+def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
+    """Plan to take the sites off their hosts; once that succeeded they are forgotten with their history. Those that
+    stand nowhere are forgotten at once."""
+    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    changes = _leaving_changes(standing)
+    plans = _by_host(actor, DeploymentKind.DISABLE, changes, Then(OnSuccess.DELETE)) if changes else []
+    with transaction.atomic():
+        for site in nowhere:
+            site_forget(actor=actor, site=site)
+    return plans
+
+
+def site_delete(*, actor: User, site: Site) -> Deployment | None:
+    """The same for one site; None when it stood nowhere."""
+    return next(iter(sites_delete(actor=actor, sites=[site])), None)
+
+
+def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
+    """Plan to serve the site by another server. On one host that is one transaction; between hosts it is put up and
+    verified there first, then taken off here: two deployments of a batch, the second waiting for the first."""
+    if not resting_revisions([site]):
+        _live_or_refuse(site)
+    return sites_move(actor=actor, sites=[site], install=install)
+
+
+def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
+    """The same for many sites: one deployment on the new host, then one on each host that they leave. The first of
+    the batch is the one that the others wait for. Those that stand nowhere need no plan: `install` becomes their
+    server at once, if the plan for the others can be made. Of disabled ones the files are taken off their hosts."""
+    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    resting = resting_revisions(standing)
+    if resting and len(resting) < len(standing) + len(nowhere):
+        names = ", ".join(site.name for site in standing if site.pk in resting)
+        raise ApplicationError(
+            f"Disabled sites: {names}. Move disabled sites separately from enabled sites.", field="sites"
+        )
+    if resting:
+        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, install))
+    if nowhere:
+        _move_drafts(actor, nowhere, standing, install, is_trial=True)
+    plans = _move_plans(actor, standing, nowhere, install) if standing else []
+    if nowhere:
+        _move_drafts(actor, nowhere, standing, install)
+    return plans
+
+
+def _move_drafts(
+    actor: User, drafts: Sequence[Site], beside: Sequence[Site], install: EngineInstall, *, is_trial: bool = False
+) -> None:
+    """Gives the drafts their new server, which the sites `beside` them are to have as well: what those leave makes
+    room. `is_trial`: only whether it could be done, in a transaction of its own, so that none is open while the plan
+    asks the host."""
+    clashes = _clashes_when_moved(actor, [*drafts, *beside], install)
+    faults = {
+        f"{site.name}/{problem.where}": [problem.message]
+        for site in drafts
+        if site.enabled
+        for problem in clashes[site.pk]
+    }
+    if faults:
+        raise ValidationError(faults)
+    rows = Site.objects.filter(pk__in=[site.pk for site in drafts]).select_related("team", "install__host")
+    with transaction.atomic():
+        for site in rows:
+            site_install_set(actor=actor, site=site, install=install, may_clash=True)
+        transaction.set_rollback(is_trial)
+
+
+def _move_plans(
+    actor: User, chosen: Sequence[Site], beside: Sequence[Site], install: EngineInstall
+) -> list[Deployment]:
+    old = live_revisions(chosen)
+    there = [site.name for site in chosen if old[site.pk].install_id == install.pk]
+    if there:
+        raise ApplicationError(f"Already on {install}: {', '.join(there)}.", field="install")
+    inputs = Inputs(site.pk for site in chosen)
+    frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install, beside)])
+    new = revisions_keep(actor=actor, sites=frozen)
+    here = {site.pk for site in chosen if old[site.pk].install.host_id == install.host_id}
+    changes = []
+    for item in frozen:
+        before = old[item.site.pk] if item.site.pk in here else None
+        changes.append(Change(item.site, before, new[item.site.pk], inputs.digest(item.site, install)))
+    leaving: dict[Host, list[Change]] = {}
+    for site in chosen:
+        if site.pk not in here:
+            leaving.setdefault(old[site.pk].install.host, []).append(Change(site, old[site.pk], None))
+    batch, then = uuid4(), Then(OnSuccess.MOVE, install)
+    (first,) = _plan_and_store(actor, {install.host: changes}, DeploymentKind.MOVE, batch, then)
+    after_first = Then(waits_for=first)
+    rest = _plan_and_store(actor, leaving, DeploymentKind.MOVE, batch, after_first) if leaving else []
+    return [first, *rest]

@@ -1,0 +1,60 @@
+"""Planning anew what a deployment was for: after it failed, or when its plan was overtaken or given up."""
+
+from __future__ import annotations
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.main_file.services import main_plan
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, OnSuccess
+from panel.deployments.planning.services import deployment_plan, site_rollback, sites_delete, sites_disable, sites_move
+from panel.websites.models import Site
+
+_ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatus.CANCELLED}
+
+
+def _sites(deployment: Deployment) -> list[Site]:
+    """Those of it that are there still."""
+    return [item.site for item in deployment.items.select_related("site__team", "site__install__host")]
+
+
+def can_plan_again(deployment: Deployment) -> bool:
+    """Whether there is something to plan anew: it did not go through, or waits to be confirmed still. The second half
+    of a move cannot be planned apart from the first."""
+    waits = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
+    is_left = deployment.kind == DeploymentKind.MAIN or deployment.items.exists()
+    return (waits or deployment.status in _ENDED) and deployment.waits_for_id is None and is_left
+
+
+def may_plan_again(user: User, deployment: Deployment) -> bool:
+    if not can_plan_again(deployment):
+        return False
+    if deployment.kind == DeploymentKind.MAIN:
+        return may(user, Action.ADMINISTER)
+    return all(may(user, Action.DEPLOY, site.team) for site in _sites(deployment))
+
+
+def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deployment]:
+    """A new plan of the same kind for the sites of `deployment`, from what they and their hosts are now; empty where
+    what is left of it needed none and is done. Raises as the planning of each kind does."""
+    if not can_plan_again(deployment):
+        raise Conflict(f"{deployment} has nothing left to plan.")
+    sites, target = _sites(deployment), deployment.target
+    match deployment.kind:
+        case DeploymentKind.MAIN:
+            if target is None:
+                raise ApplicationError("The web server of this main file was removed from the panel: nothing to plan.")
+            return [main_plan(actor=actor, install=target, managed=bool(deployment.plan.main_files))]
+        case DeploymentKind.DISABLE:
+            is_deletion = deployment.on_success == OnSuccess.DELETE
+            return (sites_delete if is_deletion else sites_disable)(actor=actor, sites=sites)
+        case DeploymentKind.MOVE:
+            if target is None:
+                raise ApplicationError("The target web server of this move is no longer managed. Choose another one.")
+            return sites_move(actor=actor, sites=sites, install=target)
+        case DeploymentKind.ROLLBACK:
+            item = deployment.items.select_related("site__team", "revision__install__host").get()
+            assert item.revision is not None
+            return [site_rollback(actor=actor, site=item.site, revision=item.revision)]
+        case kind:
+            return deployment_plan(actor=actor, sites=sites, kind=DeploymentKind(kind))

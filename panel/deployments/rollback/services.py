@@ -1,0 +1,131 @@
+"""A site's draft set back to what one of its revisions said. No host is told before that is planned and confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.deployments.models import Revision, SiteState, SiteStatus
+from panel.deployments.plan import FileRecord
+from panel.deployments.planning import diffs
+from panel.deployments.planning.plans import link_words, secret_words, shown, signature
+from panel.deployments.revisions.rendered import (
+    contents,
+    frozen_now,
+    records_of,
+    revisions_keep,
+    sha256_of,
+    site_files,
+    spec_of,
+)
+from panel.rendering.spec import RenderedFile
+from panel.websites import freeze
+from panel.websites.models import Site
+from panel.websites.services import site_define, site_export
+from panel.websites.services.definition import changes_snippets
+from panel.websites.thawing import definition_of
+
+
+@dataclass(frozen=True)
+class SetBack:
+    """`kept`: the revision that has what the draft said before; None where that could not be rendered."""
+
+    is_changed: bool
+    kept: Revision | None = None
+    is_live: bool = False  # what it says now is what is live
+
+
+def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_version: int | None = None) -> SetBack:
+    """Make the draft say what `revision` said; what it said before is kept as a revision.
+
+    Certificates are those that have their names now, and texts that were adopted from the host stay adopted. Raises
+    PermissionDenied (raw directives are administrators' to change), Conflict when the draft is no longer at
+    `expected_version`, ValidationError where what it said is not there any more, as a certificate.
+    """
+    require(actor, Action.CHANGE, site.team)
+    if revision.site_id != site.pk:
+        raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
+    if is_said(site, revision):
+        return SetBack(is_changed=False)
+    with transaction.atomic():
+        kept = _kept(actor, site)
+        site_define(
+            actor=actor,
+            data=_definition(site, revision),
+            site=site,
+            expected_version=expected_version,
+            action="site.set_back",
+            noted={"revision": revision.number},
+        )
+        state = SiteState.objects.filter(site=site, revision=revision, status=SiteStatus.LIVE).first()
+        if state is not None:  # it says what stands there, so that nothing waits to be deployed
+            Site.objects.filter(pk=site.pk).update(updated_at=state.deployed_at)
+    return SetBack(is_changed=True, kept=kept, is_live=state is not None)
+
+
+def is_said(site: Site, revision: Revision) -> bool:
+    """Whether the draft says just what the revision says."""
+    return freeze.site_spec(site, revision.install) == spec_of(revision)
+
+
+def set_back_changes_snippets(site: Site, revision: Revision) -> bool:
+    """Whether setting back touches directives in a server's own words."""
+    return changes_snippets(site_export(site), _definition(site, revision))
+
+
+def _definition(site: Site, revision: Revision) -> dict[str, Any]:
+    return definition_of(spec_of(revision), revision.install, site_export(site, with_secrets=True), site.install)
+
+
+def _kept(actor: User, site: Site) -> Revision | None:
+    if site.install is None:
+        return None
+    fetched = freeze.fetched(site)
+    try:
+        return revisions_keep(actor=actor, sites=frozen_now([(fetched, site.install)]))[site.pk]
+    except ValidationError:  # a draft may be wrong, and is in the audit as it was
+        return None
+
+
+def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
+    """What the draft's files would become, each with its `diff`, where they are others. Raises ValidationError when
+    the draft cannot be rendered."""
+    fetched = freeze.fetched(site)
+    now = {
+        file.path: file
+        for file in site_files(fetched, revision.install, freeze.spec_of_fetched(fetched, revision.install))
+    }
+    then = records_of(revision.files)
+    texts = contents(record.sha256 for record in then.values() if not record.secret)
+    found = []
+    for path in sorted(now.keys() | then.keys()):
+        if _mark(now.get(path)) != (signature(then[path]) if path in then else ""):
+            diff = diffs.unified(_text(now.get(path)), shown(then.get(path), texts), path, old_label="current draft")
+            found.append({"path": path, "diff": diff, "state": _state(now.get(path), then.get(path))})
+    return found
+
+
+def _mark(file: RenderedFile | None) -> str:
+    if file is None:
+        return ""
+    return f"link:{file.link_target}" if file.link_target else sha256_of(file.text)
+
+
+def _text(file: RenderedFile | None) -> str:
+    if file is None:
+        return ""
+    if file.link_target:
+        return link_words(_mark(file))
+    return secret_words(_mark(file)) if file.is_secret else file.text
+
+
+def _state(now: RenderedFile | None, then: FileRecord | None) -> str:
+    if now is None:
+        return "new"
+    return "changed" if then else "removed"

@@ -1,0 +1,335 @@
+"""Pages of deployments: the list, a plan, its live course; and what a site's own history page shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.core.stream import region_view
+from panel.core.ui import Crumb
+from panel.deployments import selectors, stream
+from panel.deployments.caches import services as caches
+from panel.deployments.forms import FilterForm
+from panel.deployments.main_file.services import main_plan
+from panel.deployments.models import (
+    Deployment,
+    DeploymentItem,
+    DeploymentKind,
+    DeploymentStatus,
+    Drift,
+    SiteState,
+    StepStatus,
+)
+from panel.deployments.planning import services
+from panel.deployments.planning.plans import live_revision
+from panel.deployments.retry import services as retry
+from panel.deployments.rollback.services import is_said
+from panel.hosts.models import EngineInstall
+from panel.hosts.selectors import hosts_visible
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+from panel.websites.views.linting import lines_of
+
+PAGE = 50
+
+
+def crumbs(*more: Crumb) -> list[Crumb]:
+    return [Crumb(_("Deployments"), reverse("deployments:list")), *more]
+
+
+def site_or_404(request: Request, name: str) -> Site:
+    return get_object_or_404(sites_visible(request.user), name=name)
+
+
+def place_words(place: str) -> str:
+    """A fault's place, shop/blocks/0/locations/1/root, as its reader knows it; the field is named by the fault."""
+    parts = {"blocks": _("server block"), "locations": _("location"), "upstreams": _("upstream")}
+    parts["php_pools"] = _("PHP pool")
+    words: list[str] = []
+    names = place.split("/") if "/" in place else []
+    for name, number in zip(names, [*names[1:], ""], strict=True):
+        if name in parts and number.isdecimal():
+            words.append(f"{parts[name]} {int(number) + 1}")
+    if names and names[0] not in parts:
+        words.insert(0, names[0])
+    return ", ".join(words)
+
+
+def refused(request: Request, error: Exception, back: str) -> HttpResponse:
+    """A service's refusal as messages on the page it came from; nothing was changed."""
+    if isinstance(error, ValidationError):
+        words = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        for place, texts in words.items():
+            for text in texts:
+                named = place_words(place)
+                messages.error(request, f"{named}: {text}" if named else text)
+    else:
+        messages.error(request, error.message if isinstance(error, ApplicationError) else str(error))
+    return redirect(back)
+
+
+def planned(
+    request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "", then: str = ""
+) -> HttpResponse:
+    """Make a plan and show it, or say why there is none: refused, on the page `back`; because it was done without
+    (in the words `nothing`), on the page `then`."""
+    try:
+        found = work()
+    except (ApplicationError, ValidationError) as error:
+        return refused(request, error, back)
+    if not found:
+        messages.success(request, nothing)
+        return redirect(then or back)
+    return redirect("deployments:detail", found[0].uuid)
+
+
+# --- reading ---
+
+
+def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
+    if not form.is_valid():
+        return rows.none()
+    data = form.cleaned_data
+    if data["q"]:
+        named = selectors.of_own_sites(user, Deployment.objects.all(), name__icontains=data["q"])
+        rows = rows.filter(Q(pk__in=named) | Q(host__name__icontains=data["q"]))
+    for name in ("status", "kind", "host"):
+        if data[name]:
+            rows = rows.filter(**{name: data[name]})
+    return rows
+
+
+@require_safe
+def deployment_list(request: Request) -> HttpResponse:
+    form = FilterForm(request.GET or None)
+    rows = selectors.deployments_visible(request.user)
+    rows = selectors.with_items(_filtered(request.user, rows, form) if form.is_bound else rows)
+    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    page.object_list = selectors.with_own_sites(request.user, page.object_list)
+    return render(request, "deployments/list.html", {"page": page, "filters": form})
+
+
+def _visible(request: Request, uuid: UUID) -> Deployment:
+    rows = selectors.with_items(selectors.deployments_visible(request.user))
+    deployment = get_object_or_404(rows, uuid=uuid)
+    if not selectors.is_whole_visible(request.user, deployment):
+        raise Http404
+    return deployment
+
+
+def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
+    rows = selectors.deployments_visible(request.user).filter(batch=deployment.batch)
+    return list(selectors.with_items(rows).order_by("pk"))
+
+
+@require_safe
+def detail(request: Request, uuid: UUID) -> HttpResponse:
+    """The plan while it waits to be confirmed; afterwards what happens and what happened."""
+    deployment = _visible(request, uuid)
+    batch = _batch(request, deployment)
+    sites = [item.site for item in deployment.items.all()]  # those that were deleted since are gone from it
+    is_plan = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
+    context = {
+        "deployment": deployment,
+        "batch": batch,
+        "crumbs": crumbs(),
+        "drifted": [path for row in batch for path in row.plan.drifted],
+        "changed": sum(len(row.plan.changed_files) for row in batch),
+        "main_returns": not deployment.plan.main_files,
+        "row_rests": any(line.rests for row in batch for line in row.plan.sites),
+        **_course(deployment),
+        "sites": sites,
+        "newer": _newer(request, deployment),
+        "draft_stays": _draft_stays(deployment),
+        "may_plan_again": retry.may_plan_again(request.user, deployment),
+    }
+    if is_plan:
+        items = [item for row in batch for item in row.items.all()]
+        rising = {item.site_id: (item.site, item.revision.install) for item in items if item.revision}
+        if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # the others bring no draft
+            context["findings"] = lines_of(request.user, rising.values())
+        context["also_edited"] = _also_edited(request, batch)
+    return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
+    """Of a roll back that went through: the site whose draft still says something else than what is live now."""
+    if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
+        return None
+    for item in deployment.items.all():
+        state = SiteState.objects.filter(site=item.site).first()
+        is_live = item.revision is not None and state is not None and state.revision_id == item.revision_id
+        if item.revision and is_live and not is_said(item.site, item.revision):
+            return item
+    return None
+
+
+def _newer(request: Request, deployment: Deployment) -> Deployment | None:
+    """The plan that took its place, if it may be looked at."""
+    newer = deployment.superseded_by
+    return newer if newer and selectors.is_whole_visible(request.user, newer) else None
+
+
+def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
+    """Files of the same servers that were edited too and that this plan leaves alone: the reload brings them to life,
+    and a site that answers otherwise then stops the deployment."""
+    installs = {item.site.install_id for row in batch for item in row.items.all()}
+    planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}
+    found = selectors.drifts_visible(request.user).filter(install__in=installs)
+    return [drift for drift in found if (drift.install.host_id, drift.path) not in planned]
+
+
+def _course(deployment: Deployment) -> dict[str, object]:
+    """The steps so far; and whether it was a site's answer that stopped it, which is told in the agent's words, not in
+    those of the server."""
+    steps = list(deployment.steps.all())
+    is_probe = any(step.name == "probe" and step.status == StepStatus.FAILED for step in steps)
+    return {"steps": steps, "by_answer": is_probe}
+
+
+def _live_html(deployment: Deployment) -> str:
+    return render_to_string("deployments/live.html", {"deployment": deployment, **_course(deployment)})
+
+
+@require_safe
+def live(request: Request, uuid: UUID) -> HttpResponse:
+    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    return HttpResponse(_live_html(_visible(request, uuid)))
+
+
+events = region_view(selectors.deployment_is_readable, lambda uuid: stream.events(uuid, _live_html))
+
+
+def history_context(site: Site) -> dict[str, object]:
+    """What templates/deployments/history_part.html needs; the site's history page (websites) includes it."""
+    state = selectors.state_of(site)
+    return {
+        "site": site,
+        "state": state,
+        "live_revision": live_revision(site),
+        "history": selectors.history_of(site),
+        "revisions": selectors.revisions_of(site)[:50],
+    }
+
+
+# --- planning ---
+
+
+@require_POST
+def plan(request: Request) -> HttpResponse:
+    """Plan one or many sites (`site`: their names), or what was changed on one or many hosts (`host`)."""
+    if "host" in request.POST:
+        return _plan_hosts(request, request.POST.getlist("host"))
+    names = request.POST.getlist("site")
+    sites = list(sites_visible(request.user).filter(name__in=names))
+    back = reverse("websites:detail", args=[names[0]]) if len(names) == 1 else reverse("websites:list")
+    missing = set(names) - {site.name for site in sites}
+    if missing or not names:
+        text = _("Site not found: %s. Nothing was planned.") % ", ".join(sorted(missing))
+        messages.error(request, text if missing else _("Choose at least one site."))
+        return redirect("websites:list")
+    return planned(request, lambda: services.deployment_plan(actor=request.user, sites=sites), back)
+
+
+def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
+    hosts = list(hosts_visible(request.user).filter(name__in=names))
+    missing = set(names) - {host.name for host in hosts}
+    if missing:
+        messages.error(request, _("Host not found: %s. Nothing was planned.") % ", ".join(sorted(missing)))
+        return redirect("hosts:list")
+    back = reverse("hosts:detail", args=[names[0]]) if len(names) == 1 else reverse("hosts:list")
+    return planned(request, lambda: services.hosts_plan(actor=request.user, hosts=hosts), back)
+
+
+@require_POST
+def main_file(request: Request, pk: int) -> HttpResponse:
+    """Plan to write the main file of a server (`managed` on), or to hand it back to its distribution."""
+    require(request.user, Action.ADMINISTER)
+    install = get_object_or_404(EngineInstall.objects.select_related("host"), pk=pk)
+    wanted = request.POST.get("managed") == "on"
+    back = reverse("hosts:detail", args=[install.host.name])
+    return planned(request, lambda: [main_plan(actor=request.user, install=install, managed=wanted)], back)
+
+
+@require_POST
+def rollback(request: Request, name: str, number: int) -> HttpResponse:
+    site = site_or_404(request, name)
+    revision = get_object_or_404(selectors.revisions_of(site), number=number)
+    back = reverse("websites:history", args=[name])
+    return planned(request, lambda: [services.site_rollback(actor=request.user, site=site, revision=revision)], back)
+
+
+@require_POST
+def disable(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+
+    def work() -> list[Deployment]:
+        deployment = services.site_disable(actor=request.user, site=site)
+        return [deployment] if deployment else []
+
+    done = _("%s is disabled. It was not deployed.") % site
+    return planned(request, work, reverse("websites:history", args=[name]), done)
+
+
+@require_POST
+def empty_cache(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    back = reverse("websites:detail", args=[name])
+    try:
+        found = caches.site_cache_empty(actor=request.user, site=site)
+    except ApplicationError as error:
+        return refused(request, error, back)
+    count = found["files"]
+    text = ngettext("Deleted %(count)s cached response.", "Deleted %(count)s cached responses.", count)
+    messages.success(request, text % {"count": count})
+    return redirect(back)
+
+
+# --- deciding ---
+
+
+@require_POST
+def confirm(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    accept = request.POST.get("accept_drift") == "on"
+    try:
+        services.deployment_confirm(actor=request.user, deployment=deployment, accept_drift=accept)
+    except (ApplicationError, ValidationError) as error:
+        return refused(request, error, reverse("deployments:detail", args=[uuid]))
+    return redirect("deployments:detail", uuid)
+
+
+@require_POST
+def plan_again(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    back = reverse("deployments:detail", args=[uuid])
+    done = _("Done. No deployment was needed.")
+    work = lambda: retry.deployment_plan_again(actor=request.user, deployment=deployment)  # noqa: E731
+    return planned(request, work, back, done, reverse("deployments:list"))
+
+
+@require_POST
+def cancel(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    try:
+        services.deployment_cancel(actor=request.user, deployment=deployment)
+    except ApplicationError as error:
+        return refused(request, error, reverse("deployments:detail", args=[uuid]))
+    messages.success(request, _("Discarded. The host was not changed."))
+    return redirect("deployments:list")

@@ -1,0 +1,104 @@
+"""Pages of drift: what was edited on hosts, and the choice between adopting and overwriting it."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from panel.accounts.permissions import Action, may
+from panel.accounts.sudo import sudo_required
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.deployments import selectors
+from panel.deployments.drift import services
+from panel.deployments.main_file.services import main_records
+from panel.deployments.views.deployments import PAGE, crumbs, planned, refused, site_or_404
+from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.services.operations import UNFINISHED, operations_request
+
+
+@require_safe
+def drift_list(request: Request) -> HttpResponse:
+    page = Paginator(selectors.drifts_visible(request.user), PAGE).get_page(request.GET.get("page"))
+    pins = selectors.pins_visible(request.user)
+    hosts = Host.objects.all() if request.user.is_admin else Host.objects.none()
+    context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs(), **_checks_context(request)}
+    return render(request, "deployments/drift_list.html", context)
+
+
+@require_safe
+def drift_detail(request: Request, pk: int) -> HttpResponse:
+    drift = get_object_or_404(selectors.drifts_visible(request.user, only_open=False), pk=pk)
+    context = {
+        "drift": drift,
+        "is_main": drift.path in main_records(drift.install),
+        "crumbs": crumbs(Crumb(_("Drift"), reverse("deployments:drift"))),
+        "may_overwrite": may(request.user, Action.DEPLOY, drift.site.team if drift.site else None),
+        "may_adopt": may(request.user, Action.ADMINISTER) and drift.site is not None and drift.found,
+    }
+    return render(request, "deployments/drift_detail.html", context)
+
+
+@require_safe
+def checks(request: Request) -> HttpResponse:
+    """The partial that shows what became of the last checks, while they run."""
+    return render(request, "deployments/drift_checks.html", _checks_context(request))
+
+
+def _checks_context(request: Request) -> dict[str, object]:
+    """The last check of each host, for who may ask for one."""
+    if not may(request.user, Action.ADMINISTER):
+        return {"operations": [], "is_checking": False}
+    rows = HostOperation.objects.filter(kind=OperationKind.DRIFT).select_related("host").order_by("-pk")[:200]
+    last = {row.host_id: row for row in reversed(rows)}
+    operations = sorted(last.values(), key=lambda row: row.host.name)
+    return {"operations": operations, "is_checking": any(row.status in UNFINISHED for row in operations)}
+
+
+@require_POST
+def check(request: Request) -> HttpResponse:
+    """Have workers ask one host now, or all of them."""
+    name = request.POST.get("host", "")
+    hosts = [get_object_or_404(Host, name=name)] if name else list(Host.objects.all())
+    back = reverse("deployments:drift")
+    try:
+        operations_request(actor=request.user, hosts=hosts, kind=OperationKind.DRIFT)
+    except ApplicationError as error:
+        return refused(request, error, back)
+    return redirect(back)
+
+
+@require_POST
+@sudo_required
+def adopt(request: Request, pk: int) -> HttpResponse:
+    drift = get_object_or_404(selectors.drifts_visible(request.user), pk=pk)
+    try:
+        services.drift_adopt(actor=request.user, drift=drift)
+    except ApplicationError as error:
+        return refused(request, error, reverse("deployments:drift-detail", args=[pk]))
+    messages.success(
+        request,
+        _("Adopted. Deployments keep this version of %s until you release it here.") % drift.path,
+    )
+    return redirect("deployments:drift")
+
+
+@require_POST
+def overwrite(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    back = reverse("deployments:drift")
+    return planned(request, lambda: [services.drift_overwrite(actor=request.user, site=site)], back)
+
+
+@require_POST
+def release(request: Request, pk: int) -> HttpResponse:
+    pin = get_object_or_404(selectors.pins_visible(request.user), pk=pk)
+    services.pin_release(actor=request.user, pin=pin)
+    messages.success(request, _("Released. The next deployment of %s writes the file from the draft again.") % pin.site)
+    return redirect("deployments:drift")

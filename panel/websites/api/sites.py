@@ -1,0 +1,300 @@
+"""Sites and certificates over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.api import etags
+from panel.api.base import Resource, all_or_none, all_tagged, one, require_sudo
+from panel.api.logs import PARAMETERS as LOG_PARAMETERS
+from panel.api.logs import LogSerializer, logs_answer
+from panel.api.problems import ApiError
+from panel.api.serializers import EmptySerializer
+from panel.api.traffic import SiteTrafficSerializer
+from panel.hosts.models import EngineInstall
+from panel.websites import checks, linting, services
+from panel.websites.logs import site_log_tail, site_logs
+from panel.websites.models import Certificate, Site
+from panel.websites.selectors import certificates_visible, sites_visible
+from panel.websites.serializers.sites import (
+    BulkInput,
+    CertificateReplace,
+    CertificateSelfSign,
+    CertificateSerializer,
+    CertificateUpload,
+    CloneInput,
+    FindingSerializer,
+    MendInput,
+    ProblemOfSite,
+    QuickSite,
+    SiteChange,
+    SiteSerializer,
+)
+from panel.websites.services.definition import changes_snippets
+from panel.websites.traffic import site_traffic
+
+MAX_BULK = 1000
+
+
+def install_named(pk: int | None) -> EngineInstall | None:
+    if pk is None:
+        return None
+    install = EngineInstall.objects.select_related("host").filter(pk=pk).first()
+    if install is None:
+        detail = f"No web server has the ID {pk}; /api/v1/installs/ lists them."
+        raise ApiError("invalid", detail, [{"pointer": "/install", "detail": detail}])
+    return install
+
+
+def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
+    """Those that a body names in `sites`, or by their tags in `sites_tagged`."""
+    if "sites_tagged" in values:
+        return all_tagged(rows, values["sites_tagged"], "/sites_tagged")
+    return all_or_none(rows, "name", values["sites"], "/sites")
+
+
+class Sites(Resource):
+    """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
+
+    model = Site
+    serializer_class = SiteSerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    versioned = True
+    filter_fields = {
+        "name": ["exact", "in", "icontains"],
+        "team__slug": ["exact", "in"],
+        "enabled": ["exact"],
+        "install": ["exact", "in", "isnull"],
+        "install__engine": ["exact", "in"],
+        "install__host__name": ["exact", "in"],
+        "state__status": ["exact", "in"],
+        "blocks__names__name": ["exact", "icontains"],
+        "tags": ["has"],
+        "install__host__tags": ["has"],
+        "created_at": ["gte", "lte"],
+        "updated_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "name", "created_at", "updated_at")
+    ordering = "name"
+    parameters = {"logs": LOG_PARAMETERS}
+    dry_run_actions = {"create", "quick", "mend", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
+
+    def rows(self) -> QuerySet[Site]:
+        rows = sites_visible(self.actor).select_related("state")
+        return rows.prefetch_related("blocks__names").distinct()
+
+    # --- writes ---
+
+    def _define(self, data: Any, site: Site | None = None, expected: int | None = None) -> Site:
+        if not isinstance(data, dict):
+            raise ApiError(
+                "invalid", "Send a JSON object with the site's definition.", [{"pointer": "", "detail": "Send {}."}]
+            )
+        before = services.site_export(site) if site else {}
+        if self.request.auth is None and changes_snippets(before, data):
+            require_sudo(self.request, "write raw directives")
+        return services.site_define(actor=self.actor, data=data, site=site, expected_version=expected)
+
+    @extend_schema(request=OpenApiTypes.OBJECT, responses={201: SiteSerializer})
+    def create(self, request: Request) -> Response:
+        """Makes a site from its definition; from a list of definitions, all of them or none."""
+        if not isinstance(request.data, list):
+            site = self._define(request.data)
+            return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
+        if not 0 < len(request.data) <= MAX_BULK:
+            raise ApiError("invalid", f"Send 1 to {MAX_BULK} definitions.")
+        with transaction.atomic():
+            sites = [self._define(item) for item in request.data]
+        return Response(self.get_serializer(sites, many=True).data, status=201)
+
+    @extend_schema(request=QuickSite, responses={201: SiteSerializer})
+    @action(detail=False, methods=["post"])
+    def quick(self, request: Request) -> Response:
+        """Makes a whole first site from a few values: files below `root`, or everything passed on to `upstream`."""
+        values = self.body(QuickSite)
+        values["install"] = install_named(values.get("install"))
+        if "certificate" in values:
+            found = certificates_visible(self.actor)
+            values["certificate"] = one(found, "name", values["certificate"], "/certificate")
+        site = services.site_create(actor=self.actor, **values)
+        return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
+
+    @extend_schema(request=SiteChange)
+    def partial_update(self, request: Request, name: str = "") -> Response:
+        """Changes name, team, server, health_path, cache_mb, notes, tags. `move/` is for sites that stand on hosts."""
+        site = self.get_object()
+        expected = self.expected_version(site)
+        values = self.body(SiteChange)
+        with transaction.atomic():
+            if "install" in values:
+                install = install_named(values.pop("install"))
+                services.site_install_set(actor=self.actor, site=site, install=install, expected_version=expected)
+                expected = None
+            if values:
+                services.site_update(actor=self.actor, site=site, expected_version=expected, **values)
+        return self.answer(site)
+
+    def destroy(self, request: Request, name: str = "") -> Response:
+        """Forgets a site that stands on no host. One that does is taken off first: plan that with `take-off/`."""
+        site = self.get_object()
+        services.site_delete(actor=self.actor, site=site, expected_version=self.expected_version(site))
+        return Response(status=204)
+
+    @extend_schema(methods=["GET"], responses=OpenApiTypes.OBJECT)
+    @extend_schema(methods=["PUT"], request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    @action(detail=True, methods=["get", "put"])
+    def definition(self, request: Request, name: str = "") -> Response:
+        """The whole site as one document; PUT makes it exactly that, or changes nothing.
+
+        Hashes of basic auth passwords read "(secret)"; put back as that, they stay what they were.
+        """
+        site = self.get_object()
+        if request.method == "PUT":
+            site = self._define(request.data, site, self.expected_version(site))
+        return Response(services.site_export(site), headers=etags.headers_of(site))
+
+    @extend_schema(request=CloneInput, responses={201: SiteSerializer})
+    @action(detail=True, methods=["post"])
+    def clone(self, request: Request, name: str = "") -> Response:
+        """A copy under another name; without `domains` it keeps the names.
+
+        On the same server and port it then starts disabled: two sites cannot answer to one name there.
+        """
+        values = self.body(CloneInput)
+        values["install"] = install_named(values.get("install"))
+        made = services.site_clone(actor=self.actor, site=self.get_object(), **values)
+        return self.answer(made, status=201, location=f"/api/v1/sites/{made.name}/")
+
+    @extend_schema(request=EmptySerializer, responses=SiteSerializer)
+    @action(detail=True, methods=["post"])
+    def enable(self, request: Request, name: str = "") -> Response:
+        """Says that the site should be served; deploy it to have it so."""
+        site = self.get_object()
+        expected = self.expected_version(site)
+        services.site_enable(actor=self.actor, site=site, enabled=True, expected_version=expected)
+        return self.answer(site)
+
+    @extend_schema(request=BulkInput, responses=SiteSerializer(many=True))
+    @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
+    def bulk(self, request: Request) -> Response:
+        """What is done to many sites, all of them or none. `enable` and `disable` say what should be: hosts follow by
+        a deployment. `take-off` is what `{name}/take-off/` is for one. `tag` gives and takes tags."""
+        values = self.body(BulkInput)
+        sites = named_sites(self.rows(), values)
+        if values["action"] == "tag":
+            add, remove = values.get("add", []), values.get("remove", [])
+            rows = services.sites_tag(actor=self.actor, sites=sites, add=add, remove=remove)
+            return Response(self.get_serializer(rows, many=True).data)
+        if values["action"] in ("move", "take-off"):
+            return self.planned_for(sites, install_named(values.get("install")))
+        with transaction.atomic():
+            for site in sites:
+                services.site_enable(actor=self.actor, site=site, enabled=values["action"] == "enable")
+        return Response(self.get_serializer(sites, many=True).data)
+
+    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
+        """The answer of deployments, which plan what takes sites off their servers."""
+        raise NotImplementedError
+
+    @extend_schema(responses=ProblemOfSite(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def problems(self, request: Request, name: str = "") -> Response:
+        """What keeps the site from being deployed; empty when nothing does."""
+        found = checks.site_problems(self.get_object(), actor=self.actor)
+        return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
+
+    @extend_schema(responses=FindingSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def findings(self, request: Request, name: str = "") -> Response:
+        """What is known to go wrong with the draft on its server, why, and what `mend/` offers."""
+        found: Any = linting.site_findings(self.get_object())
+        return Response(FindingSerializer(found, many=True).data)
+
+    @extend_schema(request=MendInput, responses=SiteSerializer)
+    @action(detail=True, methods=["post"])
+    def mend(self, request: Request, name: str = "") -> Response:
+        """Does in the draft what a finding offers."""
+        site, values = self.get_object(), self.body(MendInput)
+        where = values["pointer"].removeprefix("/")
+        if request.auth is None and linting.finding_get(site, values["code"], where).is_raw:
+            require_sudo(request, "write raw directives")
+        mended, _finding = linting.finding_mend(
+            actor=self.actor, site=site, code=values["code"], where=where, expected_version=self.expected_version(site)
+        )
+        return self.answer(mended)
+
+    @extend_schema(responses=SiteTrafficSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def traffic(self, request: Request, name: str = "") -> Response:
+        """What the server counted of this site: requests, status classes, latencies. Only gallop tells it."""
+        return Response(SiteTrafficSerializer(site_traffic(self.get_object())).data)
+
+    @extend_schema(responses=LogSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def logs(self, request: Request, name: str = "") -> Response:
+        """The last lines of one of the site's logs on its host; without `log`, which logs there are."""
+        site = self.get_object()
+        return logs_answer(
+            request,
+            site_logs(self.actor, site),
+            lambda log, lines: site_log_tail(self.actor, site, log, lines=lines),
+        )
+
+
+class Certificates(Resource):
+    """Certificates. A private key goes in and never comes out."""
+
+    model = Certificate
+    serializer_class = CertificateSerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    versioned = True
+    filter_fields = {
+        "name": ["exact", "in", "icontains"],
+        "team__slug": ["exact", "in"],
+        "source": ["exact"],
+        "not_after": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "name", "not_after", "created_at")
+    ordering = "name"
+    dry_run_actions = {"create", "self_sign", "update", "destroy"}
+
+    def rows(self) -> QuerySet[Certificate]:
+        return certificates_visible(self.actor)
+
+    @extend_schema(request=CertificateUpload, responses={201: CertificateSerializer})
+    def create(self, request: Request) -> Response:
+        """Uploads a certificate with its chain and key."""
+        made = services.certificate_upload(actor=self.actor, **self.body(CertificateUpload))
+        return self.answer(made, status=201, location=f"/api/v1/certificates/{made.name}/")
+
+    @extend_schema(request=CertificateSelfSign, responses={201: CertificateSerializer})
+    @action(detail=False, methods=["post"], url_path="self-sign")
+    def self_sign(self, request: Request) -> Response:
+        """Makes a key and a certificate that signs itself, here."""
+        made = services.certificate_self_sign(actor=self.actor, **self.body(CertificateSelfSign))
+        return self.answer(made, status=201, location=f"/api/v1/certificates/{made.name}/")
+
+    @extend_schema(request=CertificateReplace)
+    def update(self, request: Request, name: str = "") -> Response:
+        """A renewal under the same name; sites have it with their next deployment."""
+        row = self.get_object()
+        expected = self.expected_version(row)
+        services.certificate_replace(
+            actor=self.actor, certificate=row, expected_version=expected, **self.body(CertificateReplace)
+        )
+        return self.answer(self.get_object())
+
+    def destroy(self, request: Request, name: str = "") -> Response:
+        row = self.get_object()
+        services.certificate_delete(actor=self.actor, certificate=row, expected_version=self.expected_version(row))
+        return Response(status=204)
