@@ -1,4 +1,4 @@
-"""The load tools there are, apart from the models so that pure code can name them."""
+"""Known load tools, separate from the models so that pure code can import them."""
 
 from __future__ import annotations
 

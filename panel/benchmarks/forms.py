@@ -1,4 +1,4 @@
-"""What pages ask for. Values are checked by Scenario.full_clean(), which the API calls as well."""
+"""Forms of benchmark pages. Scenario.full_clean() checks the values, for the API too."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _form_field(field: Field, initial: Any) -> forms.Field:
         return forms.BooleanField(**common)
     if field.kind == "choice":
         return forms.ChoiceField(choices=field.choices, **common)
-    # Text, so that what is no number reaches the one check there is and gets its words.
+    # A text field, so that invalid numbers get the message of the common check.
     widget = forms.NumberInput(attrs={"min": field.low, "max": field.high, "inputmode": "numeric"})
     return forms.CharField(widget=widget, **common)
 
 
 class ScenarioForm(Form):
-    """The fields of one tool; another tool is another form."""
+    """Form with the fields of one tool; each tool has its own form."""
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
@@ -109,7 +109,7 @@ class ScenarioForm(Form):
         return data
 
     def _place(self, error: ValidationError) -> None:
-        """A model's complaint about one argument goes to that argument's field."""
+        """Assign a model error about an argument to that argument's field."""
         for name, errors in error.error_dict.items():
             for one in errors:
                 member = (one.params or {}).get("member", "") if name == "arguments" else ""
@@ -119,7 +119,10 @@ class ScenarioForm(Form):
 
 
 class SitesForm(Form):
-    """`search` and `tag` narrow which sites are offered; those chosen already stay. Any measurable site is accepted."""
+    """Form to choose sites.
+
+    `search` and `tag` filter the offered sites; already chosen ones stay. Any measurable site is accepted.
+    """
 
     sites = forms.ModelMultipleChoiceField(
         Site.objects.none(),
@@ -149,11 +152,11 @@ class SitesForm(Form):
 
     @property
     def can_narrow(self) -> bool:
-        """Whether there is anything to narrow the sites by, or they are narrowed."""
+        """Return whether the sites can be filtered, or are filtered."""
         return bool(self.left_out or self.search or self.tags)
 
     def _offer(self, sites: QuerySet[Site]) -> None:
-        """At most OFFERED sites stand in the page, however many there are."""
+        """Limit the sites on the page to OFFERED, however many exist."""
         chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
         kept = list(sites.filter(name__in=chosen[:OFFERED]))
         fits = Q(name__icontains=self.search) | Q(install__host__name__icontains=self.search)
@@ -178,7 +181,7 @@ class SitesForm(Form):
 
 
 def asked_sites(request: HttpRequest) -> dict[str, Any]:
-    """By what the page that shows a SitesForm narrows its sites."""
+    """Filter values of the page that shows a SitesForm."""
     return {"search": request.GET.get("q", "")[:100], "tag": request.GET.get("tag", "")}
 
 
@@ -242,8 +245,11 @@ class RunFilterForm(Form):
 
 
 def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
-    """What of the suite can be chosen; nothing chosen of a kind is all of it. `kept`: names of cases that are offered
-    beside the published ones, because they were chosen before (over the API a single row can be)."""
+    """Fields to choose a part of the suite; no choice of a kind means all.
+
+    `kept`: case names offered besides the published ones, because they were chosen before (the API accepts single
+    rows).
+    """
     cases = choosing.groups(suite.full) | {name: choosing.title(suite, name) for name in kept}
     fields: dict[str, forms.Field] = {}
     if suite.applications:
@@ -269,11 +275,11 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
 
 
 def _link_fields() -> dict[str, forms.Field]:
-    """One's own link, alike in both directions; all empty: the suite's own."""
+    """Fields of a custom link, the same in both directions; all empty: the suite's own link."""
     fields: dict[str, forms.Field] = {}
     for name, (label, _low, _high) in links.LIMITS.items():
         kind = forms.IntegerField if name == "queue_packets" else forms.FloatField
-        # Text, so that what is no number gets words, and the limits are told by the one check there is.
+        # A text field, so that invalid numbers get a message; the common check knows the limits.
         fields[name] = kind(label=label, required=False, widget=forms.TextInput(attrs={"inputmode": "decimal"}))
     fields["queue_packets"].help_text = _("Leave empty for 1000.")
     carriers = [(name, words[0].upper() + words[1:]) for name, words in links.CARRIERS.items()]
@@ -306,7 +312,7 @@ def _ticks(label: Any, choices: Mapping[str, str]) -> forms.Field:
 
 
 def suite_choice(data: Mapping[str, Any]) -> Choice:
-    """Of the cleaned data of `suite_fields`."""
+    """Choice from the cleaned data of `suite_fields`."""
     return Choice(
         tuple(data.get("cases") or ()),
         tuple(data.get("protocols") or ()),
@@ -319,7 +325,7 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
 
 
 class SuiteForm(Form):
-    """What is chosen of a suite that is begun by hand; on a page with others, hence the ids."""
+    """Form to start a suite by hand; its ids are unique among the forms of the page."""
 
     def __init__(self, *args: Any, suite: Suite, kept: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": f"{suite.slug}-%s"})
@@ -335,5 +341,5 @@ class SuiteForm(Form):
 
     @property
     def wrong(self) -> str:
-        """All that is, in one line, each after the field that it is about."""
+        """All errors in one line, each after its field."""
         return " ".join(f"{self[name].label}: {words}" for name, found in self.errors.items() for words in found)

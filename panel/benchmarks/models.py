@@ -1,4 +1,4 @@
-"""What to measure, what was measured, and everything needed to judge or repeat it."""
+"""Models of scenarios, suite runs, runs and rounds, with everything needed to judge or repeat them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 
-# A round by time ends by itself; beyond this it hangs.
+# A round limited by time ends by itself; after this time it counts as hanging.
 SPARE_S = 5
 
 
 class Scenario(BaseModel):
-    """A load to put on sites. `arguments` is validated per tool (benchmarks/tools.py): requests, concurrency,
-    threads, streams, duration_s, keepalive, protocol; never a free-form command line."""
+    """A load for sites. `arguments` is validated per tool (benchmarks/tools.py): requests, concurrency, threads,
+    streams, duration_s, keepalive, protocol; never a free-form command line.
+    """
 
     name = models.CharField(max_length=120, unique=True, validators=[validate_line])
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="scenarios")
@@ -40,8 +41,8 @@ class Scenario(BaseModel):
     timeout_s = models.PositiveIntegerField(default=120, validators=[MinValueValidator(1), MaxValueValidator(3600)])
     allowed_error_percent = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(100)])
 
-    # Of a replay that was asked for other methods: `paths` may hold "POST /path". Never stored: scenarios, which the
-    # whole team may start on any of its sites, send GET.
+    # Set for a replay with other methods: `paths` may hold "POST /path". Never stored, because the whole team may run
+    # stored scenarios on any of its sites, so they send GET.
     keeps_methods = False
 
     class Meta:
@@ -51,7 +52,7 @@ class Scenario(BaseModel):
         return self.name
 
     def clean(self) -> None:
-        """Whoever saves a scenario, by page or API, saves only what commands.py can make an argv list from."""
+        """Check that commands.py can build an argv list, for the page and the API."""
         found: dict[str, list[ValidationError]] = {}
         try:
             self.arguments = clean(self.tool, self.arguments)
@@ -75,12 +76,14 @@ class Scenario(BaseModel):
 
 class SuiteStatus(models.TextChoices):
     RUNNING = "running", _("Running")
-    FINISHED = "finished", _("Finished")  # every case has ended, each in its own way
+    FINISHED = "finished", _("Finished")  # every case has ended, whatever its result
     CANCELLED = "cancelled", _("Cancelled")
 
 
 class SuiteRun(BaseModel):
-    """A published comparison on one host: its cases become runs, one after the other, `position` counts those begun."""
+    """A published benchmark on one host: its cases become runs, one after the other; `position` counts the started
+    ones.
+    """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     suite = models.CharField(max_length=40)
@@ -88,10 +91,10 @@ class SuiteRun(BaseModel):
     host = models.ForeignKey(Host, null=True, on_delete=models.SET_NULL, related_name="+")
     host_name = models.CharField(max_length=63)
     title = models.CharField(max_length=200)
-    plan = models.JSONField()  # the cases as they were, suites/definitions.py Case.stored()
+    plan = models.JSONField()  # the frozen cases, suites/definitions.py Case.stored()
     setups = models.JSONField(default=list)  # [{"slug", "label", "install", "protocols"}]
-    left_out = models.JSONField(default=list)  # why set-ups of the suite are not among them, in words
-    chosen = models.JSONField(default=dict, blank=True)  # of a part: suites/choosing.py Choice.stored()
+    left_out = models.JSONField(default=list)  # reasons for missing configurations of the suite, in words
+    chosen = models.JSONField(default=dict, blank=True)  # the chosen part: suites/choosing.py Choice.stored()
     position = models.PositiveIntegerField(default=0)
     status = models.CharField(max_length=12, choices=SuiteStatus.choices, default=SuiteStatus.RUNNING, db_index=True)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -116,7 +119,7 @@ class RunStatus(models.TextChoices):
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
     FINISHED = "finished", _("Finished")
-    INVALID = "invalid", _("Invalid")  # finished, but must not be believed; `reasons` say why
+    INVALID = "invalid", _("Invalid")  # finished but unreliable; `reasons` explain why
     FAILED = "failed", _("Failed")
     CANCELLED = "cancelled", _("Cancelled")
 
@@ -127,14 +130,15 @@ ENDED = (RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANC
 class Run(Job):
     scenario = models.ForeignKey(Scenario, null=True, on_delete=models.SET_NULL, related_name="runs")
     suite_run = models.ForeignKey(SuiteRun, null=True, blank=True, on_delete=models.CASCADE, related_name="runs")
-    case = models.PositiveIntegerField(null=True, blank=True)  # its place in the suite's plan
+    case = models.PositiveIntegerField(null=True, blank=True)  # index in the suite's plan
     title = models.CharField(max_length=200)
-    parameters = models.JSONField()  # the scenario as it was; of a suite, with "stand": what is set up for it
+    parameters = models.JSONField()  # the frozen scenario; for a suite, with "stand": the definition of its test bed
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
-    reasons = models.JSONField(default=list)  # why invalid, in words
-    # kernel, CPUs, tool version; per target: server, version, content; per stand: how agents know what is left of it
+    reasons = models.JSONField(default=list)  # why the run is invalid, in words
+    # kernel, CPUs, tool version; per target: server, version, content; per test bed: the agents' data to find out what
+    # is left
     fingerprint = models.JSONField(default=dict)
-    summary = models.JSONField(default=dict)  # statistics derived from the rounds, stored for lists
+    summary = models.JSONField(default=dict)  # statistics of the rounds, stored for lists
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -157,7 +161,7 @@ class RunTarget(models.Model):
     label = models.CharField(max_length=200)
     base_url = models.CharField(max_length=300)
     engine = models.CharField(max_length=16)
-    setup = models.CharField(max_length=40, blank=True)  # of a suite: which of its set-ups
+    setup = models.CharField(max_length=40, blank=True)  # the configuration of the suite
 
     class Meta:
         ordering = ["position"]
@@ -167,7 +171,9 @@ class RunTarget(models.Model):
         return self.label
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing but a managed host's own can be aimed at: a deployed site, or a set-up of one of its servers."""
+        """Save the target, which must belong to a managed host: a deployed site, or a configuration of one of its web
+        servers.
+        """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None
             is_setup = bool(self.setup) and self.install_id is not None and "stand" in self.run.parameters
@@ -177,14 +183,14 @@ class RunTarget(models.Model):
 
 
 class Round(models.Model):
-    """One execution of the load tool against one target. Warm-up rounds are kept but never counted."""
+    """One execution of the load tool on one target. Warm-up rounds are kept but never counted."""
 
     target = models.ForeignKey(RunTarget, on_delete=models.CASCADE, related_name="rounds")
     number = models.PositiveIntegerField()  # 0: warm-up
     argv = models.JSONField(default=list)
     exit_code = models.IntegerField(null=True)
-    output = models.TextField(blank=True)  # the tool's own, whole
-    metrics = models.JSONField(default=dict)  # parsed; benchmarks/parsers gives shapes and units
+    output = models.TextField(blank=True)  # complete output of the tool
+    metrics = models.JSONField(default=dict)  # parsed; benchmarks/parsers defines formats and units
     samples = models.JSONField(default=dict)  # {"server": [[t_s, cpu_percent, rss_bytes], ...], "application", "tool"}
     error = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True)

@@ -1,4 +1,4 @@
-"""Reads: what of scenarios and runs a user may see, and what pages and exports are made of."""
+"""Reads: scenarios and runs that a user has access to, and the data of pages and exports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HISTORY_RUNS = 200
 
 
 def scenarios_visible(user: User) -> QuerySet[Scenario]:
-    """Those of the user's teams and those of none."""
+    """Scenarios of the user's teams, and those without a team."""
     rows = Scenario.objects.select_related("team")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
@@ -28,8 +28,9 @@ def scenarios_visible(user: User) -> QuerySet[Scenario]:
 
 
 def runs_visible(user: User) -> QuerySet[Run]:
-    """Those all of whose sites the user may see, and those of suites, which have none; a run of deleted sites only is
-    for administrators."""
+    """Runs whose sites the user has access to, and those of suites, which have no sites. Runs with only deleted sites
+    are visible to administrators.
+    """
     rows = Run.objects.select_related("scenario", "requested_by")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
@@ -40,7 +41,7 @@ def runs_visible(user: User) -> QuerySet[Run]:
 
 
 def suites_visible(user: User) -> QuerySet[SuiteRun]:
-    """All of them: they are of hosts, which belong to no team."""
+    """All suite runs: they belong to hosts, which belong to no team."""
     rows = SuiteRun.objects.select_related("host", "requested_by")
     return rows if user.is_active and in_scope(user, Action.VIEW) else rows.none()
 
@@ -55,7 +56,7 @@ def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def sites_measurable(user: User) -> QuerySet[Site]:
-    """Deployed sites: nothing else can be aimed at."""
+    """Deployed sites; only these can be measured."""
     rows = Site.objects.filter(state__revision__isnull=False).exclude(state__status=SiteStatus.DISABLED)
     return visible(rows.select_related("install__host", "team"), user)
 
@@ -65,7 +66,7 @@ def rounds_of(run: Run) -> QuerySet[Round]:
 
 
 def rounds_brief(run: Run) -> QuerySet[Round]:
-    """Without output and samples, which may be large."""
+    """Rounds without output and samples, which may be large."""
     return rounds_of(run).defer("output", "samples")
 
 
@@ -78,12 +79,12 @@ def measured_of(row: Round) -> Measured:
 
 
 def measured_rounds(run: Run) -> list[Measured]:
-    """The counted rounds of a run, warm-ups left out."""
+    """Rounds of a run without warm-ups."""
     return [measured_of(row) for row in rounds_of(run).filter(number__gt=0).defer("output")]
 
 
 def progress_of(run: Run) -> tuple[int, int]:
-    """Rounds done and rounds asked for, warm-ups included."""
+    """Finished and total rounds, including warm-ups."""
     targets = run.targets.aggregate(
         done=Count("rounds", filter=Q(rounds__finished_at__isnull=False)), all=Count("pk", distinct=True)
     )
@@ -97,8 +98,9 @@ def run_is_readable(user: User, uuid: UUID) -> bool:
 
 
 def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, Any]]:
-    """The figure in each valid run of the scenario with the load that it asks for now, oldest first; shape as
-    pictures.history takes it."""
+    """The figure in each valid run with the scenario's current load, oldest first, in the format of
+    pictures.history.
+    """
     runs = (
         runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
     )
@@ -120,7 +122,7 @@ def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str
 
 
 def _is_same_load(run: Run, scenario: Scenario) -> bool:
-    """A change of the load is no change of the server: such runs are other histories."""
+    """Return whether the run had the scenario's current load; runs with another load are a separate history."""
     known = (scenario.arguments, clean(scenario.tool, scenario.arguments))
     same = run.parameters["tool"] == scenario.tool and run.parameters["paths"] == scenario.paths
     return same and run.parameters["arguments"] in known

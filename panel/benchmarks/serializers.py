@@ -17,7 +17,7 @@ SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setu
 
 
 class ScenarioSerializer(StrictModelSerializer):
-    """A load to put on sites; `arguments` depend on the tool."""
+    """A load for sites; `arguments` depend on the tool."""
 
     team = TeamField(required=False, allow_null=True)
 
@@ -103,7 +103,7 @@ class RoundSerializer(serializers.ModelSerializer[Round]):
 
 
 class RunInput(StrictSerializer):
-    """The first site is the baseline of the ratios."""
+    """Sites of a run. The first is the baseline of the ratios."""
 
     scenario = serializers.IntegerField(min_value=1)
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=8)
@@ -140,7 +140,7 @@ def _limited(name: str, **more: Any) -> serializers.FloatField:
 
 
 class NetworkSerializer(StrictSerializer):
-    """A link, alike in both directions. The jitter is each way's, to both sides; the queue is drop-tail."""
+    """A link, the same in both directions. The jitter applies per direction, plus or minus; the queue is drop-tail."""
 
     bandwidth_mbps = _limited("bandwidth_mbps")
     rtt_ms = _limited("rtt_ms", default=0.0)
@@ -152,12 +152,15 @@ class NetworkSerializer(StrictSerializer):
 
 
 class SuiteChoiceSerializer(StrictSerializer):
-    """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
-    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
-    `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
-    of its pages. `network` takes the place of the links of all cases, and puts cases without one behind it. Links are
-    carried by `tc netem` where the host's kernel has it, else by the bundled emulator; `link` asks for that one.
-    `load_from` is the host that the load comes from and links are shaped on, where that is not the servers' own."""
+    """The chosen part of a suite.
+
+    Without `setups`: all for which the host has the web servers. `cases` (ids of published cases, such as
+    `small-multiplexed`, or one row, `small-multiplexed-0`) and `protocols` choose a part of the suite. `application`
+    (of php-application-2020; default: the bundled shop) is the application under load, `paths` a custom list of its
+    pages. `network` replaces the links of all cases, and adds a link to cases without one. Links use `tc netem` if the
+    host's kernel has it, else the bundled emulator; `link` forces the emulator. `load_from` is the host of the load
+    generator and of the shaped link, if different from the web servers' host.
+    """
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
     cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)

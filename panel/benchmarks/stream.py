@@ -1,4 +1,4 @@
-"""The progress of runs and suites as server-sent events: the page's partial, whenever it changed."""
+"""Progress of runs and suites as server-sent events with the page's partial, sent when it changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.core.stream import Look, region_events
 
 
 def events(uuid: UUID, render: Callable[[Run], str]) -> AsyncIterator[str]:
-    """`live` events until the run has ended, then `done` with its status."""
+    """Yield `live` events until the run has ended, then `done` with its status."""
 
     def look() -> Look | None:
         run = Run.objects.filter(uuid=uuid).first()
@@ -22,7 +22,7 @@ def events(uuid: UUID, render: Callable[[Run], str]) -> AsyncIterator[str]:
 
 
 def suite_events(uuid: UUID, render: Callable[[SuiteRun], str]) -> AsyncIterator[str]:
-    """As `events`, of a suite and the run of the case it is at."""
+    """Like `events`, for a suite and its current run."""
 
     def look() -> Look | None:
         row = SuiteRun.objects.filter(uuid=uuid).first()

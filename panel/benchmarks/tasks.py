@@ -1,4 +1,4 @@
-"""Thin: load, call the service, nothing else."""
+"""Thin tasks: load, call the service, nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASK_RETRY_S = 20
 
 @shared_task
 def run(uuid: str) -> None:
-    """Carry out one run. A message for one that another worker has does nothing."""
+    """Execute one run. Does nothing if another worker owns it."""
     attempt = execution.run_execute(UUID(uuid))
     if attempt == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
@@ -26,14 +26,14 @@ def run(uuid: str) -> None:
 
 @shared_task
 def ask_left(uuid: str) -> None:
-    """What is left of a run whose worker died, when its hosts have time to say it."""
+    """Find out what is left of a run of a dead worker, once its hosts are free."""
     if execution.orphan_ask(UUID(uuid)) == Attempt.BUSY:
         ask_left.apply_async((uuid,), countdown=ASK_RETRY_S)
 
 
 @shared_task
 def sweep() -> None:
-    """End what a dead worker left, and wake workers for everything that waits."""
+    """End runs of dead workers, and wake workers for everything that waits."""
     for uuid in execution.orphans_end():
         ask_left.delay(str(uuid))
     suite_services.suites_advance()

@@ -1,4 +1,4 @@
-"""The filters of the list of deployments."""
+"""Filters of the list of deployments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What deployments have to say before websites forgets a site or gives it to another server."""
+"""Checks by deployments before a site is deleted or moved to another web server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADVICE = {
 
 
 def removal_guard(site: Site, verb: str) -> None:
-    """`verb` is delete or move. Raises ApplicationError (in_use) when the site stands on a host."""
+    """Raise ApplicationError (in_use) if the site is deployed on a host. `verb` is delete or move."""
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__install__host", "resting__install__host").first()
     if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
@@ -38,7 +38,9 @@ def removal_guard(site: Site, verb: str) -> None:
 
 
 def history_forget(site: Site) -> None:
-    """Let go of what protects the site's revisions; they go with it. Plans for it alone are discarded."""
+    """Delete what protects the site's revisions, so they can be deleted too. Plans for this site
+    alone are discarded.
+    """
     plans = Deployment.objects.filter(items__site=site, status=DeploymentStatus.PLANNED)
     plans.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
     SiteState.objects.filter(site=site).delete()
@@ -46,7 +48,7 @@ def history_forget(site: Site) -> None:
 
 
 def paths_standing(site: Site, host: Host) -> set[str]:
-    """The paths that the site serves and logs to on `host` now."""
+    """Paths that the site currently serves and logs to on `host`."""
     live = live_revision(site)
     if live is None or live.install.host_id != host.pk:
         return set()
@@ -54,7 +56,7 @@ def paths_standing(site: Site, host: Host) -> set[str]:
 
 
 def claims_standing(site: Site, install: EngineInstall) -> set[tuple[str, str]]:
-    """The names, addresses and services that the site has on `install` now, disabled or not."""
+    """Names, addresses and services that the site currently uses on `install`, disabled or not."""
     there = [live_revision(site), resting_revisions([site]).get(site.pk)]
     specs = [spec_of(revision) for revision in there if revision and revision.install_id == install.pk]
     return {claim.key for spec in specs for claim in spec_claims(spec, install.engine)}

@@ -1,4 +1,4 @@
-"""The one place of this app that talks to a host's agent."""
+"""The only module of this app that talks to a host's agent."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from panel.remote.client import Asked, Heard
 
-# A transaction on hundreds of sites tests and reloads once; what takes longer than this is asked about again.
+# A transaction on hundreds of sites tests and reloads once; after this time the result is requested again.
 APPLY_TIMEOUT_S = 180.0
 ASK_TIMEOUT_S = 20.0
 ANSWERS_TIMEOUT_S = 120.0
-# How long a page waits for a host to say what lies there, before it shows the plan without that.
+# Seconds that a page waits for a host's current files before it shows the plan without them.
 LOOK_TIMEOUT_S = 8.0
-NAMES_AT_ONCE = 1000  # as many as the agent resolves in one call
-CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
+NAMES_AT_ONCE = 1000  # limit of the agent's resolve operation
+CONNECTED_SOON = 64  # hosts; each has a thread until it is connected
 
 OnEvent = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Found:
-    """What lies at a path instead of what should. `sha256` is "" when nothing is there, "link:TARGET" for a link;
-    `content` is "" for secrets and for what is not text."""
+    """Unexpected state of a path.
+
+    `sha256` is "" if nothing exists there, "link:TARGET" for a link; `content` is "" for secrets and for binary data.
+    """
 
     path: str
     sha256: str
@@ -42,32 +44,31 @@ def _call(host: Host, operation: str, args: dict[str, Any], timeout_s: float, on
 
 
 def is_ready(host: Host) -> bool:
-    """Whether it can be asked without waiting for a connection. Conflict as in target_for."""
+    """Return whether the host can be reached without waiting for a connection. Raises Conflict like target_for."""
     return pool.is_ready(target_for(host))
 
 
 def connect_soon(hosts: Iterable[Host]) -> None:
-    """Begins to connect to the first of those that are about to be asked, so that they are reached while other work is
-    done."""
+    """Connect in the background to the first hosts of a list, while the caller prepares its requests."""
     ready = dict.fromkeys(target_for(host) for host in hosts if host.status == HostStatus.READY)
     pool.prepare(islice(ready, CONNECTED_SOON))
 
 
 def apply(host: Host, request: protocol.ApplyRequest, on_event: OnEvent) -> protocol.ApplyResult:
-    """Hand over one transaction. Raises RemoteError; the same transaction id twice answers with the first outcome."""
+    """Send one transaction. Raises RemoteError; a repeated transaction id returns the first result."""
     return result_of(_call(host, "apply", protocol.plain(request), APPLY_TIMEOUT_S, on_event))
 
 
 def apply_ask(host: Host, request: protocol.ApplyRequest, heard: Heard) -> Asked:
-    """The same without waiting: its messages go to `heard`."""
+    """Send one transaction without waiting; its messages go to `heard`."""
     with pool.session(target_for(host)) as session:
         return session.ask("apply", protocol.plain(request), heard)
 
 
 def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
-    """What became of a transaction whose answer was lost: None when the host never began it.
+    """Result of a transaction whose response was lost; None if the host never started it.
 
-    What a killed agent left half done is finished or undone first. Raises RemoteError.
+    The agent first finishes or rolls back a half-done transaction. Raises RemoteError.
     """
     _call(host, "recover", {}, ASK_TIMEOUT_S)
     data = _call(host, "status", {"transaction": transaction}, ASK_TIMEOUT_S)
@@ -87,8 +88,9 @@ def differing(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> dict[str, Found]:
-    """Of the files `expected` (path -> what FileChange.expect would be), those that are otherwise. The content of
-    `secrets` stays on the host. Raises ApplicationError."""
+    """Files of `expected` (path -> value for FileChange.expect) whose state differs. The content of `secrets` stays on
+    the host. Raises ApplicationError.
+    """
     return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
 
 
@@ -100,7 +102,9 @@ def differing_ask(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> Callable[[], dict[str, Found]]:
-    """The same in two parts: the host is asked now, what is returned waits for its answer. Both raise."""
+    """Like `differing` in two steps: the request is sent now, the returned function waits for the response. Both can
+    raise.
+    """
     files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
     with pool.session(target_for(host)) as session:
         asked = session.ask("drift", {"files": files, "roots": sorted(roots)})
@@ -113,8 +117,9 @@ def differing_ask(
 
 
 def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[str, str]]:
-    """Which of these names lead, on the host, where no site may lead, with the reasons. In two parts as above; the
-    second takes the seconds to wait."""
+    """Names that resolve, on the host, to addresses that sites must not use, with the reasons. Two steps as in
+    `differing_ask`; the second takes the seconds to wait.
+    """
     with pool.session(target_for(host)) as session:
         asked = session.ask("resolve", {"names": sorted(names)})
 
@@ -126,13 +131,13 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
 
 
 def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the host's own listeners answer to these requests (comparing.question), in that order."""
+    """Responses of the host's own listeners to these requests (comparing.question), in the same order."""
     found: list[dict[str, Any]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
     return found
 
 
 def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
-    """The addresses that each name has on the host; none where it has none. Raises ApplicationError."""
+    """Addresses of each name as resolved on the host; empty if unknown. Raises ApplicationError."""
     if host.status != HostStatus.READY:
         raise ApplicationError(host.status_detail or f"{host} is {host.get_status_display().lower()}.")
     found: dict[str, list[str]] = {}
@@ -143,7 +148,7 @@ def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> dict[str, Any]:
-    """Throws away the files below `folders`: {"files", "bytes"}. Raises RemoteError."""
+    """Delete the files below `folders` and return {"files", "bytes"}. Raises RemoteError."""
     args = {"folders": list(folders), "roots": sorted(roots)}
     found: dict[str, Any] = _call(host, "empty", args, ANSWERS_TIMEOUT_S)
     return found

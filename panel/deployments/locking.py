@@ -1,7 +1,7 @@
-"""One order of locks for everything that changes the deployments of a site.
+"""A fixed order of locks for all changes to a site's deployments.
 
-Planning, confirming, cancelling and recording the end of a deployment each change rows of several tables. Whoever does
-so locks the sites first: two admins who act on one site follow one another and cannot wait for each other in a circle.
+Planning, confirming, cancelling and recording the result each change rows of several tables. All of them lock the sites
+first, so two admins who act on one site are serialized and cannot deadlock.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from panel.websites.models import Site
 
 
 def sites_lock(sites: Iterable[int]) -> None:
-    """Hold these sites until the transaction ends. Needs a transaction.
+    """Lock these sites until the transaction ends; requires a transaction.
 
-    The lock leaves room for rows that only refer to a site (FOR NO KEY UPDATE, PostgreSQL 13.3). SQLite has one writer
-    at a time.
+    The lock permits rows that only refer to a site (FOR NO KEY UPDATE, PostgreSQL 13.3). SQLite has one writer at a
+    time.
     """
     assert connection.in_atomic_block, "sites_lock outside a transaction holds nothing"
     wanted = sorted(set(sites))

@@ -1,4 +1,4 @@
-"""What was rendered, what was sent to hosts, what happened there, and what stands there now."""
+"""Models of rendered revisions, deployments with their steps, and the live state of sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.websites.models import Site
 
 
 class Blob(models.Model):
-    """The content of a rendered file, stored once under its SHA-256. Private keys are marked and never shown."""
+    """Content of a rendered file, stored once under its SHA-256. Private keys are marked and never displayed."""
 
     sha256 = models.CharField(max_length=64, primary_key=True)
     content = EncryptedTextField()
@@ -31,10 +31,10 @@ class Blob(models.Model):
 
 
 class Revision(models.Model):
-    """A site as it was rendered for one server: immutable.
+    """A site as rendered for one web server; immutable.
 
-    `spec` is the frozen SiteSpec as JSON, `files` a list of {path, mode, sha256, secret, link}; `digest` is the
-    SHA-256 of that list, so that equal renderings are the same revision.
+    `spec` is the frozen SiteSpec as JSON, `files` a list of {path, mode, sha256, secret, link}; `digest` is the SHA-256
+    of that list, so equal renderings share one revision.
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="revisions")
@@ -58,12 +58,13 @@ class Revision(models.Model):
 
 
 class DeploymentStatus(models.TextChoices):
-    PLANNED = "planned", _("Planned")  # shown, waits to be confirmed
+    PLANNED = "planned", _("Planned")  # shown, waiting for confirmation
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
     SUCCEEDED = "succeeded", _("Verified")
-    ROLLED_BACK = "rolled_back", _("Rolled back")  # refused by the server or failed its probes; old state proven
-    FAILED = "failed", _("Failed")  # the host could not be asked or could not be put back
+    # rejected by the server or by failed probes; the previous state was verified
+    ROLLED_BACK = "rolled_back", _("Rolled back")
+    FAILED = "failed", _("Failed")  # the host was unreachable or could not be rolled back
     CANCELLED = "cancelled", _("Cancelled")
 
 
@@ -81,11 +82,11 @@ class DeploymentKind(models.TextChoices):
     DISABLE = "disable", _("Disable")
     MOVE = "move", _("Move to another web server")
     OVERWRITE = "overwrite", _("Overwrite drift")
-    MAIN = "main", _("Change the main file")  # of a distribution's nginx; of no site
+    MAIN = "main", _("Change the main file")  # of a distribution's nginx; belongs to no site
 
 
 class OnSuccess(models.TextChoices):
-    """What else changes in the panel when a deployment has succeeded."""
+    """Further changes in the panel after a successful deployment."""
 
     NOTHING = "", _("Nothing else")
     DISABLE = "disable", _("The sites are disabled")
@@ -112,7 +113,7 @@ class Deployment(Job):
     target = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
     # the deployment that must succeed before this one starts: the other half of a move between hosts
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
-    # deployments.comparing: what the adopted sites answered before and after
+    # deployments.comparing: responses of adopted sites before and after
     comparison = models.JSONField(null=True, default=None)
     # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
@@ -122,7 +123,7 @@ class Deployment(Job):
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        # Every entry of the audit is named by this; get_status_display() would cost twenty times as much.
+        # Every audit entry uses this name; get_status_display() would be twenty times slower.
         return f"{self.title} ({DeploymentStatus(self.status).label})"
 
     @property
@@ -131,12 +132,12 @@ class Deployment(Job):
 
     @property
     def kind_words(self) -> str:
-        """For a reader, what the whole batch does: what is taken out of service to be forgotten is deleted."""
+        """Purpose of the whole batch, for people: removing sites in order to delete them is called a deletion."""
         return gettext("Delete") if self.on_success == OnSuccess.DELETE else str(DeploymentKind(self.kind).label)
 
     @property
     def part_words(self) -> str:
-        """For a reader, what this one does: a move between hosts has a part on each of them."""
+        """Purpose of this deployment, for people: a move between hosts has one part per host."""
         if self._takes_off_for_a_move:
             return gettext("Move: remove")
         if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
@@ -145,31 +146,34 @@ class Deployment(Job):
 
     @property
     def title(self) -> str:
-        """For a reader, with the host: the name in lists, and the heading of its page."""
+        """Purpose and host, for people: the name in lists and page headings."""
         if self._takes_off_for_a_move:
             return gettext("Move: remove from %(host)s") % {"host": self.host.name}
         return gettext("%(kind)s on %(host)s") % {"kind": self.part_words, "host": self.host.name}
 
     @property
     def _takes_off_for_a_move(self) -> bool:
-        """The second half of a move, and all of it where the sites were disabled."""
+        """Return whether this is the second half of a move, or a whole move of disabled sites."""
         sites = self.plan.sites
         return self.kind == DeploymentKind.MOVE and bool(sites) and all(line.number is None for line in sites)
 
     @property
     def disables(self) -> bool:
-        """Whether the sites are disabled from the moment of the confirmation."""
+        """Return whether confirming the plan disables the sites."""
         return self.on_success in (OnSuccess.DISABLE, OnSuccess.DELETE)
 
     @property
     def status_words(self) -> str:
-        """For a reader: a plan that a newer one took the place of was cancelled by nobody."""
+        """Status for people: a plan that was replaced by a newer one counts as replaced, not as cancelled."""
         return gettext("Replaced") if self.superseded_by_id else str(DeploymentStatus(self.status).label)
 
 
 class DeploymentItem(models.Model):
-    """One site in a deployment; without a revision it is taken out of service, and off the host unless it `rests`
-    there. `rested`: what lay there of it, disabled, before."""
+    """One site in a deployment.
+
+    Without a revision the site is removed from the host, unless it `rests` there as disabled. `rested`: its disabled
+    files on the host before.
+    """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="deployment_items")
@@ -192,7 +196,7 @@ class StepStatus(models.TextChoices):
     SKIPPED = "skipped", _("Skipped")
 
 
-# What the agent calls its steps (agents/protocol.py), in words for a person.
+# Names for people of the agent's steps (agents/protocol.py).
 STEP_WORDS = {
     "lock": _("Wait for the host"),
     "check": _("Compare with the files on the host"),
@@ -210,7 +214,7 @@ STEP_WORDS = {
 
 
 class Step(models.Model):
-    """One thing that the agent did, with its argv, exit code and verbatim output."""
+    """One step of the agent, with its argv, exit code and verbatim output."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="steps")
     position = models.PositiveIntegerField()
@@ -242,7 +246,7 @@ class SiteStatus(models.TextChoices):
 
 
 class SiteState(models.Model):
-    """What of a site stands on a host now; written only by deployments and drift checks."""
+    """Current state of a site on a host; written only by deployments and drift checks."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
@@ -257,10 +261,10 @@ class SiteState(models.Model):
 
 
 class InstallState(models.Model):
-    """The files of a server that depend on all of its sites (listeners, ports), as they stand on the host now."""
+    """Current files of a web server that depend on all of its sites (listeners, ports)."""
 
     install = models.OneToOneField(EngineInstall, on_delete=models.CASCADE, related_name="state")
-    files = models.JSONField(default=list)  # as Revision.files
+    files = models.JSONField(default=list)  # same format as Revision.files
     # the main file and the distribution's original beside it, while the panel's is in use (main_file/)
     main_files = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)
@@ -270,7 +274,7 @@ class InstallState(models.Model):
 
 
 class PinnedFile(BaseModel):
-    """A hand edit that was adopted: every later rendering of the site has this text at `path`, until it is released."""
+    """An adopted edit: every later rendering of the site keeps this text at `path`, until it is released."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pinned_files")
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="+")
@@ -295,9 +299,9 @@ class ReplacedFile(models.Model):
     """
 
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="replaced_files")
-    path = models.TextField()  # as the server's configuration names it
-    real = models.TextField(blank=True)  # where it lies when `path` is a link
-    link = models.TextField(blank=True)  # what the link holds
+    path = models.TextField()  # as named in the server's configuration
+    real = models.TextField(blank=True)  # resolved path if `path` is a link
+    link = models.TextField(blank=True)  # target of the link
     mode = models.PositiveIntegerField(default=0o644)
     original = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
     parts = models.JSONField(default=list)
@@ -323,15 +327,15 @@ class DriftResolution(models.TextChoices):
 
 
 class Drift(models.Model):
-    """A managed file that no longer holds what was deployed."""
+    """A managed file whose content differs from the deployed one."""
 
-    site = models.ForeignKey(  # null: a file of the server itself
+    site = models.ForeignKey(  # null: a file of the web server itself
         Site, null=True, on_delete=models.CASCADE, related_name="drifts"
     )
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="drifts")
     path = models.TextField()
     expected_sha256 = models.CharField(max_length=64)
-    found_sha256 = models.CharField(max_length=64, blank=True)  # empty: the file is gone
+    found_sha256 = models.CharField(max_length=64, blank=True)  # empty: the file is missing
     found = EncryptedTextField(blank=True, default="")
     diff = models.TextField(blank=True)
     detected_at = models.DateTimeField(auto_now_add=True)

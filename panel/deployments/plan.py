@@ -1,6 +1,6 @@
-"""What a plan is: typed data, and the one place that reads and writes its JSON.
+"""Plans: typed data, and the only place that reads and writes their JSON.
 
-A plan says what a deployment changes on one host. It is worked out by `planning`, shown to the admin, and carried out
+A plan lists the changes of a deployment on one host. It is computed by `planning`, shown to the admin, and carried out
 unchanged after the confirmation. The database and the API hold it as JSON (`plan_to_json`, `plan_from_json`).
 """
 
@@ -23,7 +23,7 @@ class FileRecord:
 
 
 class FileAction(StrEnum):
-    """What happens to one path of a plan."""
+    """Action on one path of a plan."""
 
     PUT = "put"
     LINK = "link"
@@ -52,7 +52,7 @@ class PlanSite:
 
     @property
     def comes_from_elsewhere(self) -> bool:
-        """Whether the plan deploys the site where it is not live: for the first time, or moved from another host."""
+        """True if the site is not live at its new place: deployed for the first time, or moved from another host."""
         return self.number is not None and self.previous is None
 
 
@@ -85,10 +85,11 @@ class PlanFile:
 
 @dataclass(frozen=True)
 class PlanWarning:
-    """What the admin should know before confirming: what a web server cannot express, and the `nearest` equivalent.
+    """A note for the admin before confirmation: a setting that a web server cannot express, and the `nearest`
+    equivalent.
 
-    `where` is the field's path in the site definition, or a file and line. `place` names the same field in words; it
-    is None when the warning is not about a field.
+    `where` is the field's path in the site definition, or a file and line. `place` names the same field in words; it is
+    None if the warning is not about a field.
     """
 
     site: str
@@ -100,11 +101,11 @@ class PlanWarning:
 
 @dataclass
 class Plan:
-    """What one deployment changes on its host.
+    """Changes of one deployment on its host.
 
     `installs` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited on
-    the host since the last deployment. `unchecked` says why the host could not be asked, "" when it was.
-    `main_files` are the files that a main file's change leaves behind (main_config.py).
+    the host since the last deployment. `unchecked` is the reason why the host's files are unknown, "" if they are
+    known. `main_files` are the files that a main file's change leaves behind (main_config.py).
     """
 
     sites: list[PlanSite] = field(default_factory=list)
@@ -117,7 +118,7 @@ class Plan:
 
     @property
     def checked(self) -> bool:
-        """Whether the host was asked what it has now."""
+        """True if the host's current files were read."""
         return not self.unchecked
 
     @property
@@ -127,13 +128,14 @@ class Plan:
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """The plan as the database and the API hold it."""
+    """Convert the plan to the JSON of the database and the API."""
     return {**asdict(plan), "checked": plan.checked}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Read what `plan_to_json` wrote. A key that is missing has its default; TypeError or ValueError for anything
-    that is no plan."""
+    """Parse the JSON of `plan_to_json`. A missing key gets its default; TypeError or ValueError for anything that is
+    not a plan.
+    """
     return Plan(
         sites=[PlanSite(**row) for row in data.get("sites", ())],
         installs=list(data.get("installs", ())),

@@ -1,4 +1,4 @@
-"""Reads: deployments, revisions and drift that the asking user may see."""
+"""Reads: deployments, revisions and drift that the user has access to."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from panel.websites.models import Site
 
 
 def deployments_visible(user: User) -> QuerySet[Deployment]:
-    """Those that touch a site of the user's teams. A deployment of several teams is seen by each of them."""
+    """Deployments with a site of the user's teams. A deployment with sites of several teams is
+    visible to each of them.
+    """
     rows = Deployment.objects.select_related("host", "requested_by", "superseded_by")
-    rows = rows.defer("superseded_by__plan", "superseded_by__comparison")  # as long as its own, and for nobody
+    rows = rows.defer("superseded_by__plan", "superseded_by__comparison")  # as long as its own, and not needed here
     if user.is_admin:
         return visible(rows, user)
     sites = visible(Site.objects.all(), user)
@@ -40,7 +42,7 @@ def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
 
 
 def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
-    """Each with `own_sites`: the lines of its plan about sites that the user may see, for lists."""
+    """Deployments with `own_sites`, for lists: the lines of the plan about sites that the user has access to."""
     found = list(rows)
     lines = {row.pk: row.plan.sites for row in found}
     named = {line.id for part in lines.values() for line in part}
@@ -53,14 +55,16 @@ def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
 
 
 def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QuerySet[Deployment]:
-    """Those of `rows` with a site of the user's that `names` fits (`name__icontains=`): other teams' sites in the same
-    deployments are not found by their names."""
+    """Rows with a site of the user's that matches `names` (`name__icontains=`).
+
+    Other teams' sites in the same deployments cannot be found by name.
+    """
     sites = visible(Site.objects.filter(**names), user)
     return rows.filter(pk__in=DeploymentItem.objects.filter(site__in=sites).values("deployment"))
 
 
 def is_whole_visible(user: User, deployment: Deployment) -> bool:
-    """Whether every site of it is the user's to see: files and diffs of other teams' sites are not shown."""
+    """Return whether the user has access to all sites of the deployment; otherwise files and diffs are hidden."""
     if user.is_admin:
         return True
     teams = set(user.teams.values_list("pk", flat=True))
@@ -68,7 +72,7 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
 
 
 def revisions_of(site: Site) -> QuerySet[Revision]:
-    """With `was_live`: whether the host ever took it."""
+    """Revisions of a site, with `was_live`: whether the revision was ever deployed."""
     taken = DeploymentItem.objects.filter(revision=OuterRef("pk"), deployment__status=DeploymentStatus.SUCCEEDED)
     return site.revisions.select_related("install__host", "created_by").annotate(was_live=Exists(taken))
 
@@ -86,7 +90,7 @@ def state_of(site: Site) -> SiteState | None:
 
 
 def drifts_visible(user: User, *, only_open: bool = True) -> QuerySet[Drift]:
-    """Open drift of the user's sites; files of a server itself are shown to administrators."""
+    """Open drift of the user's sites; only administrators see files of a web server itself."""
     rows = visible(Drift.objects.select_related("site__team", "install__host"), user, team_path="site__team")
     return rows.filter(resolution=DriftResolution.OPEN) if only_open else rows
 
@@ -99,6 +103,6 @@ def pins_visible(user: User) -> QuerySet[PinnedFile]:
 
 @sync_to_async
 def deployment_is_readable(user: User, uuid: UUID) -> bool:
-    """For event streams, which run outside a thread of their own."""
+    """Return whether the user has access, for event streams, which run outside a thread of their own."""
     deployment = deployments_visible(user).filter(uuid=uuid).first()
     return deployment is not None and is_whole_visible(user, deployment)

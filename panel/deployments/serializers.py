@@ -1,4 +1,4 @@
-"""Deployments, revisions and drift as JSON. Contents of secret files are never written out."""
+"""Deployments, revisions and drift as JSON, never with the content of secret files."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         ]
 
     def get_sites(self, deployment: Deployment) -> list[str]:
-        seen = self.context.get("team_ids")  # other teams' sites in the same transaction are not named
+        seen = self.context.get("team_ids")  # omit the names of other teams' sites in the same transaction
         return [item.site.name for item in deployment.items.all() if seen is None or item.site.team_id in seen]
 
 
 class DeploymentDetailSerializer(DeploymentSerializer):
-    """With the plan (files, differences, warnings) and the server's own words when it failed."""
+    """Deployment with its plan (files, differences, warnings) and the server's output if it failed."""
 
     plan = serializers.SerializerMethodField()
     comparison = serializers.DictField(
@@ -104,8 +104,9 @@ class DeploymentDetailSerializer(DeploymentSerializer):
 
 
 class PlanInput(StrictSerializer):
-    """`sites`, or `hosts`: what was changed there since it was deployed. `confirm` applies at once what nobody has
-    looked at; without it the plan waits."""
+    """`sites`, or `hosts` for the sites there that changed since their last deployment. `confirm` applies the plan
+    immediately without review; otherwise the plan waits.
+    """
 
     sites = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False

@@ -1,4 +1,4 @@
-"""One deployment's progress as server-sent events: the page's partial, when it changed."""
+"""Progress of one deployment as server-sent events with the page's partial, sent when it changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fingerprint(deployment: Deployment) -> tuple[object, ...]:
 
 
 def events(uuid: UUID, render: Callable[[Deployment], str]) -> AsyncIterator[str]:
-    """`live` events with the rendered partial until the deployment has ended, then `done`."""
+    """Yield `live` events with the rendered partial until the deployment has ended, then `done`."""
 
     def look() -> Look | None:
         deployment = Deployment.objects.select_related("host", "requested_by").filter(uuid=uuid).first()

@@ -1,4 +1,4 @@
-"""Thin: load, call the service, nothing else."""
+"""Thin tasks: load, call the service, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUSY_RETRY_S = 2
 
 @shared_task
 def run(*uuids: str) -> None:
-    """Carry out some deployments together. A message for one that another worker has does nothing."""
+    """Run deployments together. Does nothing for those that another worker owns."""
     attempts = execution.deployments_execute([UUID(uuid) for uuid in uuids])
     busy = [str(uuid) for uuid, attempt in attempts.items() if attempt == Attempt.BUSY]
     if busy:
@@ -25,14 +25,14 @@ def run(*uuids: str) -> None:
 
 
 def wake(uuids: Sequence[UUID]) -> None:
-    """One message for as many as are carried out together."""
+    """Send one message per batch."""
     for start in range(0, len(uuids), execution.AT_ONCE):
         run.delay(*map(str, uuids[start : start + execution.AT_ONCE]))
 
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, what a dead worker left included."""
+    """Wake workers for everything that waits, including jobs of dead workers."""
     wake(execution.orphans_queue())
 
 

@@ -20,7 +20,7 @@ def caches(source: Location) -> bool:
 
 
 def check(source: Location, at: str) -> Cache:
-    """The location's cache settings if every server can express them; each engine reports its limits in capabilities."""
+    """The location's cache settings, if every server can express them; capabilities reports each engine's limits."""
     found = source.cache
     assert found is not None
     if not found.valid:

@@ -53,7 +53,7 @@ def path(value: str, field: str) -> str:
 
 
 def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
-    """A log file inside the web server's log folder or a site root, because the server's root process writes the file."""
+    """A log file inside the web server's log folder or a site root, because the server writes it as root."""
     path(value, field)
     if not is_below(value, roots):
         folders = ", ".join(filter(None, roots))

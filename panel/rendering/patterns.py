@@ -177,7 +177,7 @@ _Search = tuple[int, str, str]
 
 @lru_cache(maxsize=1024)
 def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
-    """Languages by group number and name. A group without a match is empty, so every language contains the empty text."""
+    """Languages by group number and name. An unmatched group is empty, so every language contains the empty text."""
     reader = _Reader(_to_its_end(pattern))
     try:
         first, last = reader.whole()

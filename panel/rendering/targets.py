@@ -111,7 +111,7 @@ def is_name(text: str) -> bool:
 
 
 def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
-    """Return whether `target` is a service of the host itself. `own`: the host's names and addresses, in any notation."""
+    """Return whether `target` is a service of the host itself. `own`: its names and addresses, in any notation."""
     if target.path:
         return True
     address = _address(target.host)

@@ -230,5 +230,5 @@ class Reports(Resource):
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="report.csv", pagination_class=None, filter_backends=[])
     def as_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """One row for each cell of the tables."""
+        """Export one row for each cell of the tables."""
         return self._form(Form.CSV)

@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """The first `names` cells of each row say what it is about."""
+    """A table. The first `names` cells of each row identify the row."""
 
     title: str
     head: list[str]

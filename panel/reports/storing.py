@@ -70,7 +70,7 @@ def deliver(report: Report, schedule: Schedule) -> list[Delivery]:
     uuids = [str(row.uuid) for row in made]
 
     def wake() -> None:
-        from panel.reports.tasks import deliver as task  # tasks import services
+        from panel.reports.tasks import deliver as task  # avoids an import circle
 
         for uuid in uuids:
             task.delay(uuid)

@@ -1,4 +1,4 @@
-"""Thin: load, call the service, nothing else."""
+"""Thin tasks: load, call the service, nothing else."""
 
 from __future__ import annotations
 

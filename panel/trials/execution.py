@@ -50,7 +50,7 @@ RETRY_MOST = timedelta(minutes=10)
 
 
 class Stopped(Exception):
-    """Somebody asked for the end."""
+    """The run was cancelled."""
 
 
 class Lost(Exception):

@@ -235,7 +235,7 @@ def _label(install: EngineInstall) -> str:
 
 
 def _wake(trial: Trial) -> None:
-    from panel.trials.tasks import run  # tasks import services
+    from panel.trials.tasks import run  # avoids an import circle
 
     run.delay(str(trial.uuid))
 

@@ -1,4 +1,4 @@
-"""Thin: load, call the service, nothing else."""
+"""Thin tasks: load, call the service, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(uuid: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, what a dead worker left included."""
+    """Wake workers for everything that waits, including jobs of dead workers."""
     execution.forgotten_delete()
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))

@@ -153,7 +153,7 @@ def _live_html(trial: Trial) -> str:
 
 @require_safe
 def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    """The partial of the event stream, for browsers without event streams."""
     return HttpResponse(_live_html(trial_or_404(request, uuid)))
 
 

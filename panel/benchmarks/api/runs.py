@@ -38,7 +38,7 @@ MAX_COMPARED = 20
 
 
 class Scenarios(Resource):
-    """Loads that can be put on sites again and again."""
+    """Reusable load definitions for sites."""
 
     model = Scenario
     serializer_class = ScenarioSerializer
@@ -64,12 +64,12 @@ class Scenarios(Resource):
     @extend_schema(request=QuickInput, responses={201: ScenarioSerializer})
     @action(detail=False, methods=["post"])
     def quick(self, request: Request) -> Response:
-        """Takes over a ready-made scenario; the one that is there already when it was taken over before."""
+        """Create a predefined scenario, or return the existing one."""
         scenario = services.quick_create(actor=self.actor, quick=BY_SLUG[self.body(QuickInput)["quick"]])
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Earlier runs keep the scenario as it was."""
+        """Update the scenario. Earlier runs keep their copy."""
         scenario = self.get_object()
         expected = self.expected_version(scenario)
         values = self.body(ScenarioSerializer, partial=True)
@@ -78,7 +78,7 @@ class Scenarios(Resource):
         )
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Its runs stay, with the scenario as it was."""
+        """Delete the scenario. Its runs keep their copy."""
         scenario = self.get_object()
         self.expected_version(scenario)
         services.scenario_delete(actor=self.actor, scenario=scenario)
@@ -89,8 +89,9 @@ class Scenarios(Resource):
     )
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def history(self, request: Request, pk: str = "") -> Response:
-        """A figure (by default throughput_rps) in each valid run, oldest first; `change` says where it changed by more
-        than chance."""
+        """List a figure (default: throughput_rps) of each valid run, oldest first; `change` marks statistically
+        significant changes.
+        """
         name = request.query_params.get("figure", "throughput_rps")
         if name not in BY_NAME:
             raise parameter_error("figure", f"Unknown metric “{name[:80]}”. Known metrics: {', '.join(BY_NAME)}.")
@@ -128,7 +129,7 @@ class Runs(Resource):
 
     @extend_schema(request=RunInput, responses={202: RunSerializer})
     def create(self, request: Request) -> Response:
-        """Freezes a scenario against what of these sites is deployed now, and queues it."""
+        """Freeze a scenario with the deployed revisions of these sites, and queue the run."""
         values = self.body(RunInput)
         scenario = selectors.scenarios_visible(self.actor).filter(pk=values["scenario"]).first()
         if scenario is None:
@@ -146,26 +147,26 @@ class Runs(Resource):
         return self._accepted(services.run_create(**common))
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """With its rounds and their output."""
+        """Delete the run with its rounds and their output."""
         services.run_delete(actor=self.actor, run=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: RunSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """The same parameters and sites once more, as they are deployed now."""
+        """Start a run with the same parameters and sites, as deployed now."""
         return self._accepted(services.run_repeat(actor=self.actor, run=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=RunSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Ends a run that waits at once; asks a running one to stop."""
+        """Cancel a queued run immediately; ask a running one to stop."""
         return Response(RunSerializer(services.run_cancel(actor=self.actor, run=self.get_object())).data)
 
     @extend_schema(responses=RoundSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def rounds(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Every round with its parsed figures and samples; round 0 is the warm-up."""
+        """List every round with its parsed figures and samples; round 0 is the warm-up."""
         rows = selectors.rounds_of(self.get_object()).defer("output")
         return Response(RoundSerializer(rows, many=True).data)
 
@@ -178,7 +179,7 @@ class Runs(Resource):
         filter_backends=[],
     )
     def output(self, request: Request, uuid: UUID | None = None, target: str = "", number: str = "") -> HttpResponse:
-        """The load tool's own output, whole."""
+        """Return the complete output of the load tool."""
         rows = selectors.rounds_of(self.get_object())
         row = rows.filter(target__position=int(target), number=int(number)).first()
         if row is None:
@@ -188,19 +189,19 @@ class Runs(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])
     def export_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Everything, raw samples and output included, so that every figure can be derived again."""
+        """Export everything including raw samples and output, so every figure can be derived again."""
         return Response(exports.run_json(self.get_object()))
 
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="export.csv", pagination_class=None, filter_backends=[])
     def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """One row for each round."""
+        """Export one row for each round."""
         return HttpResponse(exports.run_csv(self.get_object()), content_type="text/csv; charset=utf-8")
 
     @extend_schema(responses=ComparisonSerializer(many=True))
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def compare(self, request: Request) -> Response:
-        """Several runs side by side: `runs` are their uuids, with commas. One that is not there refuses all."""
+        """Compare several runs: `runs` are their uuids, separated by commas. An unknown uuid rejects the request."""
         raw = [part for part in request.query_params.get("runs", "").split(",") if part]
         try:
             uuids = [UUID(part) for part in raw]

@@ -1,4 +1,4 @@
-"""Suites over the API: what can be run, starting one, its tables and exports."""
+"""Suites over the API: the list of suites, start, tables and exports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from panel.hosts.selectors import hosts_visible
 
 
 class SuiteInput(SuiteChoiceSerializer):
-    """Which suite on which host, and what is chosen of it."""
+    """A suite, a host, and the chosen part of the suite."""
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
@@ -40,7 +40,7 @@ class SuiteInput(SuiteChoiceSerializer):
 
 
 class CaseSerializer(serializers.Serializer[Any]):
-    """One case; `run` is its run, once it has one."""
+    """One case; `run` is its run, once started."""
 
     title = serializers.CharField()
     status = serializers.CharField()
@@ -48,10 +48,13 @@ class CaseSerializer(serializers.Serializer[Any]):
 
 
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
-    """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
-    for all of it. `application`: what was browsed, in words; empty in a suite of files. `network`: the link that was
-    chosen, null for the suite's own. `load_from`: the host that the load came
-    from, empty for the servers' own. `expected_s`: roughly how long all cases take, by the published figures."""
+    """A suite run.
+
+    `shortened`: fewer and shorter rounds than published. `part`: the chosen part of the suite, in words; empty for the
+    whole suite. `application`: the application under load, in words; empty for a suite of files. `network`: the chosen
+    link, null for the suite's own. `load_from`: the host of the load generator, empty for the web servers' own.
+    `expected_s`: estimated duration of all cases, from the published figures.
+    """
 
     host = serializers.CharField(source="host_name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
@@ -116,7 +119,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
 
 
 class Suites(Resource):
-    """Published comparisons, run on your own hosts in private instances of their servers."""
+    """Published benchmarks, repeated on your own hosts in private instances of their web servers."""
 
     model = SuiteRun
     serializer_class = SuiteRunSerializer
@@ -140,7 +143,7 @@ class Suites(Resource):
 
     @extend_schema(request=SuiteInput, responses={202: SuiteRunSerializer})
     def create(self, request: Request) -> Response:
-        """Freezes the suite for what the host has installed, and queues its first case."""
+        """Freeze the suite for the web servers of the host, and queue its first case."""
         values = self.body(SuiteInput)
         host = one(hosts_visible(self.actor), "name", values["host"], "/host")
         row = suite_services.suite_start(
@@ -158,26 +161,26 @@ class Suites(Resource):
         return Response(SuiteRunSerializer(row).data, status=202, headers=headers)
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """With the runs of its cases."""
+        """Delete the suite run with the runs of its cases."""
         suite_services.suite_delete(actor=self.actor, row=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: SuiteRunSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """The same suite, preset and set-ups once more."""
+        """Start the same suite, preset and configurations again."""
         return self._accepted(suite_services.suite_repeat(actor=self.actor, row=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=SuiteRunSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Ends the case that runs, and begins no other."""
+        """Cancel the running case and start no other."""
         return Response(SuiteRunSerializer(suite_services.suite_cancel(actor=self.actor, row=self.get_object())).data)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def tables(self, request: Request, uuid: UUID | None = None) -> Response:
-        """The result in the form of the publication, the published figures beside."""
+        """Return the result in the layout of the publication, next to the published figures."""
         return Response(
             {"tables": [suite_exports.table_json(table) for table in suite_results.tables(self.get_object())]}
         )
@@ -185,7 +188,9 @@ class Suites(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def compare(self, request: Request) -> Response:
-        """Runs of one suite side by side: `suites` are their uuids, with commas. One that is not there refuses all."""
+        """Compare several runs of one suite: `suites` are their uuids, separated by commas. An unknown uuid rejects the
+        request.
+        """
         try:
             uuids = [UUID(part) for part in request.query_params.get("suites", "").split(",") if part]
         except ValueError as error:
@@ -196,17 +201,17 @@ class Suites(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])
     def export_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Everything: tables, published figures, and every run with its raw output and samples."""
+        """Export everything: tables, published figures, and every run with its raw output and samples."""
         return Response(suite_exports.suite_json(self.get_object()))
 
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="export.csv", pagination_class=None, filter_backends=[])
     def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """One row for each cell of the tables."""
+        """Export one row for each cell of the tables."""
         return HttpResponse(suite_exports.suite_csv(self.get_object()), content_type="text/csv; charset=utf-8")
 
     @extend_schema(responses={(200, "text/html"): str})
     @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
     def report(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """The result as one file that stands alone, styles and charts inside."""
+        """Return the result as one self-contained file with styles and charts."""
         return HttpResponse(suite_exports.suite_html(self.get_object()), content_type="text/html; charset=utf-8")

@@ -1,5 +1,6 @@
-"""How the charts of benchmarks are drawn: Vega-Lite specifications from rows of figures. Pure; what they show and
-the tables behind them are pictures.py's."""
+"""Vega-Lite specifications of the benchmark charts, built from rows of figures. Pure; pictures.py chooses the charts
+and builds their tables.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from panel.benchmarks.statistics.summary import Figure
 Spec = dict[str, Any]
 Rows = Sequence[dict[str, Any]]
 _INNER = WIDTH - 40  # px between the axes
-_LONGEST = 44  # characters of a name above a row
-_HALF = 8  # px that words stand above the middle of their row, and what is drawn below it
+_LONGEST = 44  # characters of a row's name
+_HALF = 8  # vertical offset in px of text above the middle of a row, and of the drawing below it
 
 
 def _quantity(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", **more}
 
 
-# Who a row is and its figure, in a line of its own above what is drawn. It begins at the left edge and grows inwards:
-# however wide the reader's font, nothing is cut off, and a phone shows it before anything is scrolled.
+# Name and figure of a row, on a line of their own above the drawing. The text begins at the left edge and grows inward,
+# so no font is cut off, and a phone shows it without scrolling.
 _ABOVE: Spec = {
     "mark": {"type": "text", "baseline": "middle", "dy": -_HALF, "align": "left"},
     "encoding": {"x": {"value": 0}, "text": {"field": "words"}},
@@ -34,12 +35,12 @@ def _named(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _shortened(label: str) -> str:
-    """Long names differ at their ends as well: the site's first letters and its server stay."""
+    """Shorten a long name in the middle: the site's first letters and its server stay."""
     return label if len(label) <= _LONGEST else f"{label[:22]}…{label[-(_LONGEST - 23) :]}"
 
 
 def _by_label(rows: Rows) -> Spec:
-    """A row for each label, in their order; _ABOVE writes who it is."""
+    """One row for each label, in their order; _ABOVE prints the names."""
     labels = list(dict.fromkeys(row["label"] for row in rows))
     return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
 
@@ -55,7 +56,8 @@ def _facets(field: str, rows: Rows, each: Spec) -> Spec:
 def bars(figure: Figure, rows: Rows) -> Spec:
     """One bar for each of {"label", "value", "low", "high", "text"}, its interval across its end.
 
-    With more than one "group" among them, a chart for each; bars that are "published" are of another colour."""
+    If there is more than one "group", one chart per group; "published" bars have a different color.
+    """
     top = max(row["high"] or row["value"] for row in rows)
     title = f"{figure.label} ({figure.unit})".replace(" ()", "")
     x = _quantity("value", axis={"title": title, "tickCount": 5}, scale={"domain": [0, top * 1.02 or 1]})
@@ -85,7 +87,7 @@ def bars(figure: Figure, rows: Rows) -> Spec:
 
 
 def _latency_scale(points: Rows) -> Spec:
-    """Logarithmic where the slowest is more than twenty times the fastest."""
+    """Logarithmic scale if the slowest is more than twenty times the fastest, otherwise linear."""
     least = min((point["ms"] for point in points if point["ms"] > 0), default=1.0)
     most = max(point["ms"] for point in points)
     if most / least <= 20:
@@ -121,7 +123,7 @@ def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
 
 
 def ratios(baseline: str, rows: Rows) -> Spec:
-    """{"label", "figure", "value", "low", "high", "text"} around the line at 1, a row of charts for each figure."""
+    """Ratios {"label", "figure", "value", "low", "high", "text"} around the line at 1, one row of charts per figure."""
     each = {"width": _INNER, "height": {"step": 36}, "layer": _ratio_layers(baseline, rows)}
     return _facets("figure", rows, each)
 
@@ -155,7 +157,7 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
 
 
 def _times(reach: float) -> list[float]:
-    """Where the axis from 1 / reach to reach has its figures: round ones, as many on both sides of 1."""
+    """Round tick values of the axis from 1 / reach to reach, symmetric around 1."""
     below = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
     above = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
     within = [place for place in range(len(above)) if above[place] <= reach][-3:]
@@ -163,8 +165,9 @@ def _times(reach: float) -> list[float]:
 
 
 def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
-    """A chart for each of `targets`, in this order: lines through {"target", "series", "t", "value"},
-    {"target", "from", "to"} shaded. What is measured stands in the chart's title."""
+    """One chart for each of `targets`, in this order: lines through {"target", "series", "t", "value"}, {"target",
+    "from", "to"} shaded. The title names the figure.
+    """
     x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
     y = _quantity("value", axis={"title": None, "tickCount": 4})
     layers = [
@@ -188,8 +191,9 @@ def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
 
 
 def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) -> Spec:
-    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name; a rule down the picture where
-    one of `changes` {"at", "value"} begins, and a ring round that point."""
+    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name. Each of `changes` {"at",
+    "value"} has a vertical rule and a ring around its point.
+    """
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     return {
         "width": _INNER,
@@ -201,7 +205,7 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
 
 
 def _dates(times: list[datetime]) -> Spec:
-    """Where these are, in UTC: by day, or to the minute where they span a few days at most. Few are named each."""
+    """Labels of the time axis in UTC: by day, or by minute for a span of a few days. Only a few are printed."""
     is_long = max(times) - min(times) > timedelta(days=4)
     axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}
     if len(set(times)) <= 3:
@@ -228,7 +232,7 @@ def _lines(y: Spec, names: list[str]) -> list[Spec]:
 
 
 def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
-    """A line through {"series", "concurrency", "value", "low", "high"} for each name; each step doubles."""
+    """A line through {"series", "concurrency", "value", "low", "high"} for each name, on a base-2 logarithmic axis."""
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     steps = sorted({value["concurrency"] for value in values})
     x = _quantity("concurrency", axis={"title": "Concurrent connections", "values": steps})

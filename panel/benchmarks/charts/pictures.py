@@ -1,4 +1,4 @@
-"""Which charts a run, a comparison and a history have: from stored figures to Vega-Lite specifications. Pure."""
+"""Charts of a run, a comparison and a history: from stored figures to Vega-Lite specifications. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def shown(figure: Figure, value: float | None) -> str:
-    """With its unit: "12,345 requests/s", "9.5 MiB"."""
+    """Value with its unit: "12,345 requests/s", "9.5 MiB"."""
     if value is None:
         return "–"
     return f"{bare(figure, value)} {'MiB' if figure.unit == 'bytes' else figure.unit}".rstrip()
 
 
 def bare(figure: Figure, value: float | None) -> str:
-    """Without its unit; bytes as MiB. Of a time of seconds nobody reads microseconds, nor thousandths of the whole."""
+    """Value without its unit, with a useful number of digits; bytes as MiB."""
     if figure.unit == "bytes" and value is not None:
         return number(value / _MIB)
     if figure.unit == "ms" and value is not None and value >= 10:
@@ -40,7 +40,7 @@ def bare(figure: Figure, value: float | None) -> str:
 
 
 def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
-    """One bar for each target, with its interval. None when no target has the figure."""
+    """One bar for each target, with its interval. None if no target has the figure."""
     figure = BY_NAME[name]
     rows = [(target["label"], target["figures"][name]) for target in targets if name in target["figures"]]
     if not rows:
@@ -66,7 +66,7 @@ def interval_words(figure: Figure, found: dict[str, Any]) -> str:
 
 
 def sure(found: dict[str, Any]) -> str:
-    """How surely the interval holds the true value: "75 %"."""
+    """Confidence of the interval: "75 %"."""
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
 
@@ -75,7 +75,7 @@ MARKED = (50, 90, 99, 99.9, 99.99)
 
 
 def _on_curve(targets: Sequence[dict[str, Any]], percents: Sequence[float] = ()) -> list[dict[str, Any]]:
-    """Points whose `at` is 0 for 0 %, 1 for 90 %, 2 for 99 %; all of them below 100 %, or those of `percents`."""
+    """Points whose `at` is 0 for 0 %, 1 for 90 %, 2 for 99 %; all below 100 %, or those of `percents`."""
     return [
         {"series": target["label"], "at": -math.log10(1 - percent / 100.0), "ms": ms}
         for target in targets
@@ -85,7 +85,7 @@ def _on_curve(targets: Sequence[dict[str, Any]], percents: Sequence[float] = ())
 
 
 def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
-    """Latency by percentile; the axis stretches towards 100 % so that the slowest requests are seen."""
+    """Latency by percentile; the axis is stretched towards 100 % to show the slowest requests."""
     drawn = [target for target in targets if target["curve"]]
     if not drawn:
         return None
@@ -101,7 +101,7 @@ def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
 
 
 def ratios(summary: dict[str, Any]) -> Chart | None:
-    """Each target's ratios to the first; what crosses the line at 1 shows no difference."""
+    """Ratios of each target to the first; an interval across 1 shows no difference."""
     rows = [
         {
             "label": ratio["label"],
@@ -130,7 +130,7 @@ def _span(found: dict[str, Any]) -> str:
 
 
 def verdict_words(name: str, found: dict[str, Any]) -> str:
-    """ "better", "worse", "no difference shown", or that the rounds are too few."""
+    """Verdict in words: "better", "worse", "no difference shown", or too few rounds."""
     if found["verdict"] == "too_few":
         return "too few rounds to compare"
     if found["verdict"] == "no_difference":
@@ -139,7 +139,7 @@ def verdict_words(name: str, found: dict[str, Any]) -> str:
 
 
 def _samples_of(rounds: Iterable[Measured], column: int) -> list[dict[str, Any]]:
-    """{"target", "series", "t", "value"}: seconds, and per cent of one CPU or MiB."""
+    """Samples {"target", "series", "t", "value"}: seconds, and percent of one CPU or MiB."""
     return [
         {
             "target": measured.label,
@@ -154,8 +154,9 @@ def _samples_of(rounds: Iterable[Measured], column: int) -> list[dict[str, Any]]
 
 
 def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float, float]]:
-    """(second, value). More than people can see or read become one for each second, or for as many as keep them below
-    _MOST_SAMPLES: the mean CPU, the most memory."""
+    """Samples (second, value), reduced to fewer than _MOST_SAMPLES: the mean CPU and maximum memory of each second or
+    longer interval.
+    """
     if len(samples) <= _MOST_SAMPLES:
         return [(sample[0], sample[column]) for sample in samples]
     step = math.ceil((samples[-1][0] - samples[0][0]) / _MOST_SAMPLES)
@@ -170,7 +171,7 @@ def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float
 
 
 def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
-    """CPU (column 1) or memory (column 2) of the process trees in each target's median round, the load shaded."""
+    """CPU (column 1) or memory (column 2) of the process trees in each target's median round, with the load shaded."""
     chosen = median_rounds(rounds)
     cpu = column == 1
     values = _samples_of(chosen, column)
@@ -200,7 +201,7 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
 
 
 def median_rounds(rounds: Iterable[Measured]) -> list[Measured]:
-    """For each target the round whose throughput is the median one."""
+    """For each target the round with the median throughput."""
     own: dict[int, list[Measured]] = {}
     for measured in rounds:
         if measured.metrics is not None:
@@ -216,7 +217,7 @@ def _middle(rounds: list[Measured]) -> Measured:
 def history(points: Sequence[dict[str, Any]], name: str) -> Chart | None:
     """A figure of one scenario's runs over time: points {"at": ISO time, "label", "value", "low", "high", "title"}.
 
-    Where a line changed by more than chance it is marked, in the table too.
+    Statistically significant changes are marked, in the table too.
     """
     figure = BY_NAME[name]
     if not points:
@@ -241,7 +242,7 @@ def _when_and_what(point: dict[str, Any]) -> list[str]:
 
 
 def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
-    """By the index of the first point after it: each change of a target's figure that is more than chance, in words."""
+    """Significant changes of a target's figure, in words, by the index of the first point after each."""
     better = BY_NAME[name].better
     found = {}
     for label in dict.fromkeys(point["label"] for point in points):
@@ -255,8 +256,9 @@ def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
 
 
 def by_concurrency(runs: Sequence[tuple[int, dict[str, Any]]]) -> Chart | None:
-    """Throughput against connections at once: of each run its concurrency and its summary. None unless some target was
-    measured at two numbers or more."""
+    """Throughput by number of connections: the concurrency and summary of each run. None unless some target was
+    measured with two or more numbers.
+    """
     points = [
         {"series": target["label"], "concurrency": concurrency, **_spread(target["figures"]["throughput_rps"])}
         for concurrency, summary in sorted(runs, key=lambda run: run[0])

@@ -1,8 +1,8 @@
-"""Charts as SVG, drawn on the server by Vega-Lite (vl-convert), each with the table behind it.
+"""Charts as SVG, drawn on the server by Vega-Lite (vl-convert), each with its table.
 
-The SVG has no script, style or foreign content, so it stands inline under a strict policy. Its colours are those of
-the light theme, so that it prints and exports well; static/css/benchmarks.css maps each to the theme's own. No series
-is told apart by colour alone: lines have their own dashes and marks, bars their own names.
+The SVG has no script, style or foreign content, so it is embedded inline under a strict content security policy. Its
+colors are those of the light theme, for printing and exports; static/css/benchmarks.css maps them to the current theme.
+Series differ not only by color: lines have their own dashes and marks, bars their own names.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 3], [10, 2, 2, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 _CACHE_S = 24 * 3600
-_SHORT = 24  # characters of a name that leaves room for another one beside it
-# vl-convert measures words in Liberation Sans; readers' machines have it, or one of the same widths.
+_SHORT = 24  # name length that leaves room for a second name next to it
+# vl-convert measures text in Liberation Sans; readers have this font or one with the same widths.
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _CONFIG: dict[str, Any] = {
     "aria": False,
     "background": None,
-    # The room of figures beside an axis, which may be wider in the reader's font than where they were measured. Words
-    # have lines of their own (drawings.py) and grow inwards.
+    # Space for figures next to an axis, which may be wider in the reader's font than in the measured one. Names have
+    # lines of their own (drawings.py) and grow inward.
     "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},
     "font": _FONT,
     "view": {"stroke": None},
@@ -64,7 +64,7 @@ _CONFIG: dict[str, Any] = {
     },
     "text": {"color": INK, "fontSize": 12},
 }
-# The title of a vertical axis lies above it and grows to the right: beside it, a wide font would need more height.
+# The title of a vertical axis is above the axis and grows to the right; next to it, a wide font would need more height.
 ON_TOP: dict[str, Any] = {
     "titleAngle": 0,
     "titleAlign": "left",
@@ -73,13 +73,13 @@ ON_TOP: dict[str, Any] = {
     "titleX": 0,
     "titleY": -8,
 }
-# vl-convert runs one JavaScript engine; asking it from several threads at once gains nothing.
+# vl-convert runs one JavaScript engine, so several threads at once gain nothing.
 _drawing = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a chart shows, as text: the head and the rows of a table."""
+    """Text form of a chart: head and rows of a table."""
 
     head: list[str]
     rows: list[list[str]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """`label` says in a sentence what is to be seen, for who does not see it."""
+    """A chart. `label` describes it in one sentence for screen readers."""
 
     name: str
     title: str
@@ -101,7 +101,7 @@ class Chart:
 
 
 def svg(spec: dict[str, Any], label: str) -> str:
-    """The drawing as one <svg> element to be put into a page; kept for a day under its content."""
+    """The drawing as one <svg> element for a page; cached for a day by its content."""
     key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
     found: str | None = cache.get(key)
     if found is None:
@@ -111,7 +111,7 @@ def svg(spec: dict[str, Any], label: str) -> str:
 
 
 def _draw(spec: dict[str, Any]) -> str:
-    import vl_convert  # 90 MB of JavaScript engine: only a process that draws pays for it
+    import vl_convert  # a 90 MB JavaScript engine: loaded only by processes that draw
 
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, **spec}
     with _drawing:
@@ -119,7 +119,7 @@ def _draw(spec: dict[str, Any]) -> str:
 
 
 def png(spec: dict[str, Any], scale: float) -> bytes:
-    """The drawing as a picture on white, `scale` times 72 dpi, for documents that hold no SVG."""
+    """The drawing as an image on white, `scale` times 72 dpi, for documents without SVG support."""
     import vl_convert
 
     config = {**_CONFIG, "background": "white"}
@@ -129,7 +129,7 @@ def png(spec: dict[str, Any], scale: float) -> bytes:
 
 
 def _prepared(drawn: str, label: str, ident: str) -> str:
-    """One picture with one name for screen readers, its ids its own among the page's other charts."""
+    """One image with one name for screen readers, and ids that are unique on the page."""
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
         raise ValueError("the chart contains code that a strict content security policy blocks")
     drawn = re.sub(r'\s(?:role|aria-[a-z]+)="[^"]*"', "", drawn)
@@ -139,7 +139,7 @@ def _prepared(drawn: str, label: str, ident: str) -> str:
 
 
 def nominal(names: list[str], title: str | None = None) -> dict[str, Any]:
-    """Colour, dash and shape of each series, in one legend."""
+    """Color, dash and shape of each series, in one legend."""
     scale = {"domain": names}
     is_short = len(names) <= 2 and all(len(name) <= _SHORT for name in names)
     legend = {"title": title, "orient": "bottom", "direction": "horizontal" if is_short else "vertical"}

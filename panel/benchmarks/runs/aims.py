@@ -1,4 +1,4 @@
-"""What a run measures: each of its targets with all that is needed to ask it and to watch it."""
+"""Targets of a run, each with the data needed to send requests to it and to monitor it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Aim:
-    """`allowed` are the listeners the agent may be aimed at, `trees` where process trees begin, `server()` says what
-    stands there now: {"engine", "version", "workers", "revision", "digest"}. `stand` is the id of the stand it is in,
-    `load` the host that the load comes from where that is another.
+    """One target.
+
+    `allowed` are the listeners that the agent may send load to, `trees` the roots of its process trees. `server()`
+    returns its current state: {"engine", "version", "workers", "revision", "digest"}. `stand` is the id of its test
+    bed, `load` the host of the load generator if it is another.
     """
 
     row: RunTarget
@@ -39,7 +41,7 @@ class Aim:
 
 
 def site_aims(run: Run) -> list[Aim]:
-    """The deployed sites of a run; ApplicationError when one was deleted meanwhile."""
+    """Deployed sites of a run; ApplicationError if one was deleted since."""
     return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__install__host")]
 
 

@@ -1,4 +1,4 @@
-"""What a server answers right now, asked by the agent on its own host."""
+"""Current responses of a server, requested by the agent on its own host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ SPARE_S = 30.0
 def answers_of(
     remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, stand: str = ""
 ) -> list[dict[str, Any]]:
-    """One answer for each path (which may have its method before it, arguments.py), as agents/host/answers.py gives
-    them; the same is asked for once. `stand` is the id of the stand it is in. Raises RemoteError."""
+    """One response for each path (with an optional method, see arguments.py), in the format of agents/host/answers.py;
+    repeated requests are sent once.
+
+    `stand` is the id of the test bed. Raises RemoteError.
+    """
     common = {
         "address": endpoint.address,
         "port": endpoint.port,

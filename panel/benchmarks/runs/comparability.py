@@ -1,4 +1,4 @@
-"""Whether servers may be compared: the same answers before, the same conditions before and after. Pure."""
+"""Comparability of servers: the same responses before, and the same conditions before and after. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from panel.benchmarks.suites import links
 from panel.core.errors import ApplicationError
 
 _TRAITS = (("status", "status"), ("encoding", "content encoding"), ("type", "content type"), ("sha256", "body"))
-# Apart from these, whatever of a host's fingerprint differs makes two measurements different.
+# Facts that may differ; any other difference in a host's fingerprint makes two measurements different.
 _NAMES = {
     "kernel": "the kernel",
     "boot_id": "the host was restarted (boot ID)",
@@ -20,13 +20,13 @@ _NAMES = {
 
 
 class NotComparable(ApplicationError):
-    """The targets do not serve the same, so a comparison would compare content."""
+    """The targets serve different content, so a comparison would compare content instead of servers."""
 
 
 def check_answers(labels: list[str], paths: list[str], answers: list[list[dict[str, Any]]], *, dynamic: bool) -> None:
-    """`answers[target][path]` as agents/host/answers.py gives them. NotComparable shows the first difference.
+    """Check `answers[target][path]`, in the format of agents/host/answers.py. NotComparable shows the first difference.
 
-    Even a single target must answer with 2xx: errors and redirects are fast, and measure nothing.
+    Even a single target must respond with 2xx: errors and redirects are fast but measure nothing.
     """
     for label, own in zip(labels, answers, strict=True):
         for path, answer in zip(paths, own, strict=True):
@@ -75,7 +75,7 @@ def _shown(key: str, answer: dict[str, Any]) -> str:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What of a run's fingerprint is different, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
+    """Differences in a run's fingerprint, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
     found = []
     for host, old in before["hosts"].items():
         known, seen = _named(old), _named(after["hosts"].get(host, {}))
@@ -99,7 +99,9 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def _named(host: dict[str, Any]) -> dict[str, str]:
-    """What a host's figures depend on, by its name in words. A kernel takes some MiB more or less of the memory."""
+    """Facts that affect a host's figures, by their names in words. Memory is rounded, because kernels reserve different
+    amounts.
+    """
     found = {words: str(host[key] or "none") for key, words in _NAMES.items() if key in host}
     if "memory_bytes" in host:
         found["the memory"] = f"{host['memory_bytes'] / 2**30:.1f} GiB"

@@ -1,7 +1,7 @@
-"""Carrying out a queued run: claim it, hold its hosts, check, warm up, measure round by round, judge.
+"""Execution of a queued run: claim it, lock its hosts, check, warm up, measure round by round, judge.
 
-The row is the truth (hosts/claims.py). A run whose worker died is not taken up again, because its rounds would no
-longer be interleaved: it ends as failed, its rounds kept.
+The row holds the truth (hosts/claims.py). A run of a dead worker is not resumed, because its rounds would no longer be
+interleaved: it fails and keeps its rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out one queued run."""
+    """Claim and execute one queued run."""
     claim = Claim(Run)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -41,7 +41,7 @@ def run_execute(uuid: UUID) -> Attempt:
 
 
 def _hosts(run: Run) -> list[Host]:
-    """Those of its targets, and the one that the load comes from."""
+    """Hosts of the run's targets and of its load generator."""
     load = run.parameters.get("stand", {}).get("load_host")
     found = Q(installs__in=run.targets.values("install")) | Q(pk=load)
     return list(Host.objects.filter(found).distinct().order_by("pk"))
@@ -77,7 +77,9 @@ def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str]
 
 
 def orphans_end() -> list[UUID]:
-    """Ends runs whose worker is gone; which. The agent ends tool and servers when the worker's channel closes."""
+    """End runs of dead workers and return their ids. The agent stops tool and servers when the
+    worker's channel closes.
+    """
     words = "The panel's worker stopped during this run. Figures measured so far are kept. Start the run again."
     ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
     return [
@@ -88,7 +90,7 @@ def orphans_end() -> list[UUID]:
 
 
 def orphan_ask(uuid: UUID) -> Attempt:
-    """Adds to such a run what the agents of its hosts find left of it, while nothing else is done there."""
+    """Record what is left of such a run, as reported by the agents of its hosts, while the hosts are locked."""
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)
     stands = run.fingerprint.get("stands", {})

@@ -1,4 +1,4 @@
-"""A run as data to take away: JSON with everything, CSV with one row for each round."""
+"""Exports of a run: JSON with everything, CSV with one row for each round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """Raw samples and output included, so that every figure can be derived again."""
+    """The run as JSON, including raw samples and output, so every figure can be derived again."""
     return {
         "format": FORMAT,
         "uuid": str(run.uuid),

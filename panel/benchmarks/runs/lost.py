@@ -1,4 +1,4 @@
-"""A host that was lost in the middle of a run: whether it was restarted, and what of the run is left there."""
+"""A host lost during a run: whether it was restarted, and what is left of the run there."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from panel.remote import pool
 from panel.remote.errors import HostKeyChanged, HostKeyUnknown, OperationRefused, RemoteError
 from panel.remote.target import Target
 
-# A server's firmware takes minutes before its kernel begins.
+# A server's firmware takes minutes before the kernel starts.
 RETURN_S = 600.0
 LOOK_EVERY_S = 2.0
 _CALL_S = 60.0
 
 
 def is_loss(error: RemoteError) -> bool:
-    """An answer, though a refusal, is none."""
+    """Return whether the host was lost; an error response does not count."""
     return not isinstance(error, OperationRefused)
 
 
 def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> str:
-    """What is to be said of the loss that `error` tells, by the host itself as soon as it answers again.
+    """Explanation of the loss reported by `error`, from the host itself once it responds again.
 
-    `asked`: what its agent said of the stand when it was up, {"namespaces", "tick", "boot"}, or the boot alone. `check`
-    is called while the host is waited for, ten minutes at most; what it raises ends the waiting."""
+    `asked`: the agent's report on the running test bed, {"namespaces", "tick", "boot"}, or the boot id alone. `check`
+    is called during the wait of at most ten minutes; its exceptions end the wait.
+    """
     began = time.monotonic()
     try:
         found = _answer(remote, asked, check)
@@ -43,7 +44,7 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
 
 
 def left_now(remote: Target, asked: Mapping[str, Any]) -> str:
-    """What its agent finds left of a run whose worker is gone; `asked` as of `told`. In words, whatever happens."""
+    """Report, in words, of what is left of a run whose worker died; `asked` as in `told`. Never raises."""
     try:
         with pool.session(remote) as agent:
             found = agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)
@@ -64,7 +65,7 @@ def left_words(host: str, left: list[str]) -> str:
 
 
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> dict[str, Any]:
-    """Of a new agent, when there is one. A host that is starting refuses connections, and logins too for a while."""
+    """Response of a new agent, if it starts. A booting host refuses connections, and for a while logins too."""
     deadline = time.monotonic() + RETURN_S
     while True:
         try:

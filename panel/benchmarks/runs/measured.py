@@ -1,4 +1,4 @@
-"""One round as plain data: what was parsed and what it cost. Pure; the shape of Round.metrics is here."""
+"""One round as plain data: parsed figures and costs. Pure; the format of Round.metrics is here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from panel.benchmarks.runs import remarks
 from panel.benchmarks.tools.parsers.metrics import Metrics, from_json
 
-# What `measured_json` adds to a Metrics; the rest of Round.metrics is the Metrics itself.
+# Fields that `measured_json` adds to a Metrics; the rest of Round.metrics is the Metrics itself.
 _COSTS = ("cpu_s", "wall_s", "phases", "histogram", "open_files", "stopped", "remarks")
 
 Samples = dict[str, list[list[float]]]
@@ -16,11 +16,11 @@ Samples = dict[str, list[list[float]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """`metrics` None: the round ended without a result, `error` says why.
+    """Measurements of a round. `metrics` None: the round ended without a result, `error` is the reason.
 
-    cpu_s: CPU seconds of the trees server, application and tool during the load, waited children included.
-    wall_s: how long the tool ran. phases: [[name, from_s, to_s], ...] on the clock of `samples`,
-    {"server": [[t_s, cpu_percent, rss_bytes], ...]}.
+    cpu_s: CPU seconds of the trees server, application and tool during the load, waited children included. wall_s: run
+    time of the tool. phases: [[name, from_s, to_s], ...] on the clock of `samples`, {"server": [[t_s, cpu_percent,
+    rss_bytes], ...]}.
     """
 
     target: int
@@ -32,10 +32,10 @@ class Measured:
     phases: list[list[Any]] = field(default_factory=list)
     samples: Samples = field(default_factory=dict)
     error: str = ""
-    remarks: list[str] = field(default_factory=list)  # what was seen beside the figures, in words
+    remarks: list[str] = field(default_factory=list)  # observations besides the figures, in words
 
     def cpu_per_1000(self, *trees: str) -> float | None:
-        """CPU seconds per 1,000 well answered requests: comparable where server and load tool share CPUs."""
+        """CPU seconds per 1,000 successful requests: comparable even if server and load tool share CPUs."""
         if self.metrics is None or not self.metrics.good or not all(tree in self.cpu_s for tree in trees):
             return None
         return 1000.0 * sum(self.cpu_s[tree] for tree in trees) / self.metrics.good
@@ -45,14 +45,16 @@ class Measured:
         return max(row[2] for row in rows) if rows else None
 
     def cpu_percent(self, tree: str) -> float | None:
-        """Average over the load; 100 is one CPU busy."""
+        """Average during the load; 100 is one busy CPU."""
         if tree not in self.cpu_s or self.wall_s <= 0:
             return None
         return 100.0 * self.cpu_s[tree] / self.wall_s
 
 
 def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
-    """Round.metrics from the parsed figures and the agent's BenchResult (`before`: why it was measured again)."""
+    """Round.metrics from the parsed figures and the agent's BenchResult (`before`: the reason for
+    repeating the round).
+    """
     load = next(phase for phase in result["phases"] if phase[0] == "load")
     costs = {
         "cpu_s": result["cpu_s"],
@@ -69,7 +71,7 @@ def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
 def measured_from(
     data: dict[str, Any], samples: Samples, *, target: int, label: str, number: int, error: str
 ) -> Measured:
-    """A stored round read back; one without figures has no metrics."""
+    """A stored round as Measured; a round without figures has no metrics."""
     if not data:
         return Measured(target, label, number, None, samples=samples, error=error)
     figures = {key: value for key, value in data.items() if key not in _COSTS}

@@ -1,4 +1,4 @@
-"""What a worker does with one claimed run, from the first question to the last judgement."""
+"""Work on one claimed run, from the first check to the final judgment."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ from panel.remote import pool
 from panel.remote.errors import RemoteError
 
 SAMPLE_HZ = 5.0
-# Watched without load before and after each round, so that a picture shows where the load begins and ends.
+# Time without load before and after each round, so that charts show where the load begins and ends.
 IDLE_S = 0.5
 CALL_SPARE_S = 30.0
-# siege ends its threads wherever they are, in the middle of memory management too: then it may wait for them forever,
-# or crash.
+# siege ends its threads at any point, even during memory management; it may then hang or crash.
 SIEGE_END_S = 60.0
-# What a load tool counted that crashes, or hangs so, is lost: the round is measured again, so often at most. None is
-# chosen of several results, and it is said beside the one there is.
+# A load tool that crashes or hangs loses its counters, so the round is repeated up to this many times. Results are
+# never selected, and the repetition is noted with the result.
 REPEATS = 2
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 
 class Cancelled(Exception):
-    """Somebody asked for the end."""
+    """The run was cancelled."""
 
 
 class LostRun(Exception):
-    """The row belongs to nobody or to another worker now."""
+    """The row has no owner, or another worker owns it now."""
 
 
 class Measuring:
@@ -58,18 +57,18 @@ class Measuring:
         self.arguments: Arguments = run.parameters["arguments"]
         self.paths: list[str] = run.parameters["paths"]
         self.aims: list[Aim] = []
-        self.bundled = 0  # threads of the panel's own load generator, where it stands in for h2load
+        self.bundled = 0  # threads of the bundled load generator, if it replaces h2load
         self.network: dict[str, Any] = {}
-        self.programs: dict[str, Any] = {}  # those that came along: SHA-256 by name
-        self.stands: dict[str, dict[str, Any]] = {}  # by host, what its agent asks for to tell what is left
-        self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside of a stand
+        self.programs: dict[str, Any] = {}  # bundled programs: SHA-256 by name
+        self.stands: dict[str, dict[str, Any]] = {}  # by host, the agent's data to find out what is left
+        self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside a test bed
         self.after: dict[str, Any] = {}
-        self.lost: Aim | None = None  # whose host did not answer any more
+        self.lost: Aim | None = None  # the target whose host stopped responding
 
     # --- the whole ---
 
     def measure(self) -> None:
-        """Raises Cancelled, LostRun, or an ApplicationError that ends the run as failed."""
+        """Measure all rounds. Raises Cancelled, LostRun, or an ApplicationError that fails the run."""
         if "stand" not in self.run.parameters:
             self.aims = site_aims(self.run)
             self._measure_sites()
@@ -109,7 +108,7 @@ class Measuring:
         self.after = self._fingerprint()
 
     def judge(self) -> list[str]:
-        """Stores the summary; returns why the run must not be believed, nothing when it may."""
+        """Store the summary; return the reasons why the run is invalid, if any."""
         rounds = selectors.measured_rounds(self.run)
         hosts = [self.run.fingerprint["hosts"][aim.loaded_from.name] for aim in self.aims]
         parameters = self.run.parameters
@@ -126,7 +125,9 @@ class Measuring:
         return reasons
 
     def _network_reasons(self) -> list[str]:
-        """A link that was not what was asked for; figures over it are those of another."""
+        """Reasons that concern the link: figures measured over a link that differs from the
+        requested one are invalid.
+        """
         if not self.network:
             return []
         network = stored_case(self.run.parameters["stand"]["case"]).network
@@ -168,7 +169,7 @@ class Measuring:
             raise
 
     def _fingerprint(self) -> dict[str, Any]:
-        """Of every host and target; refuses targets that do not answer, or not alike."""
+        """Fingerprint of every host and target; rejects targets that do not respond, or respond differently."""
         hosts: dict[str, Any] = {}
         for aim in self.aims:
             for place in {aim.remote.name: aim.remote, aim.loaded_from.name: aim.loaded_from}.values():
@@ -188,7 +189,7 @@ class Measuring:
         }
 
     def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
-        # Header fields come and go by themselves: Apache's entity tags are weak while a file is a second old.
+        # Header fields vary by themselves: Apache's entity tags are weak while a file is a second old.
         left_out = {"start", "headers", *(("sha256", "bytes") if self.arguments["dynamic"] else ())}
         content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
         return {
@@ -209,7 +210,7 @@ class Measuring:
             found = fingerprint["hosts"][host]
             tool = found["tools"].get(self.tool.value)
             if self._needs_bundled(tool):
-                # More threads than CPUs would only take the server's from it.
+                # More threads than CPUs would only slow down the server.
                 self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
             elif tool is None:
                 raise ApplicationError(f"{self.tool} is not installed on {host}. Install it, then start the run again.")
@@ -217,9 +218,12 @@ class Measuring:
             self._bring_bundled()
 
     def _needs_bundled(self, tool: dict[str, Any] | None) -> bool:
-        """HTTP/3 and the host's h2load cannot, or a method or a schedule that none keeps: by --rps h2load counts a late
-        request's latency from when it was sent, not from when it was due. All hosts of a run then have it: servers
-        asked by different tools would not be compared."""
+        """Return whether the run needs the bundled generator on all its hosts.
+
+        It is needed for HTTP/3 without support in the host's h2load, and for methods and schedules that no other tool
+        handles: with --rps, h2load counts a late request's latency from the time it was sent, not from the time it was
+        due. All hosts then use it, because results of different tools are not comparable.
+        """
         if self.tool != Tool.H2LOAD:
             return False
         if self.arguments.get("protocol") == "h3" and not (tool and tool["h3"]):
@@ -227,7 +231,7 @@ class Measuring:
         return bool(self.arguments.get("rate_rps")) or {method_and_path(path)[0] for path in self.paths} != {"GET"}
 
     def _bring_bundled(self) -> None:
-        """To every host of the run; a stand brings its own along."""
+        """Upload the load generator to every host of the run; a test bed brings its own."""
         for aim in self.aims:
             if aim.host not in self.uploaded and aim.row.revision is not None:
                 host = aim.row.revision.install.host
@@ -239,7 +243,7 @@ class Measuring:
     # --- rounds ---
 
     def _round(self, aim: Aim, number: int) -> None:
-        """Number 0 is the warm-up: kept, never counted."""
+        """Measure one round. Number 0 is the warm-up: kept, never counted."""
         seconds = self.run.parameters["warmup_s"] if number == 0 else 0
         parser = bool(self.run.parameters.get("stand", {}).get("case", {}).get("parser"))
         built = command(
@@ -263,7 +267,9 @@ class Measuring:
         _keep(row, built.argv[0], result)
 
     def _lost_by(self, tool: str, result: dict[str, Any]) -> str:
-        """By what fault of its own the tool told nothing; "" where it did, or where that was no fault of its own."""
+        """The tool's own failure because of which it reported nothing; "" if it reported a result or did not cause the
+        failure.
+        """
         if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
             return f"{tool} hung at the end of this round and reported no figures; the round was repeated."
         if name := _crash(result):
@@ -271,7 +277,9 @@ class Measuring:
         return ""
 
     def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> dict[str, Any]:
-        """The load, and what its servers cost; on another host they are watched meanwhile, for the whole round."""
+        """Generate the load and record the costs of its servers; for load from another host they are monitored during
+        the whole round.
+        """
         if aim.load is None:
             return self._call(aim, "bench", asdict(request), timeout, watch=True)
         asked = {"id": aim.stand, "trees": aim.trees, "hz": request.sample_hz}
@@ -287,7 +295,7 @@ class Measuring:
         return {**result, **costs, "server_log": seen["server_log"]}
 
     def _limit_s(self, warmup_s: float) -> float:
-        """For a whole round; siege, when it hangs, is not waited for longer than its last answers may take."""
+        """Time limit of a whole round; a hanging siege gets no more time than its last responses may take."""
         limit = float(self.run.parameters["timeout_s"])
         seconds = warmup_s or float(self.arguments["duration_s"] or 0)
         return min(limit, seconds + SIEGE_END_S) if self.tool == Tool.SIEGE and seconds else limit
@@ -309,7 +317,7 @@ class Measuring:
 
 
 def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
-    """The tool's own output whole, then what could be read from it."""
+    """Store the tool's complete output, then the parsed figures."""
     row.exit_code = result["exit_code"]
     row.output = _whole(result)
     row.samples = result["samples"]
@@ -341,7 +349,7 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
 
 
 def _crash(result: dict[str, Any]) -> str:
-    """The signal that the tool ended itself by, "" if none."""
+    """Name of the signal that ended the tool, "" if none."""
     ended = -result["exit_code"]
     return signal.Signals(ended).name if ended in CRASHES and not result["stopped"] else ""
 

@@ -1,5 +1,4 @@
-"""What is to be said about a round beside its figures: full pools of workers, single requests that hang,
-a load tool that could not keep up. Pure."""
+"""Remarks on a round besides its figures: full worker pools, hanging requests, an overloaded load tool. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +6,18 @@ import re
 
 from panel.benchmarks.tools.parsers.metrics import Metrics
 
-# What php-fpm and lsphp write when all children are busy; requests then wait for one.
+# Messages of php-fpm and lsphp when all children are busy and requests must wait.
 _FULL = (
     (re.compile(r"server reached (?:pm\.)?max_children setting \((\d+)\)"), "php-fpm"),
     (re.compile(r"Reached max children process limit: (\d+)"), "lsphp"),
 )
-# A request that took so much longer than the mean one, and so many milliseconds, was not slow but waiting.
+# A request this many times slower than the mean, and at least this many milliseconds long, was waiting rather than
+# slow.
 _TIMES, _AT_LEAST_MS = 20.0, 2000.0
 
 
 def remarks(metrics: Metrics, server_log: str) -> list[str]:
-    """`server_log`: what the servers wrote to their error logs since the round before."""
+    """Remarks on a round. `server_log`: error log lines of the servers since the previous round."""
     said = []
     for pattern, name in _FULL:
         found = pattern.search(server_log)

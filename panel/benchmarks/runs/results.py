@@ -1,4 +1,4 @@
-"""What the pages of runs show: the course of one, the result of one, several side by side."""
+"""Contents of run pages: progress, result, and comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BARS = ("throughput_rps", "cpu_per_1000")
 
 
 def course(run: Run) -> dict[str, Any]:
-    """While it runs: how far it is, and the rounds so far."""
+    """Progress of a running run, with its rounds so far."""
     done, total = selectors.progress_of(run)
     return {"done": done, "total": total, "rounds": selectors.rounds_brief(run)}
 
@@ -47,25 +47,25 @@ def result(run: Run) -> dict[str, Any]:
 
 
 def remarks(rounds: list[Measured]) -> list[str]:
-    """What was seen beside the figures, and in which round: requests that hung, pools that were full."""
+    """Observations with their rounds: hanging requests, full pools."""
     return [f"{measured.label}, round {measured.number}: {words}" for measured in rounds for words in measured.remarks]
 
 
 def stands_in(run: Run) -> bool:
-    """Whether the panel's own load generator measured in h2load's place."""
+    """Return whether the bundled load generator replaced h2load."""
     hosts = run.fingerprint.get("hosts", {}).values()
     return run.parameters.get("tool") == Tool.H2LOAD and any(BUNDLED in host.get("programs", {}) for host in hosts)
 
 
 def tool_words(run: Run) -> str:
-    """The load tool, and whether its requests wait for answers."""
+    """The load tool, and whether its requests wait for responses."""
     own = stands_in(run)
     tool = f"{BUNDLED}, Paddock's own, as a replacement for h2load" if own else run.parameters["tool"]
     return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
 def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each figure that some target has; a cell for each target with words ready to be shown."""
+    """One row for each figure of any target; one cell per target with text ready for display."""
     rows = []
     for figure in FIGURES:
         found = [target["figures"].get(figure.name) for target in targets]
@@ -83,7 +83,7 @@ def _cell(name: str, found: dict[str, Any] | None) -> dict[str, str]:
 
 
 def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
-    """Sentences on what the run shows: the throughput of each target against the first."""
+    """Sentences about the result: the throughput of each target relative to the first."""
     said = []
     for ratio in summary.get("ratios", []):
         found = ratio["figures"].get("throughput_rps")
@@ -99,7 +99,7 @@ def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def compared(runs: list[Run]) -> dict[str, Any]:
-    """Targets of several runs as if of one, each named with its run; and what the runs did not have in common."""
+    """Targets of several runs as if of one, each named with its run, and the differences between the runs."""
     targets = []
     for run, name in zip(runs, _told_apart(runs), strict=True):
         targets += [{**target, "label": f"{target['label']}, {name}"} for target in run.summary["targets"]]
@@ -119,13 +119,13 @@ def compared(runs: list[Run]) -> dict[str, Any]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, Any]:
-    """What of `run` differs from the rounds of the first of those compared, by the targets that both have."""
+    """Differences of `run` from the first compared run, for targets that both have."""
     found = since.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": since_words.table(found) if found else None}
 
 
 def _told_apart(runs: list[Run]) -> list[str]:
-    """When each run ended; runs of the same minute are numbered."""
+    """End time of each run; runs of the same minute are numbered."""
     times = [run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else "" for run in runs]
     return [
         f"{when} ({times[:place].count(when) + 1})" if times.count(when) > 1 else when
@@ -134,7 +134,7 @@ def _told_apart(runs: list[Run]) -> list[str]:
 
 
 def differences(runs: list[Run]) -> list[str]:
-    """Why figures of these runs may differ for other reasons than the servers."""
+    """Reasons other than the servers why figures of these runs may differ."""
     first, found = runs[0], []
     for run in runs[1:]:
         for key, value in first.parameters.items():
@@ -159,9 +159,9 @@ def _machines(run: Run) -> dict[str, Any]:
 
 
 def argument_words(run: Run) -> list[str]:
-    """The load's arguments as their form calls them and in its order, those that are off or left out not among them."""
+    """Arguments of the load, with the labels and order of their form, without unset ones."""
     labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
-    arguments = run.parameters["arguments"]  # PostgreSQL keeps the keys of JSON in an order of its own
+    arguments = run.parameters["arguments"]  # PostgreSQL does not keep the key order of JSON
     names = [*labels, *sorted(arguments.keys() - labels.keys())]
     given = {name: value for name in names if (value := arguments.get(name)) not in (None, False, "")}
     return [

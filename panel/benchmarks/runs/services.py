@@ -1,7 +1,7 @@
-"""Everything that changes scenarios and runs. All keyword-only; `actor` is who asks.
+"""Services that change scenarios and runs. All arguments are keyword-only; `actor` is the requesting user.
 
-Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and writes an audit row in
-the same transaction. Running is execution.py's part.
+Each call checks permission (PermissionDenied) and values (ValidationError keyed by field), and writes an audit row in
+the same transaction. execution.py carries out the runs.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def scenario_create(*, actor: User, **values: Any) -> Scenario:
 
 @transaction.atomic
 def quick_create(*, actor: User, quick: Quick) -> Scenario:
-    """One of the ready-made scenarios; the actor's own of that name when there is one.
+    """Create a predefined scenario, or return the actor's own of that name.
 
-    Names are unique among all teams: where another team has taken the name, the new scenario gets a number.
+    Names are unique among all teams: if another team uses the name, a number is appended.
     """
     require(actor, Action.BENCHMARK)
     existing = scenarios_visible(actor).filter(name=quick.name).first()
@@ -75,7 +75,7 @@ def quick_create(*, actor: User, quick: Quick) -> Scenario:
 
 @transaction.atomic
 def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | None = None, **values: Any) -> Scenario:
-    """Earlier runs keep the scenario as it was."""
+    """Update a scenario. Earlier runs keep their copy."""
     require(actor, Action.BENCHMARK, scenario.team)
     if values.get("team"):
         require(actor, Action.BENCHMARK, values["team"])
@@ -93,7 +93,7 @@ def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | 
 
 @transaction.atomic
 def scenario_delete(*, actor: User, scenario: Scenario) -> None:
-    """Its runs stay, with the scenario as it was."""
+    """Delete a scenario. Its runs keep their copy."""
     require(actor, Action.BENCHMARK, scenario.team)
     audit_record(actor=actor, action="scenario.delete", target=scenario, before=snapshot(scenario))
     scenario.delete()
@@ -101,7 +101,7 @@ def scenario_delete(*, actor: User, scenario: Scenario) -> None:
 
 @transaction.atomic
 def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Freeze `scenario` against what of `sites` is deployed now, and queue it. The first site is the baseline."""
+    """Freeze `scenario` with the deployed revisions of `sites`, and queue the run. The first site is the baseline."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
     return _run_store(actor=actor, scenario=scenario, parameters=_frozen(scenario), sites=sites, title=title)
@@ -111,9 +111,9 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
 def runs_create(
     *, actor: User, scenario: Scenario, sites: Sequence[Site], concurrencies: Sequence[int], title: str = ""
 ) -> list[Run]:
-    """One run for each of these numbers of connections at once, for the curve of throughput by concurrency.
+    """One run for each number of concurrent connections, for the curve of throughput by concurrency.
 
-    They differ in nothing else, and are queued one after the other.
+    The runs are otherwise identical and are queued one after the other.
     """
     require(actor, Action.BENCHMARK, scenario.team)
     chosen = list(dict.fromkeys(concurrencies))
@@ -136,7 +136,7 @@ def runs_create(
 
 @transaction.atomic
 def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """The same with a scenario that is not stored, for a load that nobody will look for by name."""
+    """Create a run with a scenario that is not stored, for a load used only once."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean(validate_unique=False)
     return _run_store(actor=actor, scenario=None, parameters=_frozen(scenario), sites=sites, title=title)
@@ -147,8 +147,9 @@ def _frozen(scenario: Scenario) -> dict[str, Any]:
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "trial"]:
-    """What is started again to measure this once more: the run itself, the suite that it is a case of, or the trial
-    whose copies of one site it measured, which are gone."""
+    """What to start in order to repeat this measurement: the run itself, its suite, or the server comparison whose
+    copies of a site it measured, which no longer exist.
+    """
     if run.suite_run_id is not None:
         return "suite"
     sites = [target.site_id for target in run.targets.all()]
@@ -157,7 +158,7 @@ def repeated_as(run: Run) -> Literal["run", "suite", "trial"]:
 
 @transaction.atomic
 def run_repeat(*, actor: User, run: Run) -> Run:
-    """The same parameters and sites once more, the sites as they are deployed now."""
+    """Start a run with the same parameters and sites, as deployed now."""
     what = repeated_as(run)
     if what == "suite":
         raise Conflict("This run is part of a suite. Start the suite again to keep its cases comparable.")
@@ -207,8 +208,8 @@ def _run_store(
 
 
 def run_wake(run: Run) -> None:
-    """Tells a worker that the run waits; the sweep does so too."""
-    from panel.benchmarks.tasks import run as task  # tasks import services
+    """Wake a worker for the run; the sweep does the same later."""
+    from panel.benchmarks.tasks import run as task  # avoids an import circle
 
     task.delay(str(run.uuid))
 
@@ -228,7 +229,7 @@ def _check_sites(actor: User, sites: Sequence[Site]) -> None:
 
 
 def require_run(actor: User, run: Run, action: Action) -> None:
-    """PermissionDenied unless `actor` may do `action` with every site of the run."""
+    """Raise PermissionDenied unless `actor` may do `action` with every site of the run."""
     targets = run.targets.select_related("site__team")
     teams = [target.site.team for target in targets if target.site is not None]
     require_each(actor, action, [run.scenario.team if run.scenario else None, *teams])
@@ -236,7 +237,7 @@ def require_run(actor: User, run: Run, action: Action) -> None:
 
 @transaction.atomic
 def run_cancel(*, actor: User, run: Run) -> Run:
-    """Ends a queued run at once; tells the worker of a running one, which ends the load tool."""
+    """Cancel a queued run at once; ask the worker of a running one to stop the load tool."""
     require_run(actor, run, Action.BENCHMARK)
     now = timezone.now()
     rows = Run.objects.filter(pk=run.pk)
@@ -256,7 +257,7 @@ def run_cancel(*, actor: User, run: Run) -> Run:
 
 @transaction.atomic
 def run_expire(run: Run, words: str) -> bool:
-    """Ends a queued run that nobody began in time; whether it was queued still. The panel's own doing, not a user's."""
+    """End a queued run that no worker started in time; return whether it was still queued. No user is involved."""
     ended = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
         status=RunStatus.CANCELLED,
         error=words,
@@ -271,7 +272,7 @@ def run_expire(run: Run, words: str) -> bool:
 
 @transaction.atomic
 def run_delete(*, actor: User, run: Run) -> None:
-    """With its rounds and their output."""
+    """Delete a run with its rounds and their output."""
     require_run(actor, run, Action.BENCHMARK)
     if run.status in (RunStatus.QUEUED, RunStatus.RUNNING):
         raise Conflict(f"The run {run.title} is in progress. Cancel it first, then delete it.")

@@ -19,22 +19,24 @@ from panel.benchmarks.statistics.changepoints import change_points
 from panel.benchmarks.statistics.intervals import Interval, Ratio, Verdict
 from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 
-# The value of one figure of one target in the valid runs before, oldest first.
+# Values of one figure of one target in the earlier valid runs, oldest first.
 Earlier = Mapping[tuple[str, str], Sequence[float]]
 
 
 class Reality(StrEnum):
-    REAL = "real"  # surely another, and beyond what runs differ by themselves
-    LIKELY = "likely"  # the rounds differ; too few rounds, or runs before, to be sure
-    USUAL = "usual"  # the rounds differ, but no more than runs of this do by themselves
+    REAL = "real"  # different, and beyond the usual variation between runs
+    LIKELY = "likely"  # the rounds differ, but there are too few rounds or earlier runs to be sure
+    USUAL = "usual"  # the rounds differ, but within the usual variation between runs
     NONE = "none"  # no difference shown
     TOO_FEW = "too_few"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of one target: `ratio` is now over before. `usual` is the scatter of the `runs` before, None when
-    they are too few to tell."""
+    """One figure of one target: `ratio` is the current value divided by the previous one.
+
+    `usual` is the scatter of the `runs` before, None if there are too few.
+    """
 
     label: str
     figure: str
@@ -56,8 +58,10 @@ COMPARED = tuple(figure.name for figure in FIGURES if figure.compared)
 def changes(
     now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier, figures: Sequence[str] = COMPARED
 ) -> list[Change]:
-    """These figures of every target that both measured, told apart by their labels. No value of `now` may stand in
-    `earlier`. What was zero in every round of one side (CPU time below the kernel's tick) has no ratio and is left out.
+    """Changes of these figures for every target of both runs, matched by label.
+
+    `earlier` must not contain a value of `now`. Figures that were zero in all rounds of one side (CPU time below the
+    kernel's tick) have no ratio and are left out.
     """
     found = []
     for label in dict.fromkeys(measured.label for measured in now):
@@ -100,7 +104,7 @@ def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
 
 
 def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """What else was different, of two runs' fingerprints: other versions, revisions, kernels, content."""
+    """Other differences between two runs' fingerprints: versions, revisions, kernels, content."""
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
     found = [f"{label} is new in this run" for label in new if label not in old]
@@ -109,9 +113,9 @@ def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
 
 
 def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
-    """The fingerprint with the targets that both have, in one order; what an older version did not record is None."""
+    """The fingerprint limited to common targets, in one order; values that an older version did not record are None."""
     full = [{"revision": None, "version": None, "content": None, **targets[label]} for label in labels]
-    # A restart is no change by itself: the boot id would be named every time.
+    # A restart alone is not a change; the boot id would always be reported.
     hosts = {
         host: {key: value for key, value in seen.items() if key != "boot_id"}
         for host, seen in side.get("hosts", {}).items()

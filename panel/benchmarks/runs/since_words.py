@@ -1,4 +1,4 @@
-"""Changes between two runs in words, alike on pages, in reports and in exports. Pure."""
+"""Changes between two runs in words, the same on pages, in reports and in exports. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""From a deployed site to the listener a load tool may be aimed at. There is no other way to a target.
+"""From a deployed site to the listener for a load tool; the only way to a target.
 
-Read from the revision that stands on the host, not from the draft: the draft may not be there yet.
+Read from the live revision, not from the draft, which may not be deployed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from panel.rendering.spec import Listen, ServerBlock, SiteSpec, from_json
 from panel.websites.models import Site
 
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - as found in listens
-# Where a server has no pid file: what its processes are called.
+# Process names for servers without a pid file.
 _PROCESSES = {
     Engine.NGINX: ["nginx"],
     Engine.APACHE: ["apache2", "httpd"],
@@ -28,7 +28,7 @@ _APPLICATION = ["php-fpm*", "lsphp*"]
 
 
 def live_revision(site: Site) -> Revision:
-    """What stands on the host now. ApplicationError when the site is not deployed, or its host is not ready."""
+    """The live revision. ApplicationError if the site is not deployed, or its host is not ready."""
     state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
     if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
         raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
@@ -43,7 +43,7 @@ def live_revision(site: Site) -> Revision:
 
 
 def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
-    """The first listener of the site that speaks what the scenario asks for; ApplicationError when none does."""
+    """The first listener of the site that supports the scenario's protocol; ApplicationError if there is none."""
     spec = from_json(SiteSpec, revision.spec)
     protocol, tls = str(arguments.get("protocol", "h1")), bool(arguments["tls"])
     for block in spec.blocks:
@@ -59,8 +59,10 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
 
 
 def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
-    """The same, asked for as `base_url` has it: a copy on a port of its own is asked for as the original is, because
-    applications answer by what they are asked for."""
+    """The listener of a copy, with requests for the original's `base_url`.
+
+    Applications respond depending on the requested host and port, so a copy must get the same ones.
+    """
     found = endpoint(revision, arguments)
     known = urlsplit(base_url).port or {"http": 80, "https": 443}[found.scheme]
     return replace(found, known_port=known)
@@ -70,12 +72,12 @@ def _fits(listen: Listen, protocol: str, tls: bool) -> bool:
     if listen.tls != tls:
         return False
     if protocol == "h1":
-        return tls or not listen.http2  # without TLS, an HTTP/2 listener may speak nothing else
+        return tls or not listen.http2  # without TLS, an HTTP/2 listener may support nothing else
     return listen.http2 if protocol == "h2" else listen.http3
 
 
 def _name(block: ServerBlock) -> str:
-    """A host name the block answers to; "" when only a regular expression, or none, is there."""
+    """A host name of the block; "" if it has only regular expressions or none."""
     for name in block.names:
         if name.startswith("~") or name in ("_", ""):
             continue
@@ -88,7 +90,7 @@ def _name(block: ServerBlock) -> str:
 
 
 def allowed(revision: Revision) -> list[str]:
-    """Every listener of the deployed site, as the agent compares it: "127.0.0.1:80", "[::1]:443"."""
+    """Every listener of the deployed site, in the agent's notation: "127.0.0.1:80", "[::1]:443"."""
     spec = from_json(SiteSpec, revision.spec)
     found = (
         Endpoint(_LOOPBACK.get(listen.address, listen.address), listen.port, "").target
@@ -99,7 +101,7 @@ def allowed(revision: Revision) -> list[str]:
 
 
 def trees(revision: Revision) -> dict[str, list[str]]:
-    """Where the process trees of the server and, with PHP, of the application begin on the host."""
+    """Roots of the process trees of the server and, with PHP, of the application on the host."""
     install: EngineInstall = revision.install
     pid_file = install.paths.get("pid_file", "")
     found = {"server": [pid_file] if pid_file else _PROCESSES[Engine(install.engine)]}

@@ -1,4 +1,4 @@
-"""When a run must not be believed, and why. Pure."""
+"""Validity of a run, with reasons. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from panel.benchmarks.runs.measured import Measured
 
 CLIENT_BOUND = 0.90
 LITTLE_TOLERANCE = 0.20
-# A round that ends by time does not count what was under way then: no more than a fifth of what was begun.
+# A round limited by time does not count unfinished requests; they must be at most a fifth of those started.
 LEAST_TURNS = 4
-# Of the time it was to last: below this the load stopped by itself.
+# Minimum share of the requested duration; below it the load stopped by itself.
 ACTIVE_SHARE = 0.90
 
 
 def reasons(parameters: dict[str, Any], rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
-    """Sentences for a person, none for a run that may be believed.
+    """Reasons for people why a run is invalid; none if it is valid.
 
-    `parameters` as frozen in the run, `rounds` without the warm-ups, `cpus` those the load tool may use, `changes`
-    what of the fingerprint was different at the end.
+    `parameters` as frozen in the run, `rounds` without warm-ups, `cpus` available to the load tool, `changes` of the
+    fingerprint during the run.
     """
     by_target: dict[str, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -64,7 +64,7 @@ def _client_bound(label: str, good: list[Measured], parameters: dict[str, Any], 
 
 
 def threads(parameters: dict[str, Any]) -> int:
-    """On how many CPUs at once the tool can run: siege has a thread for every user, ab one alone."""
+    """Number of CPUs that the tool can use: siege has a thread for every user, ab has one."""
     arguments = parameters["arguments"]
     if parameters["tool"] == Tool.SIEGE:
         return int(arguments["concurrency"])
@@ -72,7 +72,7 @@ def threads(parameters: dict[str, Any]) -> int:
 
 
 def _offered(arguments: Mapping[str, Any]) -> int:
-    """Requests under way at once."""
+    """Number of concurrent requests."""
     return int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
 
 
@@ -83,7 +83,7 @@ def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
 
 
 def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
-    """Where answers take nearly as long as the round, most of it is not in its figures."""
+    """Reason if response times are close to the round's duration, so most requests are missing in its figures."""
     arguments = parameters["arguments"]
     short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, arguments)]
     if not short:
@@ -97,13 +97,13 @@ def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> 
 
 
 def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
-    """N = X * R (Little 1961): requests under way are throughput times time in the system."""
+    """Reason by Little's law, N = X * R (Little 1961): concurrent requests are throughput times response time."""
     arguments = parameters["arguments"]
-    # With a rate asked for, connections are idle in between; with new connections, wrk's time leaves connecting out.
+    # With a fixed rate, connections are idle in between; with new connections, wrk's time excludes connecting.
     if arguments.get("rate_rps") or (parameters["tool"] == Tool.WRK and not arguments["keepalive"]):
         return []
     offered = _offered(arguments)
-    # With one request for each there is no steady state: connecting is as much of the time as asking.
+    # With one request per connection there is no steady state: connecting takes as long as the request.
     if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"]) <= offered:
         return []
     worst = 0.0
@@ -124,10 +124,10 @@ def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
 
 
 def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
-    """|expected - told| / told mean latency, as far as it exceeds what rounding in the tool's report explains.
+    """|expected - reported| / reported mean latency, beyond the rounding of the tool's report.
 
-    `only_shorter`: a mean that is longer than expected contradicts nothing. wrk counts, for each request that it sent
-    late, those that it would have sent meanwhile (stats_correct in its source), so its mean grows with every pause.
+    `only_shorter`: ignore a mean above the expected value. For each request sent late, wrk adds those it would have
+    sent meanwhile (stats_correct in its source), so its mean grows with every pause.
     """
     assert measured.metrics is not None
     latency = measured.metrics.latency_ms
@@ -157,7 +157,9 @@ def _errors(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
 
 
 def _stopped_early(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
-    """h2load does not reconnect: over HTTP/2 a server's requests-per-connection limit ends the load."""
+    """Reason if the load stopped early. h2load does not reconnect: over HTTP/2 a server's requests-per-connection limit
+    ends the load.
+    """
     seconds = parameters["arguments"].get("duration_s")
     early = [
         measured.metrics

@@ -1,4 +1,4 @@
-"""Ready-made scenarios that an empty page offers."""
+"""Predefined scenarios offered by an empty page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quick:
     warmup_s: int = 2
 
     def values(self) -> dict[str, Any]:
-        """What `scenario_create` takes."""
+        """Values for `scenario_create`."""
         return {
             "name": self.name,
             "tool": self.tool.value,

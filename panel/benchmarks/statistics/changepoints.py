@@ -1,9 +1,9 @@
-"""Where a history changed: a test, not a threshold. Pure and deterministic.
+"""Change points of a history, found by a statistical test instead of a threshold. Pure and deterministic.
 
-Hierarchical divisive search with a permutation test, as E-divisive (Matteson and James 2014, JASA 109:505) does it, on
-ranks in place of distances (Pettitt 1979, Applied Statistics 28:126), so that one run far off is one run far off and no
-change. A series whose values could as well have come in any other order is called changed with probability `level` at
-most, whatever its distribution: the chance holds for the whole series, because parts are looked at only after it.
+Hierarchical divisive search with a permutation test, as in E-divisive (Matteson and James 2014, JASA 109:505), on ranks
+instead of distances (Pettitt 1979, Applied Statistics 28:126), so a single outlier is not a change. A series in random
+order is reported as changed with probability `level` at most, whatever its distribution. This holds for the whole
+series, because parts are tested only if the whole has changed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from panel.benchmarks.statistics.intervals import median
 
 LEVEL = 0.05
 PERMUTATIONS = 999
-LEAST = 3  # runs on either side: fewer are outliers
-ENOUGH = 2 * LEAST + 2  # below that no arrangement is rare enough
+LEAST = 3  # runs on either side; fewer could be outliers
+ENOUGH = 2 * LEAST + 2  # with fewer values no arrangement is rare enough
 _SEED = 20140118
 
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """From value `index` on the median is `ratio` times what it was since the change before; infinity where that
-    was zero. `chance`: how often equal values in random order look as different."""
+    """A change. From value `index` on, the median is `ratio` times the median since the previous change; infinity if
+    that was zero.
+
+    `chance`: probability of at least this difference in random order.
+    """
 
     index: int
     ratio: float
@@ -33,7 +36,7 @@ class ChangePoint:
 
 
 def change_points(values: Sequence[float], *, level: float = LEVEL) -> list[ChangePoint]:
-    """In order. Empty for fewer than `ENOUGH` values. ValueError for a level that is none."""
+    """Change points in order. Empty for fewer than `ENOUGH` values. ValueError for an invalid level."""
     if not 0 < level < 1:
         raise ValueError(f"a level is between 0 and 1; {level} is not")
     found = _divided(values, 0, level, random.Random(_SEED))  # noqa: S311 - resampling, not secrecy
@@ -50,7 +53,7 @@ def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _divided(values: Sequence[float], start: int, level: float, generator: random.Random) -> list[tuple[int, float]]:
-    """Where `values`, the series from `start` on, is to be divided, with the chance of each."""
+    """Change points of `values`, the series from `start` on, with their probability by chance."""
     if len(values) < ENOUGH:
         return []
     ranks = _ranks(values)
@@ -65,7 +68,7 @@ def _divided(values: Sequence[float], start: int, level: float, generator: rando
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """About their mean; equal values share one."""
+    """Ranks minus their mean; equal values share one rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     first = 0
@@ -80,12 +83,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _weights(count: int) -> list[float]:
-    """By how much the sum of the first k ranks scatters, for every k."""
+    """Standard deviation of the sum of the first k ranks, for every k."""
     return [0.0, *(1 / math.sqrt(k * (count - k)) for k in range(1, count))]
 
 
 def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, int]:
-    """The largest standardised sum of the first k ranks, and its k."""
+    """Largest standardized sum of the first k ranks, and its k."""
     total, height, index = 0.0, -1.0, LEAST
     for k in range(1, len(ranks) - LEAST + 1):
         total += ranks[k - 1]
@@ -97,7 +100,7 @@ def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, i
 def _chance(
     ranks: Sequence[float], weights: Sequence[float], height: float, level: float, generator: random.Random
 ) -> float | None:
-    """How often a random order reaches `height`; None as soon as that is more often than `level`."""
+    """Probability that a random order reaches `height`; None as soon as it exceeds `level`."""
     shuffled, reached = list(ranks), 1
     allowed = level * (PERMUTATIONS + 1)
     if reached > allowed:

@@ -1,9 +1,9 @@
 """Medians with intervals, and ratios of rounds, paired and unpaired. Pure and deterministic.
 
-Rounds are few, so nothing here claims more than they can carry. Whatever the distribution, the range of n rounds
-holds the true median with probability 1 - 2 ** (1 - n): 75 % for three rounds, 94 % for five, 97 % for six. An
-interval therefore carries the confidence it has, and is called a 95 % interval from six rounds on only.
-(David and Nagaraja, Order Statistics, 7.1; Hesterberg 2015, What Teachers Should Know About the Bootstrap.)
+With few rounds, only weak claims are possible. Whatever the distribution, the range of n rounds contains the true
+median with probability 1 - 2 ** (1 - n): 75 % for three rounds, 94 % for five, 97 % for six. So each interval states
+its confidence, and only intervals of six or more rounds are called 95 % intervals. (David and Nagaraja, Order
+Statistics, 7.1; Hesterberg 2015, What Teachers Should Know About the Bootstrap.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import NormalDist
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
-_SEED = 20190611  # any fixed number: the same rounds must always give the same interval
+_SEED = 20190611  # any constant, so that the same rounds always give the same interval
 # Student's t at 97.5 % for 1, 2, ... degrees of freedom; the normal quantile beyond.
 _T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -27,7 +27,7 @@ _T = (
 
 @dataclass(frozen=True)
 class Interval:
-    """`low` <= the true value <= `high` with probability `confidence` (0 to 1)."""
+    """An interval with `low` <= true value <= `high` with probability `confidence` (0 to 1)."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The median of `rounds` values; no interval below two."""
+    """The median of `rounds` values; no interval for fewer than two."""
 
     value: float
     rounds: int
@@ -46,13 +46,13 @@ class Estimate:
 class Verdict(StrEnum):
     HIGHER = "higher"
     LOWER = "lower"
-    NO_DIFFERENCE = "no_difference"  # the interval spans 1
-    TOO_FEW = "too_few"  # under three paired rounds nothing can be said
+    NO_DIFFERENCE = "no_difference"  # the interval contains 1
+    TOO_FEW = "too_few"  # fewer than three paired rounds allow no conclusion
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times the baseline, by rounds measured next to each other."""
+    """Ratio to the baseline, from rounds measured next to each other."""
 
     value: float
     rounds: int
@@ -61,20 +61,20 @@ class Ratio:
 
 
 def median(values: Sequence[float]) -> float:
-    """ValueError for no values."""
+    """The median; ValueError for no values."""
     if not values:
         raise ValueError("the median of no values is undefined")
     ordered = sorted(values)
     middle = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[middle]
-    # Not (a + b) / 2, which can overflow, and can round to a value outside [a, b].
+    # (a + b) / 2 could overflow or round to a value outside [a, b].
     low, high = ordered[middle - 1], ordered[middle]
     return min(high, max(low, low + (high - low) / 2))
 
 
 def range_confidence(rounds: int) -> float:
-    """How surely the smallest and largest of `rounds` values enclose the true median."""
+    """Probability that the smallest and largest of `rounds` values enclose the true median."""
     return 1.0 - 2.0 ** (1 - rounds) if rounds > 1 else 0.0
 
 
@@ -92,16 +92,16 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def _coverage(count: int, trimmed: int) -> float:
-    """P(x[trimmed] <= median <= x[count-1-trimmed]), counted from the binomial distribution with p = 1/2."""
+    """P(x[trimmed] <= median <= x[count-1-trimmed]), from the binomial distribution with p = 1/2."""
     tail = sum(math.comb(count, k) for k in range(trimmed + 1))
     return 1.0 - 2.0 * tail / 2.0**count
 
 
 def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
-    """Round i of `values` over round i of `baseline`: their median, with an interval by paired bootstrap.
+    """Median of the ratios of round i of `values` to round i of `baseline`, with a paired bootstrap interval.
 
-    Pairs keep what both rounds shared (a busy minute, a warm cache) out of the comparison. Rounds where either is
-    not above zero are left out. All is done on logarithms, so that A over B is exactly one over B over A.
+    Pairing removes effects common to both rounds (a busy minute, a warm cache). Pairs with a value not above zero are
+    left out. Logarithms make A over B exactly the inverse of B over A.
     """
     pairs = zip(values, baseline, strict=True)
     logs = [math.log(value) - math.log(base) for value, base in pairs if value > 0 and base > 0]
@@ -115,11 +115,12 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
 
 
 def unpaired(values: Sequence[float], earlier: Sequence[float]) -> Ratio:
-    """The median of `values` over that of `earlier`, measured at another time, so that no round has a partner.
+    """Median of `values` divided by the median of `earlier`, measured at another time, so rounds have no partners.
 
-    From six rounds on both sides the interval is a bootstrap of both medians; below that the range of all quotients,
-    which spans 1 unless every round of one side is above every round of the other. Equal servers do that by chance
-    with probability 2 / C(n + m, n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics, 1.2.)
+    From six rounds on both sides the interval is a bootstrap of both medians. With fewer rounds it is the range of all
+    quotients, which contains 1 unless every round of one side is above every round of the other. For equal servers the
+    probability of that is 2 / C(n + m, n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics,
+    1.2.)
     """
     now, before = (_logs(side) for side in (values, earlier))
     count = min(len(now), len(before))
@@ -146,9 +147,10 @@ def _bootstrap_unpaired(now: list[float], before: list[float]) -> tuple[float, f
 
 
 def scatter(earlier: Sequence[float]) -> Interval | None:
-    """Where the next of such values lies with 95 %, if nothing changed: a prediction interval of their logarithms.
+    """95 % prediction interval for the next value if nothing changed, computed from logarithms.
 
-    How much whole runs differ by themselves; the rounds of one run cannot tell. None below four values.
+    Describes the variation between whole runs, which the rounds of one run cannot show. None for fewer than four
+    values.
     """
     logs = _logs(earlier)
     count = len(logs)
@@ -167,7 +169,7 @@ def _verdict(low: float, high: float) -> Verdict:
 
 
 def _bootstrap(logs: list[float]) -> tuple[float, float]:
-    """Bounds of the median of `logs`. Below six values the range itself is the widest interval there is."""
+    """Bounds of the median of `logs`. Below six values the bounds are the whole range."""
     ordered, count = sorted(logs), len(logs)
     if range_confidence(count) < CONFIDENCE:
         return ordered[0], ordered[-1]
@@ -176,7 +178,7 @@ def _bootstrap(logs: list[float]) -> tuple[float, float]:
 
 
 def _widened(resampled: list[float], count: int) -> tuple[float, float]:
-    """Percentile bootstrap is too narrow for few values; its levels are widened as a t interval's would be."""
+    """Percentile bootstrap with levels widened like a t interval, because it is too narrow for few values."""
     share = NormalDist().cdf(-math.sqrt(count / (count - 1)) * _student(count - 1))
     cut = int(share * len(resampled))
     return resampled[cut], resampled[len(resampled) - 1 - cut]

@@ -1,11 +1,11 @@
-"""From rounds to the figures that are shown: medians with intervals, ratios to the first target. Pure.
+"""Figures of a run: medians with intervals, and ratios to the first target. Pure.
 
-    {"targets": [{"position", "label", "engine", "figures": {name: {"value", "low", "high", "confidence", "rounds"}},
+{"targets": [{"position", "label", "engine", "figures": {name: {"value", "low", "high", "confidence", "rounds"}},
                   "curve": [[percent, ms], ...]}],
      "ratios": [{"position", "label", "baseline", "figures": {name: {"value", "low", "high", "confidence", "rounds",
                  "verdict"}}}]}
 
-A figure that the tool does not tell, in any round, is absent.
+A figure that the tool does not report in any round is absent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from panel.benchmarks.statistics import intervals
 
 @dataclass(frozen=True)
 class Figure:
-    """`better`: which direction is good, "" where neither is. `compared`: whether ratios are made of it."""
+    """A figure. `better`: the good direction, "" if neither is. `compared`: whether ratios are computed."""
 
     name: str
     label: str
@@ -41,7 +41,9 @@ def _latency(name: str) -> Callable[[Measured], float | None]:
 
 
 def _mean(measured: Measured) -> float | None:
-    """None when it is below what the report can tell: ab's whole milliseconds, siege's hundredths of a second."""
+    """Mean latency; None below the resolution of the report: ab's whole milliseconds, siege's
+    hundredths of a second.
+    """
     if measured.metrics is None:
         return None
     latency = measured.metrics.latency_ms
@@ -87,7 +89,7 @@ BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
 def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, Any]:
-    """`rounds` without warm-ups; `engines` maps a target's position to its engine."""
+    """Summary of `rounds` without warm-ups; `engines` maps a target's position to its engine."""
     own: dict[int, list[Measured]] = defaultdict(list)
     for measured in rounds:
         own[measured.target].append(measured)
@@ -123,7 +125,7 @@ def _estimate(found: intervals.Estimate | intervals.Ratio) -> dict[str, Any]:
 
 
 def _median_curve(rounds: list[Measured]) -> list[list[float]]:
-    """At each percentile that every round knows, the median of the rounds."""
+    """Median of the rounds at each percentile that all rounds have."""
     curves = [{point[0]: point[1] for point in m.metrics.curve} for m in rounds if m.metrics and m.metrics.curve]
     if not curves:
         return []

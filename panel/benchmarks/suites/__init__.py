@@ -1,4 +1,4 @@
-"""The published comparisons as data: what is set up, what is asked, what others measured."""
+"""Published benchmarks as data: configurations, requests and published figures."""
 
 from __future__ import annotations
 

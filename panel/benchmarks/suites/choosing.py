@@ -1,5 +1,6 @@
-"""What was chosen of a suite: some of its cases, by some of the protocols, on an application, over a link of one's own.
-What was not chosen of a kind is all of it, the suite's own application and its own links."""
+"""Chosen part of a suite: cases, protocols, application, and a custom link. Without a choice of a kind, all of that
+kind, the suite's own application, and its own links apply.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ from panel.core.errors import ApplicationError
 
 @dataclass(frozen=True)
 class Choice:
-    """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases.
+    """A choice. `cases` are published ids (`small-multiplexed`), their rows (`small-multiplexed-0`) or single cases.
 
-    `paths` are browsed instead of the application's own list. `network` takes the place of the cases' own links.
-    `link` is what carries them: links.CARRIERS. `load_from` is the name of the host that the load comes from."""
+    `paths` replace the application's own list. `network` replaces the cases' own links. `link` is their implementation:
+    links.CARRIERS. `load_from` is the name of the load generator's host.
+    """
 
     cases: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
@@ -43,7 +45,7 @@ class Choice:
         return bool(self.cases or self.protocols)
 
     def stored(self) -> dict[str, Any]:
-        """As JSON; empty for the whole suite on its own application."""
+        """The choice as JSON; empty for the whole suite on its own application."""
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}
         paths = {"paths": list(self.paths)} if self.paths else {}
@@ -52,15 +54,17 @@ class Choice:
         return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {}), **from_host}
 
     def settled(self, suite: Suite) -> Choice:
-        """Equal for two that mean the same: in one order, the suite's own application by its name."""
+        """Canonical form, the same for equivalent choices: sorted, with the suite's own application by its name."""
         application = suite.application(self.application)
         named = application.slug if application else ""
         cases, protocols = tuple(sorted(self.cases)), tuple(sorted(self.protocols))
         return replace(self, cases=cases, protocols=protocols, application=named)
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
-        """Those cases of the preset that are chosen, on the application and over the link that are. ApplicationError
-        for a name that the preset has not, for paths that cannot be asked for and for a link that cannot be made."""
+        """Chosen cases of the preset, with the chosen application and link.
+
+        ApplicationError for a name that the preset lacks, for invalid paths and for an impossible link.
+        """
         application = self._application(suite)
         links.check_carrier(self.link)
         cases = self._picked(suite, suite.cases(preset))
@@ -106,13 +110,13 @@ class Choice:
         return found
 
     def words(self, suite: Suite) -> str:
-        """What the part is, in words; "" for the whole suite."""
+        """The chosen part in words; "" for the whole suite."""
         parts = [title(suite, name) for name in self.cases]
         parts += [PROTOCOLS[name] for name in self.protocols]
         return "; ".join(parts)
 
     def application_words(self, suite: Suite) -> str:
-        """What was browsed, in words; "" in a suite that browses nothing."""
+        """The application in words; "" for a suite without one."""
         found = suite.application(self.application)
         if found is None:
             return ""
@@ -141,7 +145,7 @@ def _browsing(case: Case, application: Application, paths: tuple[str, ...], pres
 
 
 def _checked(paths: Sequence[str]) -> list[str]:
-    """ApplicationError, field `paths`, where one cannot be asked for."""
+    """Paths after the check; ApplicationError, field `paths`, for an invalid one."""
     try:
         return clean_paths(Tool.SIEGE, list(paths)) if paths else []
     except ArgumentError as error:
@@ -149,7 +153,7 @@ def _checked(paths: Sequence[str]) -> list[str]:
 
 
 def check_setups(suite: Suite, setups: Sequence[str]) -> None:
-    """ApplicationError, field `setups`, for one that the suite has not."""
+    """Raise ApplicationError, field `setups`, for a configuration that the suite lacks."""
     known = [setup.slug for setup in suite.setups]
     for slug in setups:
         if slug not in known:
@@ -159,12 +163,12 @@ def check_setups(suite: Suite, setups: Sequence[str]) -> None:
 
 
 def _names(case: Case) -> set[str]:
-    """By which a case may be chosen."""
+    """Names under which a case can be chosen."""
     return {case.source, case.slug, case.slug.removesuffix(f"-{case.protocol}")}
 
 
 def title(suite: Suite, name: str) -> str:
-    """What people call what `Choice.cases` names; the name itself for one that the suite has not."""
+    """Title of a name in `Choice.cases`; the name itself if the suite lacks it."""
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
@@ -175,13 +179,13 @@ def title(suite: Suite, name: str) -> str:
 
 
 def _called(suite: Suite, name: str) -> str:
-    """As people call it, and as programs do."""
+    """Title for people, and name for programs."""
     words = title(suite, name)
     return f"“{name}”" if words == name else f"“{words}” ({name})"
 
 
 def protocols(cases: Iterable[Case]) -> list[str]:
-    """Those that occur, in the order of the cases."""
+    """Protocols in the cases, in order."""
     return list(dict.fromkeys(case.protocol for case in cases))
 
 
@@ -194,7 +198,7 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
-    """What was chosen, as names and words. `servers` in words; none: all that the host has."""
+    """The choice as pairs of name and text. `servers` in words; none: all of the host."""
     found = [("Suite", f"{suite.title}, {'full suite' if preset == 'full' else 'preview'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
@@ -206,14 +210,14 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
 
 # --- how long it takes ---
 
-# Setting up the servers and the link, measuring it, looking at the answers twice, taking it all down.
+# Time to start the servers and the link, measure the link, compare the responses twice, and stop everything.
 _STAND_S = 8.0
 _SHAPED_S = 4.0
 _UNKNOWN_S = 10.0
 
 
 def expected_s(suite: Suite, case: Case, servers: Sequence[str]) -> float:
-    """Roughly how many seconds a case takes, by what was published. `servers`: the published name of each set-up."""
+    """Estimated seconds of a case, from the published figures. `servers`: the published name of each configuration."""
     rounds = sum(_load_s(suite, case, name) + 2 * case.idle_s for name in servers) * case.rounds
     warming = (case.warmup_s + 1.0) * len(servers) if case.warmup_s else 0.0
     return _STAND_S + (_SHAPED_S if case.network else 0.0) + warming + rounds
@@ -231,7 +235,7 @@ def _load_s(suite: Suite, case: Case, server: str) -> float:
 
 
 def _published(suite: Suite, case: Case, server: str) -> float | None:
-    """The server's own figure, else the middle of those that were published for the case."""
+    """The server's own published figure, else the median of the case's published figures."""
     own = published.value(suite.slug, case.source, case.row, server)
     if own is not None:
         return own
@@ -241,7 +245,7 @@ def _published(suite: Suite, case: Case, server: str) -> float | None:
 
 
 def duration_words(seconds: float) -> str:
-    """About how long, as people say it."""
+    """Approximate duration for people."""
     if seconds < 90:
         return f"about {max(10, round(seconds, -1)):.0f} s"
     if seconds < 100 * 60:

@@ -1,4 +1,4 @@
-"""Several runs of one suite side by side: each case's figure, and what of it differs from the first run."""
+"""Comparison of several runs of one suite: each case's figure, and its difference from the first run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Side:
-    """One of those compared; `outcomes` by the case's slug."""
+    """One compared suite run; `outcomes` by the case's slug."""
 
     row: SuiteRun
     outcomes: dict[str, Outcome]
@@ -31,7 +31,7 @@ class Side:
 
 
 def compared(rows: Sequence[SuiteRun]) -> list[Table]:
-    """One table for each case that all have. ApplicationError when they are not of one suite."""
+    """One table for each common case. ApplicationError if the runs are of different suites."""
     if not 2 <= len(rows) <= MOST:
         raise ApplicationError(f"Select 2 to {MOST} runs of one suite.")
     if len({row.suite for row in rows}) > 1:
@@ -50,12 +50,14 @@ def side_of(row: SuiteRun) -> Side:
 
 
 def is_same_load(now: Case, before: Case) -> bool:
-    """Whether both ask for the same: another version of the panel may ask for something else by the same name."""
+    """Return whether both cases have the same load; another version of the panel may define a different load under the
+    same name.
+    """
     return replace(now, title="", group="") == replace(before, title="", group="")
 
 
 def asked_otherwise(now: Side, before: Side) -> list[str]:
-    """Titles of the cases that both have and that ask for something else."""
+    """Titles of common cases whose load differs."""
     shared = [
         (outcome.case, before.outcomes[slug].case) for slug, outcome in now.outcomes.items() if slug in before.outcomes
     ]
@@ -63,7 +65,7 @@ def asked_otherwise(now: Side, before: Side) -> list[str]:
 
 
 def case_changes(now: Outcome, before: Outcome, earlier: since.Earlier | None = None) -> list[Change]:
-    """Of the case's own figure, by set-up; a case that failed, or must not be believed, has none."""
+    """Changes of the case's own figure, by configuration; failed and invalid cases have none."""
     if now.words or before.words:
         return []
     return since.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])

@@ -1,7 +1,7 @@
-"""What a suite is made of. Pure data: nothing here knows a host, a port or a row.
+"""Definitions of suites. Pure data without hosts, ports or rows.
 
-A suite puts set-ups (a server with its settings) side by side in a stand and puts cases on them, one run each. Every
-value that decides a figure stands in the case, so that a run frozen from it can be repeated and judged.
+A suite puts configurations (a web server with its settings) into a test bed and runs cases on them, one run each. Every
+value that affects a figure is in the case, so a run frozen from it can be repeated and judged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from panel.benchmarks.choices import Tool
 from panel.benchmarks.tools.arguments import Value
 
 PresetName = Literal["full", "short"]
-# How the source shows its figures: each round with average and rating; one figure by link and protocol; many measures.
+# Layout of the source's tables: each round with average and rating; one figure by link and protocol; many measures.
 TableKind = Literal["rounds", "grid", "measures"]
 PRESETS: tuple[PresetName, ...] = ("short", "full")
 PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
@@ -22,7 +22,7 @@ PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
 
 @dataclass(frozen=True)
 class Network:
-    """A link, alike in both directions. `queue_packets` counts those that wait for the bottleneck."""
+    """A link, the same in both directions. `queue_packets` is the length of the bottleneck's queue."""
 
     bandwidth_mbps: float
     rtt_ms: float
@@ -31,7 +31,7 @@ class Network:
     loss_percent: float = 0.0
 
     def request(self) -> dict[str, int]:
-        """As the agent takes it (agents/host/link.py)."""
+        """The link in the agent's format (agents/host/link.py)."""
         return {
             "bandwidth_kbit": round(self.bandwidth_mbps * 1000),
             "rtt_us": round(self.rtt_ms * 1000),
@@ -41,12 +41,12 @@ class Network:
         }
 
     def deviations(self, measured: dict[str, Any]) -> list[str]:
-        """Where the link that was measured (native/netem/src/measure.rs, to_json) is not this one, in words."""
+        """Differences between the measured link (native/netem/src/measure.rs, to_json) and this one, in words."""
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000
         if abs(rtt_ms - self.rtt_ms) > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
             found.append(f"the round trip took {rtt_ms:.2f} ms instead of {self.rtt_ms:g} ms")
-        # Between two hosts, the way from one to the other is part of it.
+        # Between two hosts, the real network path is part of the link.
         whole_ms = measured.get("whole_rtt_us", measured["rtt_us"])["p50"] / 1000
         if not found and whole_ms - self.rtt_ms > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
             found.append(f"the round trip to the other host took {whole_ms:.2f} ms instead of {self.rtt_ms:g} ms")
@@ -69,15 +69,15 @@ class Network:
 
 @dataclass(frozen=True)
 class Setup:
-    """One server as it is compared. `protocols` are those it can be asked by; `published` its name in the source."""
+    """One configuration of a web server. `protocols` are the supported ones; `published` its name in the source."""
 
     slug: str
     label: str
     engine: Literal["nginx", "apache", "native", "openlitespeed"]
     published: str = ""
-    mpm: str = "event"  # Apache's processing module
-    php_children: int = 0  # of PHP of its own; 0: no PHP
-    # php-fpm by FastCGI; lsphp by LSAPI, at an address or started by the server, which OpenLiteSpeed alone does.
+    mpm: str = "event"  # Apache's multi-processing module
+    php_children: int = 0  # number of its own PHP children; 0: no PHP
+    # php-fpm by FastCGI; lsphp by LSAPI, either at an address or started by the server, which only OpenLiteSpeed does.
     php: Literal["fpm", "lsphp-tcp", "lsphp-started"] = "fpm"
     protocols: tuple[str, ...] = ("h1", "h2")
 
@@ -89,16 +89,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Settings:
-    """Of every server in the stand; the access log is always off."""
+    """Settings of every server in the test bed; the access log is always off."""
 
-    workers: int = 0  # of nginx and gallop; 0: one for each CPU
-    keepalive_requests: int = 0  # on one connection; 0: the server's own default
-    one_process: bool = False  # Apache too serves from one process, with threads enough for the loads
+    workers: int = 0  # for nginx and gallop; 0: one per CPU
+    keepalive_requests: int = 0  # per connection; 0: the server's own default
+    one_process: bool = False  # Apache also serves from one process, with enough threads for the load
 
 
 @dataclass(frozen=True)
 class Content:
-    """What is served: texts and pages of a given size, paths below the document root."""
+    """Served content: texts and pages of a given size, by paths below the document root."""
 
     texts: tuple[tuple[str, str], ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
@@ -106,25 +106,27 @@ class Content:
 
 @dataclass(frozen=True)
 class Application:
-    """What a suite's pages are pages of. `ready_made` is the agent's name for one that it sets up itself, "" for files
-    that are all in `content`."""
+    """Application whose pages a suite requests. `ready_made` is the agent's name for one that it sets up itself, "" if
+    all files are in `content`.
+    """
 
     slug: str
     label: str
     about: str
     content: Content
-    paths: tuple[str, ...]  # those that are browsed
+    paths: tuple[str, ...]  # requested paths
     ready_made: str = ""
-    # Of a shortened case: without a warm-up, or in a second, a large one shows how PHP compiles it.
+    # For a shortened case: without a warm-up, or with one second, the result of a large application would include PHP's
+    # compilation.
     short_warmup_s: int = 0
     short_duration_s: int = 1
 
 
 @dataclass(frozen=True)
 class Case:
-    """One load: becomes one run, with every set-up that can be asked like that as a target.
+    """One load, which becomes one run with every configuration that supports it.
 
-    `figure` is what its table shows (summary.FIGURES). `source` and `row` lead to what was published.
+    `figure` is the value of its table (summary.FIGURES). `source` and `row` refer to the publication.
     """
 
     slug: str
@@ -140,19 +142,19 @@ class Case:
     network: Network | None = None
     source: str = ""
     row: int = 0
-    as_published: bool = True  # False where a shortened case asks for something else than the source did
-    sizes: tuple[tuple[str, int], ...] = ()  # beside the suite's content
-    parser: bool = False  # siege fetches what pages link to, in a network where nothing but the stand is to be reached
+    as_published: bool = True  # False if a shortened case differs from the source
+    sizes: tuple[tuple[str, int], ...] = ()  # in addition to the suite's content
+    parser: bool = False  # siege fetches linked resources, in a network where only the test bed is reachable
     allowed_error_percent: float = 0.0
-    browses: bool = False  # its paths are pages of the application, whichever that is
-    group: str = ""  # what it and the other rows of its published case have in common; "": its title
+    browses: bool = False  # its paths are pages of the chosen application
+    group: str = ""  # common name of the rows of one published case; "": its title
 
     @property
     def protocol(self) -> str:
         return str(self.arguments.get("protocol", "h1"))
 
     def stored(self) -> dict[str, Any]:
-        """As JSON, to be frozen."""
+        """The case as JSON, to be frozen."""
         return {**asdict(self), "tool": self.tool.value}
 
 
@@ -172,14 +174,14 @@ class Suite:
     full: tuple[Case, ...]
     short: tuple[Case, ...]
     table: TableKind
-    applications: tuple[Application, ...] = ()  # the first is taken unless another one is chosen
-    not_measured: tuple[str, ...] = ()  # what the source has and this suite does not, in words
+    applications: tuple[Application, ...] = ()  # the first is the default
+    not_measured: tuple[str, ...] = ()  # parts of the source that this suite lacks, in words
 
     def cases(self, preset: PresetName) -> tuple[Case, ...]:
         return self.full if preset == "full" else self.short
 
     def application(self, slug: str) -> Application | None:
-        """The one of that name, "" for the first; None where it has none (of that name)."""
+        """Application of that name, or the first for ""; None if there is none."""
         return next((item for item in self.applications if slug in ("", item.slug)), None)
 
     def setup(self, slug: str) -> Setup:
@@ -187,7 +189,7 @@ class Suite:
 
 
 def speaking(case: Case, setups: Sequence[Setup]) -> list[Setup]:
-    """Those that can be asked by the case's protocol."""
+    """Configurations that support the case's protocol."""
     return [setup for setup in setups if case.protocol in setup.protocols]
 
 

@@ -1,4 +1,4 @@
-"""A suite's result to take away: JSON with every run, the tables as CSV."""
+"""Exports of a suite's result: JSON with every run, the tables as CSV."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _STYLES = ("tokens", "base", "components", "benchmarks")
 
 
 def file_name(row: SuiteRun) -> str:
-    """Without ending: suite, preset, whether it is a part, and when it began (UTC)."""
+    """File name without extension: suite, preset, whether it is a part, and the start time (UTC)."""
     part = "-part" if row.choice.is_part else ""
     return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"
 
 
 def suite_json(row: SuiteRun) -> dict[str, Any]:
-    """The tables, the published figures they were put beside, and each case's run with its raw output and samples."""
+    """The tables, the published figures next to them, and each case's run with its raw output and samples."""
     return {
         "format": FORMAT,
         "uuid": str(row.uuid),
@@ -50,7 +50,7 @@ def suite_json(row: SuiteRun) -> dict[str, Any]:
 
 
 def suite_html(row: SuiteRun) -> str:
-    """The result page as one file: styles and charts inside, no script, nothing fetched from anywhere."""
+    """The result page as one file with styles and charts; it has no scripts and loads nothing."""
     context = {"row": row, "styles": inline_styles(_STYLES), **suite_results.result(row)}
     return render_to_string("benchmarks/suite_report.html", context)
 
@@ -80,7 +80,7 @@ def suite_csv(row: SuiteRun) -> str:
 
 
 def text(tables: list[Table]) -> str:
-    """The tables for a terminal."""
+    """The tables as plain text for a terminal."""
     return "\n\n".join(_text(table) for table in tables)
 
 

@@ -1,4 +1,4 @@
-"""`http3-2019`: h2load over shaped links, by HTTP/3 and, to see what the protocol is worth, HTTP/2 and HTTP/1.1."""
+"""`http3-2019`: h2load over shaped links, with HTTP/3 and, for comparison, HTTP/2 and HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def _arguments(words: str) -> dict[str, Value]:
 
 
 def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: str, **changed: Any) -> Case:
-    """One row of a published table by one protocol; `changed` shortens it."""
+    """One row of a published table with one protocol; `changed` shortens it."""
     link = Network(row["bandwidth_mbps"], row.get("rtt_ms") or 0, row.get("queue_packets", 1000))
     path = changed.get("path", source["path"])
     arguments = {**_arguments(source["args"]), **changed.get("arguments", {})}
     if protocol == "h1":
         arguments["streams"] = 1
-        # A tenth under way at once: as many requests as before would take ten times as long.
+        # HTTP/1.1 has a tenth of the concurrency: the same number of requests would take ten times as long.
         arguments["requests"] = changed.get("h1_requests", arguments["requests"])
     arguments |= {"protocol": protocol, "tls": True}
     is_file = source["unit"] == "s"
     title = changed.get("title", _TITLES[source["id"]])
-    # An ending for which every server has the same type; OpenLiteSpeed sends none for a file without.
+    # A suffix with the same type on every server; OpenLiteSpeed sends no type without one.
     served = f"{path}.bin" if is_file else path
     return Case(
         slug=f"{source['id']}-{number}-{protocol}",
@@ -53,7 +53,7 @@ def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: st
         paths=(served,),
         figure="total_s" if is_file else "throughput_rps",
         rounds=changed.get("rounds", 3),
-        # A warm-up over a slow link would take as long as the round; the page cache is warm from the check before.
+        # A warm-up over a slow link would take as long as the round; the earlier check has warmed the page cache.
         warmup_s=0 if is_file else changed.get("warmup_s", 2),
         timeout_s=1800,
         idle_s=changed.get("idle_s", 0.5),
@@ -76,7 +76,7 @@ def _full() -> tuple[Case, ...]:
 
 
 def _short() -> tuple[Case, ...]:
-    """One of the loads at the shortest delay and, by HTTP/3, the shallow queue; few requests, small files."""
+    """Cases with one load at the shortest delay and, with HTTP/3, the shallow queue; few requests, small files."""
     chosen: dict[str, tuple[int, dict[str, Any]]] = {
         "small-multiplexed": (
             2,
@@ -108,7 +108,7 @@ SUITE = Suite(
         Setup("apache", "Apache", "apache"),
         Setup("openlitespeed", "OpenLiteSpeed", "openlitespeed", "openlitespeed", protocols=("h1", "h2", "h3")),
     ),
-    # The published set-up allowed 10,000 requests a connection; a million over a hundred need as many and one more.
+    # The publication allowed 10,000 requests per connection; a million over a hundred need as many plus one.
     settings=Settings(workers=1, keepalive_requests=100_000_000, one_process=True),
     content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
     table="grid",

@@ -1,4 +1,4 @@
-"""Who takes part in a suite on a host, which of its cases that leaves, and how long these take."""
+"""Lineup of a suite on a host: its configurations, the remaining cases, and their duration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from panel.hosts.models import EngineInstall, Host
 
 @dataclass(frozen=True)
 class Lineup:
-    """`setups` with the server of the host that each stands on; in words, why others are left out; the cases that some
-    of them can be asked for."""
+    """`setups` with their web servers; the reasons why others are left out; and the cases that some of them support."""
 
     setups: list[tuple[Setup, EngineInstall]]
     left_out: list[str]
@@ -27,7 +26,7 @@ class Lineup:
 
 
 def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice) -> Lineup:
-    """Of what is chosen; no `setups` means all of them. ApplicationError when that is wrong, or leaves nothing."""
+    """Lineup of the chosen part; no `setups` means all. ApplicationError if the choice is invalid or leaves nothing."""
     chosen = choice.of(suite, preset)
     check_setups(suite, setups)
     available, left_out = _available(suite, host, setups)
@@ -48,8 +47,9 @@ def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], 
 def presets_expected(
     slug: str, setups: Sequence[str] = (), choice: Choice | None = None, host: Host | None = None
 ) -> list[tuple[str, str]]:
-    """Each preset, with how many cases it has of what is chosen and how long they take on `host`; or why it cannot be
-    run there. Without a host: with all of the suite's servers."""
+    """Presets, each with the number and duration of the chosen cases on `host`, or the reason why it cannot run there.
+    Without a host: with all of the suite's servers.
+    """
     found: list[tuple[str, str]] = []
     for name in PRESETS:
         try:
@@ -65,8 +65,7 @@ def presets_expected(
 def expected(
     slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
 ) -> tuple[int, float]:
-    """How many cases there are, and roughly how many seconds they take by what was published. ApplicationError as
-    `lineup`."""
+    """Number of cases, and their estimated seconds from the published figures. ApplicationError as in `lineup`."""
     suite = SUITES[slug]
     if host is not None:
         taking = lineup(suite, preset, host, setups, choice)
@@ -83,7 +82,7 @@ def expected(
 def _available(
     definition: Suite, host: Host, chosen: Sequence[str]
 ) -> tuple[list[tuple[Setup, EngineInstall]], list[str]]:
-    """The set-ups whose server the host has, and in words why others are left out."""
+    """Configurations whose web server the host has, and the reasons why others are left out."""
     installs: dict[str, EngineInstall] = {}
     for install in host.installs.order_by("-pk"):
         if install.engine not in installs or install.label == "default":
@@ -109,7 +108,7 @@ def _left_out(labels: list[str], lacks: str) -> str:
 
 
 def _lacks(setup: Setup, host: Host) -> str:
-    """What of the set-up's PHP the host has not, in words."""
+    """Parts of the configuration's PHP that the host lacks, in words."""
     if setup.php == "fpm":
         return ""
     if not host.facts.get("lsphp"):
@@ -117,7 +116,7 @@ def _lacks(setup: Setup, host: Host) -> str:
             f"lsphp was not found on {host.name}, neither in the web server's folder (lsphp83/bin/lsphp) "
             "nor in PATH. Install it, then check the host."
         )
-    # It answers whoever reaches it, so it gets a network of its own.
+    # lsphp serves every local client, so it gets its own network namespace.
     if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
         return f"it needs a network namespace, and creating one requires root on {host.name}."
     return ""

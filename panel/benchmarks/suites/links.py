@@ -1,5 +1,6 @@
-"""Cases over a link of one's own instead of those that were published, what carries links, what they turned out to be,
-and what a link alone makes of a load's time."""
+"""Custom links instead of the published ones, their implementations, their measured properties, and the minimum time of
+a load on a link.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Any
 from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Network
 from panel.core.errors import ApplicationError
 
-# Label, least and greatest. The agent's own limits are wider (agents/host/link.py): a slower link would be measured for
-# longer than the load lasts, and with more loss no load ends.
+# Label, minimum and maximum. The agent's own limits are wider (agents/host/link.py); beyond these, measuring the link
+# takes longer than the load, or the load never ends.
 LIMITS: dict[str, tuple[str, float, float]] = {
     "bandwidth_mbps": ("Bandwidth (Mbit/s)", 1, 10_000),
     "rtt_ms": ("Round trip (ms)", 0, 2_000),
@@ -21,25 +22,25 @@ LIMITS: dict[str, tuple[str, float, float]] = {
     "queue_packets": ("Queue (packets)", 1, 100_000),
 }
 
-# Values are agents/host/link.py's.
+# The values are those of agents/host/link.py.
 EMULATOR, KERNEL = "emulator", "tc netem"
 CARRIERS = {"": "tc netem if available, otherwise the bundled emulator", EMULATOR: "the bundled emulator"}
 
 
 def check_carrier(link: str) -> None:
-    """ApplicationError for a name that is none of CARRIERS."""
+    """Raise ApplicationError for a name that is not in CARRIERS."""
     if link not in CARRIERS:
         words = f"Unknown link emulation “{link}”. Use “{EMULATOR}”, or omit the field for the host's default."
         raise ApplicationError(words, field="link")
 
 
 def carrier(measured: dict[str, Any]) -> str:
-    """What carried a link that was measured. Before agents told, there was nothing but the emulator."""
+    """Implementation of a measured link. Old agents do not report it and only had the emulator."""
     return str(measured.get("by") or EMULATOR)
 
 
 def carrier_words(measured: dict[str, Any]) -> str:
-    """The same, with the reason where the host has nothing else."""
+    """Implementation in words, with the reason if the host has no other."""
     if carrier(measured) != EMULATOR:
         return carrier(measured)
     why = measured.get("why")
@@ -47,7 +48,7 @@ def carrier_words(measured: dict[str, Any]) -> str:
 
 
 def measured_words(network: dict[str, Any]) -> str:
-    """What the link of a run (Run.fingerprint["network"]) was measured to be before the load, and what carried it."""
+    """Implementation and properties of a run's link (Run.fingerprint["network"]), measured before the load."""
     found = network["measured"]
     rtt, burst = found["rtt_us"], found["burst"]
     parts = [f"round trip {rtt['p50'] / 1000:.2f} ms (99 %: {rtt['p99'] / 1000:.2f})"]
@@ -63,8 +64,10 @@ def measured_words(network: dict[str, Any]) -> str:
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases over this link. Those that differ only by their own links become one. ApplicationError where the link
-    cannot be made, or a round over it would not end within its time limit."""
+    """The cases over this link, merged if they differ only by link.
+
+    ApplicationError if the link is impossible, or a round would exceed its time limit.
+    """
     check(network)
     found: dict[tuple[str, ...], Case] = {}
     for case in cases:
@@ -75,10 +78,10 @@ def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def check(network: Network) -> None:
-    """ApplicationError at the value that is wrong, `network/rtt_ms`."""
+    """Raise ApplicationError at the invalid value, for example `network/rtt_ms`."""
     for name, (label, low, high) in LIMITS.items():
         value = getattr(network, name)
-        if not low <= value <= high:  # nor is it where somebody left it out: math.nan
+        if not low <= value <= high:  # also rejects a missing value, math.nan
             given = "" if math.isnan(value) else f"; you entered {value:g}"
             raise ApplicationError(f"{label}: enter a number from {low:,} to {high:,}{given}.", field=f"network/{name}")
     if network.jitter_ms > network.rtt_ms / 2:
@@ -90,7 +93,7 @@ def check(network: Network) -> None:
 
 
 def least_s(case: Case, requests: int) -> float:
-    """What the link alone takes: its bandwidth for files, its delay for requests that wait for each other."""
+    """Minimum time on this link: bandwidth for files, delay for sequential requests."""
     if case.network is None:
         return 0.0
     size = sum(size for name, size in case.sizes if f"/{name}" in case.paths)
@@ -101,7 +104,7 @@ def least_s(case: Case, requests: int) -> float:
 
 
 def _replaced(case: Case, network: Network) -> Case:
-    """What was published is of other links."""
+    """The case on this link, without the published figures, which are of other links."""
     name = case.group or case.title
     words = f"{name}: {network.words}" + (f", {PROTOCOLS[case.protocol]}" if case.network else "")
     return replace(case, network=network, title=words, as_published=False)

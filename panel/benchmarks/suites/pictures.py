@@ -1,4 +1,4 @@
-"""A suite's charts: what was measured here, and what others published beside it. Pure."""
+"""Charts of a suite: own measurements next to published ones. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELSEWHERE = "(published)"
 
 
 def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Chart | None:
-    """One bar for each server here and each published one, by link and protocol where the case has them."""
+    """One bar for each own and each published server, by link and protocol if the case has them."""
     figure = BY_NAME[group[0].case.figure]
     rows = [row for outcome in group for row in _rows(suite, setups, outcome)]
     if all(row["published"] for row in rows):

@@ -1,4 +1,4 @@
-"""The figures that others published, read once. They are drawn beside one's own, as other people's hardware."""
+"""Published figures, read once. Charts show them next to own results, as measured on other hardware."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = Path(__file__).with_name("published.json")
 
 @functools.cache
 def suite(slug: str) -> dict[str, Any]:
-    """The publication of that id; KeyError when there is none."""
+    """The publication with that id; KeyError if it is unknown."""
     found = json.loads(_FILE.read_text(encoding="utf-8"))["suites"]
     return next(item for item in found if item["id"] == slug)
 
@@ -24,7 +24,7 @@ def case(slug: str, case_id: str) -> dict[str, Any] | None:
 
 
 def value(slug: str, case_id: str, row: int, server: str) -> float | None:
-    """What was published for a server; None where nothing was."""
+    """Published value for a server; None if there is none."""
     found = case(slug, case_id)
     if found is None or not server:
         return None
@@ -48,11 +48,11 @@ _NAMES = {
 
 
 def named(server: str) -> str:
-    """What people call a server of the publications."""
+    """Display name of a server in the publications."""
     return _NAMES.get(server, server)
 
 
 def servers(slug: str) -> dict[str, str]:
-    """Name -> version and settings, as the source gives them."""
+    """Name -> version and settings, as given by the source."""
     found: dict[str, str] = suite(slug)["servers"]
     return found

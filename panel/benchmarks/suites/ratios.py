@@ -1,4 +1,4 @@
-"""Whether the servers of a suite differ at all: each case's throughput against that of its first server. Pure."""
+"""Summary of a suite's differences: each case's throughput relative to that of its first server. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTE = (
 
 
 def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
-    """One row for each case that has ratios, leading to its part of the page; None when nothing was compared."""
+    """One row for each case with ratios, linked to its part of the page; None if nothing was compared."""
     compared = [outcome for outcome in outcomes if outcome.summary.get("ratios")]
     if not compared:
         return None
@@ -37,7 +37,7 @@ def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
 
 
 def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
-    """`words`: why it must not be believed."""
+    """Cell of one ratio. `words`: reason why it is invalid."""
     if found is None:
         return Cell(words) if words else NONE
     if found["verdict"] == "too_few":
@@ -50,7 +50,7 @@ def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
 
 
 def _note(compared: Sequence[Outcome]) -> str:
-    """With how sure the intervals are, which follows from the number of rounds."""
+    """Note with the confidence of the intervals, which depends on the number of rounds."""
     found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
     sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
     return f"{_NOTE} Intervals have {' or '.join(sure)} confidence." if sure else _NOTE

@@ -1,4 +1,4 @@
-"""What the pages, the API and the exports of suite runs show."""
+"""Contents of suite pages, API responses and exports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.benchmarks.suites.tables import Outcome, Table
 
 @dataclass(frozen=True)
 class Line:
-    """One case in the list of cases: its run, once it has one."""
+    """One case in the list of cases, with its run once started."""
 
     number: int
     case: Case
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """One published case with its table, charts, what is to be said about it and where it comes from."""
+    """One published case with its table, charts, remarks and source."""
 
     table: Table
     charts: list[Chart]
@@ -40,7 +40,7 @@ class Part:
 
 
 def lines(row: SuiteRun) -> list[Line]:
-    """Every case of the plan. One query, or none for a row that came from selectors.with_runs."""
+    """All cases of the plan. One query, or none for a row from selectors.with_runs."""
     runs = {run.case: run for run in row.runs.all()}
     found = []
     for number, data in enumerate(row.plan):
@@ -52,7 +52,7 @@ def lines(row: SuiteRun) -> list[Line]:
 
 
 def course(row: SuiteRun) -> dict[str, Any]:
-    """While it runs: how far it is."""
+    """Progress of a running suite."""
     found = lines(row)
     current = next((line.run for line in found if line.run and not line.run.is_ended), None)
     done = sum(1 for line in found if line.run and line.run.is_ended)
@@ -61,14 +61,14 @@ def course(row: SuiteRun) -> dict[str, Any]:
 
 
 def setups(row: SuiteRun) -> list[Setup]:
-    """Those that took part, in the suite's order."""
+    """Configurations that took part, in the suite's order."""
     suite = SUITES[row.suite]
     own = [(suite.setup(item["slug"]), item) for item in row.setups]
     return [replace(setup, protocols=tuple(item.get("protocols", setup.protocols))) for setup, item in own]
 
 
 def outcomes(row: SuiteRun) -> list[Outcome]:
-    """Every case of the plan with its figures."""
+    """All cases of the plan with their figures."""
     return [_outcome(line) for line in lines(row)]
 
 
@@ -82,7 +82,7 @@ def tables(row: SuiteRun) -> list[Table]:
 
 
 def result(row: SuiteRun) -> dict[str, Any]:
-    """What the page of an ended suite shows."""
+    """Contents of the page of an ended suite."""
     suite, chosen, found = SUITES[row.suite], setups(row), lines(row)
     all_outcomes = [_outcome(line) for line in found]
     runs = {line.case.slug: line.run for line in found if line.run}
@@ -97,7 +97,7 @@ def result(row: SuiteRun) -> dict[str, Any]:
 
 
 def described(row: SuiteRun) -> dict[str, Any]:
-    """The suite itself, and what was published of it."""
+    """Description of the suite and of its publication."""
     suite = SUITES[row.suite]
     source = published.suite(row.suite)
     return {
@@ -113,12 +113,12 @@ def described(row: SuiteRun) -> dict[str, Any]:
 
 
 def part_words(row: SuiteRun) -> str:
-    """Which part of the suite was chosen, in words; "" when it was the whole."""
+    """The chosen part of the suite, in words; "" for the whole suite."""
     return row.choice.words(SUITES[row.suite])
 
 
 def expected_s(row: SuiteRun) -> float:
-    """Roughly how many seconds its cases take, by what was published."""
+    """Estimated seconds of its cases, from the published figures."""
     suite, chosen = SUITES[row.suite], setups(row)
     speakers = [(line.case, [setup.published for setup in speaking(line.case, chosen)]) for line in lines(row)]
     return sum(choosing.expected_s(suite, case, servers) for case, servers in speakers if servers)
@@ -132,7 +132,7 @@ def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Cha
 
 
 def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
-    """Why figures are missing or must not be believed, and what was seen while they were taken."""
+    """Reasons for missing or invalid figures, and observations during the measurement."""
     said = []
     many = len(group) > 1
     for run, outcome in zip(runs, group, strict=False):
@@ -145,19 +145,19 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
 
 
 def _machine(row: SuiteRun) -> dict[str, Any]:
-    """The host as the first case that looked at it saw it."""
+    """The host as recorded by the first case with a fingerprint."""
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
     found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
     return found
 
 
 def _links(found: list[Line]) -> list[str]:
-    """What the cases' links were measured to be, in words."""
+    """Measured properties of the cases' links, in words."""
     measured = [(line.case, line.run.fingerprint.get("network")) for line in found if line.run]
     return [f"{case.title}: {links.measured_words(network)}" for case, network in measured if network]
 
 
 def _servers(row: SuiteRun) -> list[str]:
-    """Each server with the version that was measured."""
+    """Servers with their measured versions."""
     targets = [target for run in row.runs.order_by("case") for target in run.fingerprint.get("targets", [])]
     return list(dict.fromkeys(f"{target['label']} {target['version']}".strip() for target in targets))

@@ -1,5 +1,8 @@
-"""Everything that changes suite runs. A suite's cases become runs one after the other, each queued when its
-predecessor has ended, so that no worker waits for a host that the suite itself keeps busy."""
+"""Services that change suite runs.
+
+A suite's cases become runs one after the other. Each is queued when the previous one has ended, so no worker waits for
+a host that the suite itself uses.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,10 @@ from panel.hosts.services import refuse_paused
 def suite_start(
     *, actor: User, suite: str, preset: str, host: Host, setups: Sequence[str] = (), choice: Choice | None = None
 ) -> SuiteRun:
-    """Freezes the suite, or the part of it that is chosen, for what `host` has installed, and queues its first case.
+    """Freeze the suite, or its chosen part, for the web servers of `host`, and queue its first case.
 
-    No `setups` means all of them. NotPrepared when the host lacks the chosen application."""
+    No `setups` means all. NotPrepared if the host lacks the chosen application.
+    """
     require(actor, Action.BENCHMARK)
     if suite not in SUITES:
         raise ApplicationError(f"Unknown suite “{suite}”. Known suites: {', '.join(SUITES)}.", field="suite")
@@ -68,7 +72,7 @@ def suite_start(
 
 
 def _title(definition: Suite, choice: Choice, host: Host) -> str:
-    """The suite's own application goes without saying."""
+    """Title of the suite run; the suite's own application is not mentioned."""
     named = choice.application or choice.paths
     parts = [definition.title, *([choice.application_words(definition)] if named else [])]
     parts += [f"over {choice.network.words}"] if choice.network else []
@@ -77,7 +81,9 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
 
 
 def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
-    """The load comes from a managed host, ready and seen by who asks; it is aimed at the stand on `host` alone."""
+    """Check that the load generator is on a ready managed host with access for the user; it may only reach the test bed
+    on `host`.
+    """
     if choice is None or not choice.load_from:
         return
     load = hosts_visible(actor).filter(name=choice.load_from).first()
@@ -107,7 +113,7 @@ def _check_prepared(definition: Suite, host: Host, choice: Choice) -> None:
 
 
 class NotPrepared(ApplicationError):
-    """The host has not all that a ready-made application needs; it can be prepared on request."""
+    """The host lacks parts of a predefined application; it can be prepared on request."""
 
     def __init__(self, host: Host, application: Application) -> None:
         super().__init__(
@@ -125,7 +131,7 @@ def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
-    """The same suite, preset and set-ups once more, as the suite is now."""
+    """Start the same suite, preset and configurations again, with the suite's current definition."""
     require_suite(actor, row)
     if row.host is None:
         raise ApplicationError(f"The host of {row.title} no longer exists. Start the suite on another host.")
@@ -134,7 +140,7 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
 
 
 def suite_advance(row: SuiteRun) -> None:
-    """Queues the next case when the one before has ended; ends the suite after the last. Safe to call at any time."""
+    """Queue the next case when the previous one has ended; end the suite after the last. Safe to call at any time."""
     with transaction.atomic():
         current = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING).first()
         if current is None or current.runs.exclude(status__in=ENDED).exists():
@@ -143,7 +149,7 @@ def suite_advance(row: SuiteRun) -> None:
         if current.position >= len(current.plan):
             rows.update(status=SuiteStatus.FINISHED, finished_at=timezone.now(), row_version=F("row_version") + 1)
             return
-        # Whoever counts the position up makes the run; a second worker finds it changed.
+        # The worker that increments the position creates the run; another worker finds it changed.
         if rows.update(position=current.position + 1, row_version=F("row_version") + 1):
             _case_queue(current, current.position)
 
@@ -215,12 +221,14 @@ def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None
 
 
 def may_steer(actor: User, row: SuiteRun) -> bool:
-    """Whether `actor` may end, repeat or delete it: who asked for it, or an administrator. Hosts belong to no team."""
+    """Return whether `actor` may cancel, repeat or delete the suite run: its requester, or an administrator. Hosts
+    belong to no team.
+    """
     return may(actor, Action.BENCHMARK) and (actor.is_admin or row.requested_by_id == actor.pk)
 
 
 def require_suite(actor: User, row: SuiteRun) -> None:
-    """PermissionDenied unless `actor` may steer it."""
+    """Raise PermissionDenied unless `actor` may control the suite run."""
     if not may_steer(actor, row):
         raise PermissionDenied(
             f"{row.title} was started by another user. Only that user and administrators can do this."
@@ -229,7 +237,7 @@ def require_suite(actor: User, row: SuiteRun) -> None:
 
 @transaction.atomic
 def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
-    """Ends the case that runs, and begins no other."""
+    """Cancel the running case and start no other."""
     require_suite(actor, row)
     now = timezone.now()
     rows = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING)
@@ -244,7 +252,7 @@ def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
 
 @transaction.atomic
 def suite_expire(row: SuiteRun, words: str) -> bool:
-    """Ends a suite whose first case nobody began in time; whether that was so still."""
+    """End a suite whose first case no worker started in time; return whether it was still waiting."""
     first = row.runs.filter(case=0, status=RunStatus.QUEUED).first()
     if first is None or row.runs.exclude(pk=first.pk).exists() or not services.run_expire(first, words):
         return False
@@ -257,7 +265,7 @@ def suite_expire(row: SuiteRun, words: str) -> bool:
 
 @transaction.atomic
 def suite_delete(*, actor: User, row: SuiteRun) -> None:
-    """With its runs, their rounds and their output."""
+    """Delete a suite run with its runs, their rounds and their output."""
     require_suite(actor, row)
     if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
         raise Conflict(f"{row.title} is in progress. Cancel it first, then delete it.")
@@ -266,6 +274,6 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
 
 
 def suites_advance() -> None:
-    """All that run: for the sweep, when a worker ended between a case and the next."""
+    """Advance all running suites, for the sweep, if a worker died between two cases."""
     for row in SuiteRun.objects.filter(status=SuiteStatus.RUNNING):
         suite_advance(row)

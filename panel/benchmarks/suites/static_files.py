@@ -23,7 +23,7 @@ def _case(slug: str, requests: int, concurrency: int, rounds: int) -> Case:
         warmup_s=10 if rounds == 4 else 0,
         idle_s=0.5 if rounds == 4 else 0.0,
         source=slug,
-        # ab counts some of the kept connections that Apache closes after its hundred requests as failed ones.
+        # Apache closes connections after a hundred requests, and ab counts some of these as failed.
         allowed_error_percent=1.0 if slug == "keepalive" else 0.0,
     )
 
@@ -46,7 +46,7 @@ SUITE = Suite(
     settings=Settings(workers=1),
     content=Content(texts=(("test.html", PAGE),)),
     full=(_case("no-keepalive", 200_000, 200, 4), _case("keepalive", 200_000, 200, 4)),
-    # As many at once as prefork has processes from the start: it makes more at its leisure.
+    # The concurrency equals prefork's initial number of processes, because it adds more only slowly.
     short=(_case("no-keepalive", 1_500, 5, 3), _case("keepalive", 4_000, 5, 3)),
     table="rounds",
     not_measured=("LiteSpeed, the commercial web server. OpenLiteSpeed is measured instead if the host has it.",),

@@ -1,6 +1,6 @@
-"""What came of a suite as tables, in the form of its publication, with the published figures beside. Pure.
+"""Result tables of a suite in the layout of its publication, next to the published figures. Pure.
 
-Pages, exports and reports print the same tables: a cell has the words that people read and the value that programs do.
+Pages, exports and reports print the same tables: a cell has the text for people and the value for programs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Cell:
-    """`detail` is the interval, or why there is no value. `published`: other people's figure. `link`: where on the
-    same page there is more of it."""
+    """One cell. `detail` is the interval, or the reason for a missing value. `published`: a published figure. `link`:
+    details on the same page.
+    """
 
     text: str
     value: float | None = None
@@ -33,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """The first `names` cells of each row say what it is about."""
+    """A table. The first `names` cells of each row identify the row."""
 
     name: str
     title: str
@@ -45,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case with what came of it; `summary` and `rounds` are empty until its run has them."""
+    """One case with its result; `summary` and `rounds` are empty until its run has them."""
 
     case: Case
     status: str
@@ -54,7 +55,7 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """What stands where a figure is missing, or must not be believed."""
+        """Text for a missing or invalid figure."""
         return {"finished": "", "invalid": "invalid", "running": "running"}.get(self.status, self.status)
 
     def figures(self, label: str) -> dict[str, Any]:
@@ -67,13 +68,13 @@ NONE = Cell("–")
 
 
 def tables(suite: Suite, setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> list[Table]:
-    """In the order of the suite's cases."""
+    """Tables in the order of the suite's cases."""
     build = {"rounds": _rounds, "grid": _grid, "measures": _measures}[suite.table]
     return [build(suite, setups, group) for group in grouped(outcomes)]
 
 
 def grouped(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Those of one published case together."""
+    """Outcomes grouped by published case."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.case.source, []).append(outcome)
@@ -85,15 +86,16 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
 
 
 def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bool = False) -> Cell:
-    """A median of the rounds with its interval, as `summary.summarize` stores it; without a unit where the table's
-    note tells it."""
+    """Median of the rounds with its interval, as stored by `summary.summarize`; without a unit if the table's note has
+    it.
+    """
     found = figures.get(name)
     if found is None:
         return Cell(words or "–")
     figure = BY_NAME[name]
     said = pictures.shown if unit else pictures.bare
     interval = ""
-    # An interval without any width says nothing: all of the rounds had that value.
+    # An interval without width means that all rounds had the same value, so it is omitted.
     if found["low"] is not None and found["low"] < found["high"]:
         interval = f"{pictures.bare(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
@@ -101,7 +103,7 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
 
 
 def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, float]:
-    """The mean of the rounds by set-up, for those that have one."""
+    """Mean of the rounds by configuration, for those with values."""
     figure = BY_NAME[name]
     found = {}
     for label in labels:
@@ -113,7 +115,7 @@ def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, fl
 
 
 def ratings(average: dict[str, float]) -> dict[str, int]:
-    """As the publication rates: 100 times the average by the slowest one's."""
+    """Ratings as in the publication: 100 times the average divided by the slowest average."""
     slowest = min(average.values(), default=0.0)
     return {name: round(100 * value / slowest) for name, value in average.items()} if slowest > 0 else {}
 
@@ -198,7 +200,7 @@ _MEASURES = (
 
 
 def printed_value(suite: Suite, case: Case, server: str) -> float | None:
-    """What was published for this load on that server; HTTP/2 and HTTP/1.1 are this suite's own addition."""
+    """Published value for this load on that server; HTTP/2 and HTTP/1.1 are additions of this suite."""
     if not case.as_published or (suite.table == "grid" and case.protocol != "h3"):
         return None
     return published.value(suite.slug, case.source, case.row, server)

@@ -1,6 +1,6 @@
-"""WordPress as the application of `php-application-2020`: which pages of it are browsed. Pure.
+"""WordPress as the application of `php-application-2020`: its requested pages. Pure.
 
-agents/host/wordpress_php.py writes them, with these numbers.
+agents/host/wordpress_php.py creates them with these numbers.
 """
 
 from __future__ import annotations

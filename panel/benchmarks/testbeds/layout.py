@@ -1,4 +1,4 @@
-"""From a case and its set-ups to what the agent sets up: files, servers, ports, and where each is asked. Pure."""
+"""Plan a test bed from a case and its configurations: files, servers, ports, and addresses. Pure."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from panel.websites.certificates import self_signed
 NAME = "stand.test"
 FAR = "10.77.0.2"  # agents/host/link.py
 PEER = "10.77.1.2"  # agents/host/peers.py
-PORTS = range(20_000, 32_000)  # below where Linux takes ports for connections from
+PORTS = range(20_000, 32_000)  # below Linux's range of ephemeral ports
 WWW = f"{main_files.ROOT}/www"
 _TLS = TlsFiles("stand", f"{main_files.ROOT}/tls/stand.crt", f"{main_files.ROOT}/tls/stand.key")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A server program of the host, as the host's install describes it."""
+    """A server program of the host, from the host's web servers."""
 
     binary: str
     version: str
     modules: frozenset[str] = frozenset()
-    lsphp: str = ""  # the host's program, where it has one
+    lsphp: str = ""  # the host's program, if it has one
 
 
 @dataclass(frozen=True)
 class Peers:
-    """What two hosts of one run know of each other: their addresses, and what only they know."""
+    """Shared data of the two hosts of a run: their addresses and secrets."""
 
     servers: str
     load: str
@@ -49,21 +49,24 @@ class Peers:
     port: int
 
     def request(self, role: str) -> dict[str, Any]:
-        """As the agent takes it (agents/host/peers.py)."""
+        """The data in the agent's format (agents/host/peers.py)."""
         other = self.servers if role == "load" else self.load
         return {"role": role, "address": other, "word": self.word, "vni": self.vni, "port": self.port}
 
 
 def new_peers(servers: str, load: str) -> Peers:
-    """With a word, a tunnel's number and a port that nobody can guess."""
-    ports = range(32_000, 32_700)  # below where Linux takes ports for connections from
+    """New secrets: a word, a tunnel number and a port that nobody can guess."""
+    ports = range(32_000, 32_700)  # below Linux's range of ephemeral ports
     return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
 
 
 @dataclass(frozen=True)
 class Place:
-    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees, or what in
-    theirs (`openlitespeed/lsphp*`). `digest` tells its configuration, whatever port it was given, from another."""
+    """One configuration in the test bed: its address and its process trees, given as servers of the test bed or as
+    processes within them (`openlitespeed/lsphp*`).
+
+    `digest` identifies its configuration, independent of ports.
+    """
 
     setup: Setup
     endpoint: Endpoint
@@ -73,16 +76,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """`request` is for the host of the servers."""
+    """Plan of a test bed. `request` is for the servers' host."""
 
     request: StandRequest
     places: list[Place]
-    load: StandRequest | None = None  # that of the host which the load comes from, where it is another
+    load: StandRequest | None = None  # request for the load generator's host, if different
 
 
 @dataclass(frozen=True)
 class _Ground:
-    """What all set-ups of one stand have in common."""
+    """Common settings of all configurations of one test bed."""
 
     settings: Settings
     address: str
@@ -92,7 +95,7 @@ class _Ground:
 
 @dataclass(frozen=True)
 class _Lot:
-    """One set-up's part of a stand."""
+    """One configuration's part of a test bed."""
 
     place: Place
     files: dict[str, str]
@@ -114,8 +117,9 @@ def plan(
     link: str = "",
     peers: Peers | None = None,
 ) -> Plan:
-    """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
-    in every plan."""
+    """Plan the test bed. `programs` by engine, from the host's web servers; `ready_made`: an application that the agent
+    sets up. Every plan has new ports.
+    """
     address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
     ground = _Ground(settings, address, bool(case.arguments.get("tls")), as_root)
     lots = _lots(setups, programs, ground)
@@ -136,7 +140,7 @@ def plan(
 
 
 def _between(request: StandRequest, places: list[Place], peers: Peers) -> Plan:
-    """The servers on one host; on the other nothing but the link and the load."""
+    """Split the plan: servers on one host, link and load generator on the other."""
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
     return Plan(alone, places, load)
@@ -158,7 +162,7 @@ def _lot(setup: Setup, program: Program, ground: _Ground, port: int, php_port: i
 
 
 def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str) -> dict[str, str]:
-    """{path below the stand: text} of all files that are not only of a size."""
+    """{path below the test bed: text} of all files with content, not just a size."""
     files = _certificate() if ground.tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     files |= main_files.mariadb() if ready_made else {}
@@ -177,7 +181,7 @@ def _folders(setup: Setup) -> list[str]:
 
 
 def _files(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> dict[str, str]:
-    """All that one set-up is configured with."""
+    """All configuration files of one configuration."""
     has_fpm = setup.php_children and setup.php == "fpm"
     pool = main_files.php_fpm(setup, as_root=ground.as_root) if has_fpm else {}
     lsphp = {
@@ -201,7 +205,7 @@ def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
 
 
 def _servers(place: Place, program: Program, php: str) -> list[StandServer]:
-    """Its own programs, in the order in which they are started. `php` is where an lsphp of its own is to listen."""
+    """Programs of the configuration, in start order. `php` is the address of its own lsphp."""
     setup = place.setup
     pools = []
     if setup.php_children and setup.php == "fpm":
@@ -222,7 +226,7 @@ def _certificate() -> dict[str, str]:
 
 
 def able(setup: Setup, program: Program) -> Setup:
-    """The set-up with the protocols that it can be asked by on this host: nginx speaks HTTP/3 where it was built to."""
+    """The configuration with the protocols that this host supports: nginx supports HTTP/3 only if built with it."""
     if setup.engine != "nginx" or not program.modules or not Dialect.of(_install(setup, program)).http3:
         return setup
     return replace(setup, protocols=(*setup.protocols, "h3"))
@@ -242,7 +246,7 @@ def _install(setup: Setup, program: Program) -> InstallSpec:
 
 
 def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
-    """The one site, as the product renders it for this server."""
+    """The site, as the product renders it for this server."""
     install = _install(setup, program)
     spec = site(setup, address, port, tls=tls)
     files = [*render(spec, install), *render_install([spec], install)]

@@ -1,4 +1,6 @@
-"""Main configurations of a stand's servers: alike in what matters, otherwise each server's own defaults. Pure."""
+"""Main configurations of a test bed's servers: the same in relevant settings, otherwise each
+server's defaults. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from panel.rendering.openlitespeed.main import file_access
 from panel.rendering.openlitespeed.quoting import line as openlitespeed_line
 from panel.rendering.tree import Node, block, directive, print_tree
 
-# The agent writes what is true on its host in their place (agents/host/stand_files.py).
+# Placeholders that the agent replaces on its host (agents/host/stand_files.py).
 ROOT = "/PADDOCK-STAND"
 MODULES = "/PADDOCK-APACHE-MODULES"
 DATABASE = "mariadb"
@@ -26,7 +28,7 @@ SOCKETS = "sockets"
 
 @dataclass(frozen=True)
 class Lsphp:
-    """PHP that OpenLiteSpeed asks by LSAPI: who listens at `address`, or `program`, which it starts by itself."""
+    """PHP that OpenLiteSpeed uses by LSAPI: a listener at `address`, or a `program` that it starts itself."""
 
     address: str = ""
     program: str = ""
@@ -37,7 +39,7 @@ def home(name: str) -> str:
 
 
 def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None = None) -> dict[str, str]:
-    """{path below the stand: text} of the server's main file and what it includes."""
+    """{path below the test bed: text} of the server's main file and its includes."""
     if setup.engine == "openlitespeed":
         return _openlitespeed(setup, settings, as_root, lsphp)
     build = _apache if setup.engine == "apache" else _nginx
@@ -45,7 +47,7 @@ def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None
 
 
 def config_root(setup: Setup) -> str:
-    """OpenLiteSpeed reads its configuration from a fixed place below its own folder."""
+    """Configuration folder; OpenLiteSpeed reads from a fixed place below its own folder."""
     return home(f"{setup.slug}/conf" if setup.engine == "openlitespeed" else setup.slug)
 
 
@@ -103,13 +105,13 @@ def _apache(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
 
 
 def _modules(setup: Setup) -> list[str]:
-    # mod_http2 refuses to work in prefork.
+    # mod_http2 does not support prefork.
     left_out = {"http2"} if setup.mpm == "prefork" else set()
     return [name for name in APACHE_MODULES.split() if not name.startswith("mpm_") and name not in left_out]
 
 
 def _module(name: str) -> Node:
-    """Loaded where it is a file: distributions build some of them into the program."""
+    """LoadModule line that applies only if the file exists, because distributions build some modules in."""
     path = f"{MODULES}/mod_{name}.so"
     return block("IfFile", path, body=[directive("LoadModule", f"{name}_module", path)], gap=False)
 
@@ -155,7 +157,9 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool, lsphp: Lsphp
 
 
 def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
-    """For all of the server's virtual hosts, by suffix. A connection that is kept is one of its children kept."""
+    """Script handler for all virtual hosts of the server, by suffix. A persistent connection
+    occupies one lsphp child.
+    """
     own = f"uds:/{home(setup.slug)}/{SOCKETS}/{LSPHP}.sock"
     started: dict[str, str | int] = {
         "env": f"PHP_LSAPI_CHILDREN={setup.php_children}",
@@ -176,7 +180,7 @@ def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
         **(started if lsphp.program else {"autoStart": 0}),
     }
     return [
-        # What starts programs is begun by this block alone; the usual accounts of web servers have low numbers.
+        # This block sets the minimum ids for started programs; the accounts of web servers have low numbers.
         block("CGIRLimit", body=[directive("minUID", 11), directive("minGID", 10)]),
         block("extprocessor", LSPHP, body=[directive(name, value) for name, value in values.items()]),
         block("scripthandler", body=[directive("add", f"lsapi:{LSPHP} php")]),
@@ -184,7 +188,7 @@ def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
-    """A pool of the set-up's own, so that each is charged for what it uses."""
+    """A PHP pool for each configuration, so each is charged only for its own usage."""
     name = pool(setup)
     lines = [
         "[global]",
@@ -206,8 +210,10 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
 
 
 def mariadb() -> dict[str, str]:
-    """The stand's own database: no network, what it holds is made by the agent, small where size changes nothing. The
-    agent starts it as the servers' account, which owns `data`, `temp` and `run`; its errors go to its output."""
+    """The test bed's own database: no network, data created by the agent, small where size has no effect.
+
+    The agent starts it as the servers' account, which owns `data`, `temp` and `run`; its errors go to its output.
+    """
     place = home(DATABASE)
     lines = [
         "[mariadbd]",

@@ -1,7 +1,7 @@
-"""A stand for the length of a run: private instances of the host's servers, set up by its agent and taken down again.
+"""A test bed for the duration of a run: private instances of the host's web servers, started and stopped by its agent.
 
-The agent holds the stand while its request runs, in a thread of this worker; it ends when the run ends, and also when
-this worker, the connection or the agent does.
+The agent keeps the test bed while its request runs, in a thread of this worker. It ends with the run, and also when
+this worker, the connection or the agent ends.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from panel.remote.errors import OperationRefused, RemoteError
 from panel.remote.target import Target
 
 START_S = 300.0
-_ATTEMPTS = 4  # ports are chosen here and may be taken there
+_ATTEMPTS = 4  # ports are chosen here and may be in use there
 
 
 @dataclass(frozen=True)
 class Standing:
-    """`network` is what the link was asked to be and what was measured over it, `programs` the SHA-256 of those that
-    were brought along, by name. `known`: what each host's agent said of its part, by which it tells what is left."""
+    """A running test bed.
+
+    `network` is the requested link and its measurements, `programs` the SHA-256 of uploaded programs by name. `known`:
+    each agent's report on its part, needed to find out what is left.
+    """
 
     aims: list[Aim]
     network: dict[str, Any] = field(default_factory=dict)
@@ -48,8 +51,11 @@ class Standing:
 
 @contextmanager
 def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[Standing]:
-    """`check` is called while the stand is set up, `waiting` while a host that was lost is waited for; what either
-    raises takes the stand down again."""
+    """Start a test bed and stop it at the end.
+
+    `check` is called during the start, `waiting` while a lost host is awaited; an exception of either stops the test
+    bed.
+    """
     rows = list(run.targets.select_related("install__host"))
     installs = [_install(row) for row in rows]
     host, load_host = installs[0].host, _load_host(run)
@@ -75,7 +81,7 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
         network = {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}
         yield Standing(aims, network, programs, {item.name: item.known for item in held})
     except RemoteError as error:
-        # What became of the stands says more than that one is not there (any more).
+        # The end of a test bed explains more than its absence.
         failed = [item.failure for item in held if isinstance(item.failure, RemoteError)]
         failure = error if lost.is_loss(error) else next(iter(failed), error)
         if not lost.is_loss(failure):
@@ -89,7 +95,7 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
 def _set_up(
     run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target], check: Callable[[], None]
 ) -> tuple[standings.Plan, list[_Held], list[dict[str, Any]]]:
-    """The servers' stand and, where it is another host's, the load's; with what each said when it was up."""
+    """Start the servers' test bed and, on another host, the load's; return each agent's report."""
     for attempt in range(1, _ATTEMPTS + 1):
         held: list[_Held] = []
         plan = _plan(run, rows, installs, remotes)
@@ -111,7 +117,7 @@ def _set_up(
 
 
 def _end(held: list[_Held]) -> None:
-    """Takes all down, the load's first. ApplicationError with everything that is left anywhere."""
+    """Stop all parts, the load's first. ApplicationError with everything that is left anywhere."""
     remains = []
     for item in reversed(held):
         try:
@@ -123,7 +129,7 @@ def _end(held: list[_Held]) -> None:
 
 
 def _told(held: list[_Held], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
-    """What became of each host's part, the lost one's first."""
+    """Report on each host's part, the lost one's first."""
     away = [item for item in held if item.result is None]
     here = [item for item in held if item.result is not None]
     told = [item.told(error, waiting) for item in away] or [error.message]
@@ -131,7 +137,7 @@ def _told(held: list[_Held], error: RemoteError, waiting: Callable[[], None]) ->
 
 
 def _load_host(run: Run) -> Host | None:
-    """The managed host that the load comes from where it is another one than the servers'."""
+    """Managed host of the load generator, if it is not the servers' host."""
     pk = run.parameters["stand"].get("load_host")
     if pk is None:
         return None
@@ -142,7 +148,7 @@ def _load_host(run: Run) -> Host | None:
 
 
 def _source(up: dict[str, Any], words: str) -> str:
-    """As the agent takes it (agents/host/sample.py): a server's process, or what it started, by name."""
+    """Process source in the agent's format (agents/host/sample.py): a server's process, or its children, by name."""
     name, slash, pattern = words.partition("/")
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
 
@@ -161,7 +167,7 @@ def _described(place: standings.Place, install: EngineInstall) -> Callable[[], d
 
 
 def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target]) -> standings.Plan:
-    """`remotes`: the servers' host and, where the load comes from another, that one."""
+    """Plan of the test bed. `remotes`: the servers' host and, if different, the load's host."""
     stand = run.parameters["stand"]
     suite = SUITES[stand["suite"]]
     case: Case = stored_case(stand["case"])
@@ -192,7 +198,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
         settings,
         programs,
         as_root=as_root,
-        # Who reaches an lsphp makes it run any script: nobody on the host but its server may.
+        # Every client of an lsphp can make it run any script, so only its server may reach it.
         isolated=case.parser or any(setup.php == "lsphp-tcp" for setup in setups),
         ready_made=application.ready_made if application else "",
         uploads=uploads,
@@ -202,7 +208,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
 
 
 def _address(remote: Target) -> str:
-    """Where the other host finds it: where the panel does."""
+    """Address at which the other host reaches this one: the same that the panel uses."""
     try:
         return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])
     except OSError as error:
@@ -212,13 +218,13 @@ def _address(remote: Target) -> str:
 
 
 def program(install: EngineInstall) -> standings.Program:
-    """What a stand needs to know of it."""
+    """Data of a web server program for a test bed."""
     lsphp = str(install.host.facts.get("lsphp", ""))
     return standings.Program(install.paths.get("binary", ""), install.version, frozenset(install.modules), lsphp)
 
 
 class _Held:
-    """The agent's `stand` request, waited for in a thread of its own."""
+    """The agent's `stand` request, with a waiting thread of its own."""
 
     def __init__(self, remote: Target, ident: str, request: dict[str, Any]) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name
@@ -238,7 +244,7 @@ class _Held:
         self._events.put({"state": "ended"})
 
     def up(self, check: Callable[[], None]) -> dict[str, Any]:
-        """What the agent says when everything answers. Raises what went wrong, and what `check` raises."""
+        """The agent's report once everything responds. Raises its errors, and those of `check`."""
         try:
             while True:
                 try:
@@ -259,9 +265,9 @@ class _Held:
             raise
 
     def end(self) -> None:
-        """Takes it down and waits for it. ApplicationError when something of it stayed, or had died meanwhile."""
+        """Stop the test bed and wait for the end. ApplicationError if a part is left, or had died before."""
         if self._thread.is_alive():
-            # Where the host is gone, its agent has noticed as well, and takes the stand down by itself.
+            # If the host is gone, its agent has noticed and stops the test bed by itself.
             with suppress(RemoteError), pool.session(self._remote) as agent:
                 agent.call("stand", {"action": "end", "id": self._ident}, timeout=30.0)
         self._thread.join(60.0)
@@ -270,7 +276,7 @@ class _Held:
             raise ApplicationError(f"Leftovers of the run on {self._remote.name}: {remains}.")
 
     def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
-        """In words, what became of the stand after the connection to its agent was lost."""
+        """Report, in words, on the test bed after the connection to its agent was lost."""
         if self.result is not None:
             return f"{error.message} {lost.left_words(self._remote.name, [])}"
         return lost.told(error, self._remote, self.known, waiting)

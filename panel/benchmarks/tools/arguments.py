@@ -1,6 +1,6 @@
-"""What may be asked of each load tool: named, typed, bounded values; never a command line.
+"""Arguments of each load tool: named, typed, bounded values; never a command line.
 
-`clean` and `clean_paths` are the only way from what somebody typed to what `commands.py` builds an argv list from.
+All user input passes through `clean` and `clean_paths` before `commands.py` builds an argv list from it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from panel.benchmarks.choices import Tool
 Value = int | bool | str | None
 Arguments = dict[str, Value]
 
-# What changes nothing: a replay sends it as the log has it.
+# Safe methods, which a replay sends as logged.
 SAFE_METHODS = ("GET", "HEAD")
-# What a replay may send besides where somebody asked for it: requests that are whole without a body. PUT and PATCH are
-# nothing without theirs.
+# Methods that a replay sends only on request; they are complete without a body. PUT and PATCH are excluded, because
+# they need one.
 OTHER_METHODS = ("POST", "DELETE", "OPTIONS")
 MAX_PATHS = 100
 MAX_PATH_LENGTH = 2000
-# RFC 3986 pchar, "/" and "?" without the characters that some tool, file or shell reads a meaning into.
+# RFC 3986 pchar, "/" and "?" without the characters that have a special meaning in some tool, file or shell.
 _PATH = re.compile(r"/[A-Za-z0-9._~%:@!*+,=&/?-]*")
 
 
 class ArgumentError(ValueError):
-    """`errors` maps an argument's name ("" for the whole) to what is wrong with it and what would be right."""
+    """Invalid arguments. `errors` maps an argument's name ("" for the whole) to the problem and the solution."""
 
     def __init__(self, errors: dict[str, str]) -> None:
         super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in errors.items()))
@@ -36,7 +36,7 @@ class ArgumentError(ValueError):
 
 @dataclass(frozen=True)
 class Field:
-    """One argument. Integers lie in [low, high]; `default` None means it may be left out."""
+    """One argument. Integers are within [low, high]; `default` None makes it optional."""
 
     name: str
     kind: Literal["integer", "boolean", "choice"]
@@ -101,14 +101,14 @@ def _protocol(*names: str) -> Field:
 
 @dataclass(frozen=True)
 class ToolForm:
-    """What a tool is good for, and its arguments in the order they are shown."""
+    """Description of a tool, and its arguments in display order."""
 
     summary: str
     limits: str
     fields: tuple[Field, ...]
     max_paths: int = MAX_PATHS
-    # That it sends truly, in turn with others. wrk and h2load (HTTP/1.1) wait for the body that an answer to HEAD
-    # announces, siege sends HEAD as GET; in h2load's place the panel's own load generator sends all (measuring.py).
+    # Methods that the tool sends correctly in a mix. wrk and h2load (HTTP/1.1) wait for the body announced by a HEAD
+    # response, and siege sends HEAD as GET; the bundled load generator replaces h2load for these (measuring.py).
     methods: tuple[str, ...] = ("GET",)
 
     def field(self, name: str) -> Field | None:
@@ -153,7 +153,7 @@ TOOLS: dict[Tool, ToolForm] = {
 
 
 def clean(tool: str, raw: Mapping[str, Any]) -> Arguments:
-    """Every argument of `tool`, checked; those left out have their default. ArgumentError names each at fault."""
+    """Validated arguments of `tool`, with defaults for missing ones. ArgumentError names each invalid one."""
     if tool not in Tool.values:
         raise ArgumentError({"": f"Unknown load tool {tool!r}. Choose one of {', '.join(Tool.values)}."})
     form = TOOLS[Tool(tool)]
@@ -203,7 +203,7 @@ def _integer(field: Field, raw: Any) -> int:
 
 
 def _together(tool: Tool, values: Arguments) -> dict[str, str]:
-    """What is wrong between arguments that are right one by one."""
+    """Problems of combinations of arguments that are valid one by one."""
     requests, duration = values.get("requests"), values["duration_s"]
     concurrency, threads = values["concurrency"], values.get("threads", 1)
     assert isinstance(concurrency, int) and isinstance(threads, int)
@@ -235,14 +235,17 @@ def _protocol_errors(values: Arguments) -> dict[str, str]:
 
 
 def method_and_path(entry: str) -> tuple[str, str]:
-    """What one of a load's paths asks for: `/` is by GET, `POST /` by that method."""
+    """Method and path of an entry: `/` is GET, `POST /` names the method."""
     method, blank, path = entry.partition(" ")
     return (method, path) if blank else ("GET", entry)
 
 
 def clean_paths(tool: str, raw: Any, *, with_methods: bool = False) -> list[str]:
-    """URL paths, each beginning with one slash; `with_methods` allows one that the tool can send before it, with a
-    blank between. ArgumentError({"paths": ...}) names the first that is wrong."""
+    """URL paths, each beginning with one slash.
+
+    `with_methods` allows a supported method and a space before the path. ArgumentError({"paths": ...}) names the first
+    invalid one.
+    """
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise ArgumentError({"paths": "Enter at least one path, for example /."})
     most = TOOLS[Tool(tool)].max_paths if tool in Tool.values else MAX_PATHS

@@ -1,12 +1,12 @@
-"""From checked arguments to an argv list, and the files that go with it. Pure.
+"""Build an argv list and its files from checked arguments. Pure.
 
-How each tool reaches a name-based virtual host on one particular listener:
+How each tool reaches a name-based virtual host on one listener:
 
 - h2load: URLs hold the site's name (Host, :authority, SNI), `--connect-to` the listener.
 - wrk: the URL holds the site's name; the agent's script connects to the listener.
 - ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header.
-- siege: as ab without TLS. With TLS it takes SNI from the URL only, so the name must resolve to the listener's
-  address on the host; the agent refuses when it does not.
+- siege: like ab without TLS. With TLS it takes SNI from the URL only, so the name must resolve to the listener's
+  address on the host; otherwise the agent refuses.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dataclasses import dataclass, field, replace
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.tools.arguments import Arguments, method_and_path
 
-# ab allots memory for every request it might make; a run by time must still name their number.
+# ab allocates memory for every possible request; a run limited by time must still set their number.
 _AB_REQUESTS_PER_S = 100_000
 _AB_MOST_REQUESTS = 20_000_000
 _ANSWER_TIMEOUT_S = 30
-# The load generator of native/load, where the host's h2load was built without HTTP/3 or cannot send a method.
+# The load generator of native/load, used if the host's h2load lacks HTTP/3 or a method.
 BUNDLED = "gallop-load"
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One listener of one site: where to connect, and what the site is called there."""
+    """One listener of one site: its address, and the site's name there."""
 
     address: str  # literal IPv4 or IPv6 address
     port: int
-    name: str  # host name; the address when the site answers to none
+    name: str  # host name; the address if the site has no name
     tls: bool = False
-    known_port: int = 0  # the one that visitors name, where this listener stands in for another; 0: its own
+    known_port: int = 0  # the public port, if this listener replaces another; 0: its own
 
     @property
     def target(self) -> str:
@@ -79,11 +79,11 @@ def command(
     parser: bool = False,
     bundled: int = 0,
 ) -> Command:
-    """What to run for one round; `seconds` makes it a warm-up of that length instead.
+    """Command for one round; with `seconds`, for a warm-up of that length.
 
-    `parser`: siege fetches what pages link to as well. Pages may link anywhere, so the agent allows it only in a
-    stand whose network leads nowhere else. `bundled`: by the panel's own load generator instead of h2load, with so
-    many threads.
+    `parser`: siege also fetches linked resources. Links can point anywhere, so the agent allows this only in a test bed
+    without other network access. `bundled`: number of threads of the bundled load generator, used instead of h2load; 0:
+    h2load.
     """
     values = dict(arguments)
     if seconds:
@@ -102,7 +102,7 @@ def _ab(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv = ["ab", "-q", "-r", "-s", str(_ANSWER_TIMEOUT_S), "-c", str(values["concurrency"])]
     if values["duration_s"]:
         seconds = int(values["duration_s"])
-        # -t sets -n to 50,000, so -n must come after it.
+        # -t sets -n to 50,000, so -n must follow it.
         argv += ["-t", str(seconds), "-n", str(min(seconds * _AB_REQUESTS_PER_S, _AB_MOST_REQUESTS))]
     else:
         argv += ["-n", str(values["requests"])]
@@ -127,7 +127,7 @@ def _h2load(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
 
 
 def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint, threads: int) -> Command:
-    """h2load's letters, but for the result as JSON."""
+    """The bundled generator has h2load's options, but prints JSON."""
     argv = [BUNDLED, f"--{values['protocol']}", "-c", str(values["concurrency"]), "-m", str(values["streams"])]
     argv += ["-t", str(threads)]
     argv += ["-D", str(values["duration_s"])] if values["duration_s"] else ["-n", str(values["requests"])]
@@ -146,7 +146,7 @@ def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv += ["-H", "Accept-Encoding: gzip"] if values["gzip"] else []
     method, path = method_and_path(paths[0])
     argv += [endpoint.base_url + path]
-    # One path needs no list; wrk then prepares its one request once and runs no script in the loop.
+    # One path needs no list; wrk then prepares its single request once and runs no script in the loop.
     plain = len(paths) == 1 and method == "GET"
     return Command(argv, {} if plain else {"urls": _lines(paths)})
 
@@ -160,7 +160,7 @@ def _siege(values: Arguments, paths: list[str], endpoint: Endpoint, *, parser: b
         argv += ["-r", str(int(values["requests"] or concurrency) // concurrency)]
     base = replace(endpoint, known_port=0).base_url if endpoint.tls else endpoint.direct_url
     argv += [] if endpoint.tls else ["-H", f"Host: {endpoint.authority}"]
-    # Redirects, like the parser, would take the load to wherever a page points.
+    # Redirects, like the parser, would send load wherever a page points.
     settings = {
         "accept-encoding": "gzip" if values["gzip"] else "",
         "benchmark": "true",

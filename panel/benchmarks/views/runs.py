@@ -1,4 +1,4 @@
-"""Pages of runs: the list, starting one, its live course and its result, comparing, exports."""
+"""Pages of runs: list, start, progress, result, comparison, exports."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Its course while it runs; afterwards its result."""
+    """Show a run's progress, and its result once it has ended."""
     run = run_or_404(request, uuid)
     context = {"run": run, "crumbs": crumbs(), "may_benchmark": _may_steer(request, run)}
     sites = [target.site for target in run.targets.select_related("site") if target.site is not None]
@@ -184,7 +184,7 @@ def _live_html(run: Run) -> str:
 
 @require_safe
 def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    """The partial of the event stream, for browsers without event streams."""
     return HttpResponse(_live_html(run_or_404(request, uuid)))
 
 
@@ -193,7 +193,7 @@ events = region_view(selectors.run_is_readable, lambda uuid: stream.events(uuid,
 
 @require_safe
 def output(request: Request, uuid: UUID, position: int, number: int) -> HttpResponse:
-    """The load tool's own words in one round, whole, as plain text."""
+    """The load tool's complete output of one round, as plain text."""
     run = run_or_404(request, uuid)
     row = get_object_or_404(selectors.rounds_of(run), target__position=position, number=number)
     return HttpResponse(row.output, content_type="text/plain; charset=utf-8")
@@ -220,7 +220,7 @@ def export_csv(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def compare(request: Request) -> HttpResponse:
-    """Runs side by side: `run` is a run's uuid, as often as there are runs."""
+    """Compare runs: `run` is a run's uuid and can be repeated."""
     wanted = request.GET.getlist("run")
     try:
         uuids = [UUID(text) for text in wanted]

@@ -1,4 +1,4 @@
-"""Pages of scenarios: the list, making and changing one, its history."""
+"""Pages of scenarios: list, form, history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scenario_list(request: Request) -> HttpResponse:
 
 @require_POST
 def quick(request: Request) -> HttpResponse:
-    """Take over one of the ready-made scenarios and go on to choose what it is run on."""
+    """Create a predefined scenario and continue with the choice of sites."""
     chosen = BY_SLUG.get(request.POST.get("quick", ""))
     if chosen is None:
         raise Http404
@@ -94,7 +94,7 @@ def _refused(form: ScenarioForm, error: ApplicationError | ValidationError) -> N
 
 @require_POST
 def scenario_check(request: Request, tool: str, pk: int | None = None) -> HttpResponse:
-    """Inline validation: the same form that saves; nothing is saved."""
+    """Validate the scenario form inline; nothing is saved."""
     if tool not in Tool.values:
         raise Http404
     scenario = scenario_or_404(request, pk) if pk else None
@@ -158,7 +158,7 @@ def _argument_words(scenario: Scenario) -> list[tuple[str, str, str]]:
 
 @require_safe
 def scenario_detail(request: Request, pk: int) -> HttpResponse:
-    """What it asks for, and how a figure went from run to run."""
+    """Show a scenario's load, and a figure over its runs."""
     scenario = scenario_or_404(request, pk)
     name = request.GET.get("figure", "throughput_rps")
     if name not in BY_NAME:

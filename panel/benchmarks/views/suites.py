@@ -1,4 +1,4 @@
-"""Pages of suites: the published comparisons, starting one, its course, its result."""
+"""Pages of suites: published benchmarks, start, progress, result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def suite_or_404(request: Request, uuid: UUID) -> SuiteRun:
 
 @require_safe
 def suite_list(request: Request) -> HttpResponse:
-    """What can be run, and what was."""
+    """Show the suites and their runs."""
     hosts = list(hosts_visible(request.user).filter(status=HostStatus.READY))
     context = {
         "offers": [_offer(slug, next(iter(hosts), None)) for slug in SUITES],
@@ -62,7 +62,7 @@ def suite_list(request: Request) -> HttpResponse:
 
 
 def _offer(slug: str, host: Host | None) -> dict[str, Any]:
-    """`host` is the one that its form begins with."""
+    """One suite with its form; `host` is preselected."""
     suite = SUITES[slug]
     return {
         "suite": suite,
@@ -75,8 +75,7 @@ def _offer(slug: str, host: Host | None) -> dict[str, Any]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """How long the presets take of what is chosen in a form, on the host that is chosen with it: its buttons, or with
-    `words` alone."""
+    """Estimated duration of each preset for the chosen part and host: the form's buttons, or with `words` text only."""
     if suite not in SUITES:
         raise Http404
     form = SuiteForm(request.GET, suite=SUITES[suite])
@@ -91,7 +90,7 @@ def suite_expected(request: Request, suite: str) -> HttpResponse:
 
 @require_POST
 def suite_start(request: Request, suite: str) -> HttpResponse:
-    """One click: the preset's button, with the host that is chosen beside it."""
+    """Start a suite with the preset of the clicked button, on the chosen host."""
     if suite not in SUITES:
         raise Http404
     host = get_object_or_404(hosts_visible(request.user), name=request.POST.get("host", ""))
@@ -125,7 +124,7 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
 
 @require_safe
 def suite_detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Its course while it runs; afterwards its result."""
+    """Show a suite run's progress, and its result once it has ended."""
     row = suite_or_404(request, uuid)
     context = {"row": row, "crumbs": _crumbs(), "may_benchmark": suite_services.may_steer(request.user, row)}
     if row.is_ended:
@@ -140,7 +139,7 @@ def _live_html(row: SuiteRun) -> str:
 
 @require_safe
 def suite_live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    """The partial of the event stream, for browsers without event streams."""
     return HttpResponse(_live_html(suite_or_404(request, uuid)))
 
 
@@ -197,7 +196,7 @@ def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def suite_compare(request: Request) -> HttpResponse:
-    """Runs of one suite side by side: `suite` is a suite run's uuid, as often as there are."""
+    """Compare runs of one suite: `suite` is a suite run's uuid and can be repeated."""
     try:
         uuids = [UUID(text) for text in request.GET.getlist("suite")]
     except ValueError as error:
@@ -230,7 +229,7 @@ def suite_csv(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def suite_report(request: Request, uuid: UUID) -> HttpResponse:
-    """The result as one file, to be kept or sent."""
+    """The result as one file, to keep or send."""
     row = suite_or_404(request, uuid)
     response = HttpResponse(suite_exports.suite_html(row))
     response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.html"'

@@ -44,7 +44,9 @@ def job_location(uuid: object) -> str:
 
 
 def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted: bool = False) -> Response:
-    """The deployments of one batch: made and waiting (201), or accepted and on their way (202, Location of the job)."""
+    """Response with the deployments of one batch: waiting for confirmation (201), or accepted (202, Location of the
+    job).
+    """
     rows = selectors.with_items(Deployment.objects.filter(pk__in=[row.pk for row in deployments]).order_by("pk"))
     data = DeploymentDetailSerializer(rows.select_related("host", "requested_by", "superseded_by"), many=True).data
     first = deployments[0].uuid
@@ -54,7 +56,9 @@ def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted:
 
 
 class Deployments(Resource):
-    """A deployment is a transaction on one host: planned, looked at, confirmed, then carried out or undone whole."""
+    """A deployment is a transaction on one host: planned, reviewed, confirmed, then applied or
+    rolled back as a whole.
+    """
 
     model = Deployment
     serializer_class = DeploymentSerializer
@@ -77,7 +81,7 @@ class Deployments(Resource):
         return selectors.with_items(selectors.deployments_visible(self.actor))
 
     def filter_queryset(self, queryset: Any) -> Any:
-        """A name finds the deployments of the caller's own sites alone."""
+        """Filter by name only among the caller's own sites."""
         rows = super().filter_queryset(queryset)
         for name in ("items__site__name", "items__site__name__in"):
             if wanted := self.request.query_params.get(name):
@@ -91,7 +95,7 @@ class Deployments(Resource):
         return context
 
     def whole(self) -> Deployment:
-        """The one that is named; its files are shown only to who may see every site in it."""
+        """Return the requested deployment; show its files only to users with access to all of its sites."""
         deployment: Deployment = self.get_object()
         if not selectors.is_whole_visible(self.actor, deployment):
             raise Http404
@@ -105,11 +109,11 @@ class Deployments(Resource):
 
     @extend_schema(request=PlanInput, responses={201: DeploymentDetailSerializer(many=True)})
     def create(self, request: Request) -> Response:
-        """Plans what deploying, taking off or overwriting these sites would change: one deployment for each host.
+        """Plan the deployment, removal or overwriting of these sites: one deployment for each host.
 
-        `hosts` instead of `sites` deploys what was changed there since it was put there; `sites_tagged` and
-        `hosts_tagged` mean all that have these tags. With `confirm` it is applied
-        at once (202, Location of the job). A site or host that is not known refuses all.
+        `hosts` instead of `sites` deploys the sites that have changed since their last deployment there; `sites_tagged`
+        and `hosts_tagged` select by tag. With `confirm` the plan is applied immediately (202, Location of the job). An
+        unknown site or host rejects the whole request.
         """
         values = self.body(PlanInput)
         planned = self._planned(values)
@@ -129,7 +133,7 @@ class Deployments(Resource):
     @extend_schema(request=ConfirmInput, responses={202: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])
     def confirm(self, request: Request, uuid: object = None) -> Response:
-        """Applies what the plan shows, with the rest of its batch. A plan that is stale is refused (409)."""
+        """Apply the plan and the rest of its batch. An outdated plan is rejected (409)."""
         values = self.body(ConfirmInput)
         batch = services.deployment_confirm(
             actor=self.actor, deployment=self.whole(), accept_drift=values["accept_drift"]
@@ -139,27 +143,30 @@ class Deployments(Resource):
     @extend_schema(request=EmptySerializer, responses=DeploymentDetailSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: object = None) -> Response:
-        """Discards a plan, or takes back what no worker has begun."""
+        """Discard a plan, or cancel a queued deployment that no worker has started."""
         row = services.deployment_cancel(actor=self.actor, deployment=self.whole())
         return Response(DeploymentDetailSerializer(row, context=self.get_serializer_context()).data)
 
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
     @action(detail=True, methods=["post"])
     def again(self, request: Request, uuid: object = None) -> Response:
-        """Plans anew what one was for that failed, was discarded or overtaken, or waits still; it takes the place of a
-        plan that waits. 204: nothing was left to plan, and what it was for is done."""
+        """Make a new plan for a deployment that failed, was discarded or replaced, or still waits; a waiting plan is
+        replaced.
+
+        204: nothing was left to plan, and the change is done.
+        """
         planned = retry.deployment_plan_again(actor=self.actor, deployment=self.whole())
         return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(responses=StepSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def steps(self, request: Request, uuid: object = None) -> Response:
-        """What the host did, with each command's own output."""
+        """List the host's steps, with the output of each command."""
         return Response(StepSerializer(self.whole().steps.all(), many=True).data)
 
 
 class Revisions(Resource):
-    """Sites as they were rendered: immutable."""
+    """Rendered versions of sites; immutable."""
 
     model = Revision
     serializer_class = RevisionSerializer
@@ -175,7 +182,9 @@ class Revisions(Resource):
     @extend_schema(responses=RevisionFileSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def files(self, request: Request, pk: str = "") -> Response:
-        """The files with their content; of private keys and password files only the digest. `path` limits to one."""
+        """List the files with their content; for private keys and password files only the digest. `path` selects one
+        file.
+        """
         records = self.get_object().files
         path = request.query_params.get("path")
         if path is not None:
@@ -208,7 +217,7 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses=PinSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, pk: str = "") -> Response:
-        """Keeps the text found on the host through every later deployment. Administrators only."""
+        """Keep the text found on the host in all later deployments. Administrators only."""
         drift = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")
@@ -218,7 +227,7 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])
     def overwrite(self, request: Request, pk: str = "") -> Response:
-        """Plans to put back what was deployed; confirm it with `accept_drift`."""
+        """Plan to restore the deployed file; confirm with `accept_drift`."""
         drift = self.get_object()
         if drift.site is None:
             raise Http404
@@ -226,7 +235,7 @@ class Drifts(Resource):
 
 
 class Pins(Resource):
-    """Adopted files, which keep the host's text. Deleting one lets the panel's own rendering have it again."""
+    """Adopted files, which keep the host's text. Deleting one lets Paddock write the file again."""
 
     model = PinnedFile
     serializer_class = PinSerializer

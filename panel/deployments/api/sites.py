@@ -1,4 +1,4 @@
-"""What deployments add to sites: putting them on hosts, taking them off, moving them, bringing them back."""
+"""Actions of deployments on sites: deploy, disable, delete, move, roll back."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ExplanationOutcome(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """`block` and `location` are pointers into the site's definition. Another team's site is not named."""
+    """`block` and `location` are pointers into the site's definition. Sites of other teams are not named."""
 
     site = serializers.CharField(allow_null=True)
     block = serializers.CharField(allow_blank=True)
@@ -92,7 +92,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
 )
 class DeployableSites(Sites):
-    """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
+    """Sites: their domains, content and settings. Changes here reach a host only through a deployment."""
 
     dry_run_actions = Sites.dry_run_actions | {"rollback", "set_back", "disable", "take_off", "move"}
     parameters = {
@@ -103,20 +103,20 @@ class DeployableSites(Sites):
     }
 
     def _planned(self, planned: Deployment | None) -> Response:
-        """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""
+        """Response with the plan to confirm; 204 if the site was not deployed and the change is already done."""
         return Response(status=204) if planned is None else plans_answer(self, [planned])
 
     @extend_schema(responses=RevisionSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def revisions(self, request: Request, name: str = "") -> Response:
-        """The site's latest 100 revisions; /revisions/ pages through all."""
+        """List the site's latest 100 revisions; /revisions/ pages through all."""
         rows = self.get_object().revisions.select_related("site", "install__host", "created_by").defer("spec")
         return Response(RevisionSerializer(rows[:100], many=True).data)
 
     @extend_schema(request=RollbackInput, responses=_PLANS)
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def rollback(self, request: Request, name: str = "") -> Response:
-        """Plans to put back an earlier revision, exactly as it was."""
+        """Plan to restore an earlier revision exactly."""
         site = self.get_object()
         return self._planned(services.site_rollback(actor=self.actor, site=site, revision=self._revision(site)))
 
@@ -131,9 +131,9 @@ class DeployableSites(Sites):
     @extend_schema(request=RollbackInput, responses=SiteSerializer)
     @action(detail=True, methods=["post"], url_path="set-back")
     def set_back(self, request: Request, name: str = "") -> Response:
-        """Makes the draft say what an earlier revision said; what it said before is kept as a revision.
+        """Change the draft to the content of an earlier revision; the current draft is kept as a revision.
 
-        No host is told before that is planned and confirmed. Team, server, health path, notes and tags stay.
+        Hosts change only after a plan is confirmed. Team, web server, health path, notes and tags stay the same.
         """
         site = self.get_object()
         expected, revision = self.expected_version(site), self._revision(site)
@@ -145,20 +145,20 @@ class DeployableSites(Sites):
     @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def disable(self, request: Request, name: str = "") -> Response:
-        """Plans to take the site off its host; one that stands nowhere is disabled at once (204)."""
+        """Plan to disable the site; a site that is not deployed is disabled immediately (204)."""
         return self._planned(services.site_disable(actor=self.actor, site=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
     @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
     def empty_cache(self, request: Request, name: str = "") -> Response:
-        """Throws away what the server keeps of the site's answers. On Apache those of its other sites go as well."""
+        """Delete the cached responses of the site. On Apache, those of its other sites are deleted too."""
         found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
         return Response(EmptiedSerializer(found).data)
 
     @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
     @action(detail=True, methods=["post"], url_path="take-off", writes=Action.DEPLOY)
     def take_off(self, request: Request, name: str = "") -> Response:
-        """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
+        """Plan to remove the site from its host and delete it; a site that is not deployed is deleted immediately."""
         return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
 
     def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
@@ -171,14 +171,14 @@ class DeployableSites(Sites):
     @extend_schema(request=MoveInput, responses=_PLANS)
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def move(self, request: Request, name: str = "") -> Response:
-        """Plans to serve the site by another server, on this host or another."""
+        """Plan to move the site to another web server, on this host or another."""
         site = self.get_object()
         install = install_named(self.body(MoveInput)["install"])
         assert install is not None
         return plans_answer(self, services.site_move(actor=self.actor, site=site, install=install))
 
     def _install_wanted(self, site: Site) -> EngineInstall:
-        """The server of `?install=`, else the site's own."""
+        """Web server from `?install=`, else the site's own."""
         raw = self.request.query_params.get("install")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("install", "Set the ID of the web server; /api/v1/installs/ lists them.")
@@ -192,7 +192,7 @@ class DeployableSites(Sites):
     @extend_schema(responses=DifferenceSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def differences(self, request: Request, name: str = "") -> Response:
-        """What the server (or `install`) cannot say of this site, and the nearest that is rendered instead."""
+        """List settings that the web server (or `install`) cannot express, and the configuration rendered instead."""
         site = self.get_object()
         install = self._install_wanted(site)
         spec = freeze.site_spec(site, install)
@@ -202,7 +202,7 @@ class DeployableSites(Sites):
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def explain(self, request: Request, name: str = "") -> Response:
-        """Which server block and location answer `url`, and why, step by step, from the server's drafts."""
+        """Explain step by step which server block and location handle `url`, based on the server's drafts."""
         site = self.get_object()
         install = self._install_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})
@@ -219,7 +219,7 @@ class DeployableSites(Sites):
     @extend_schema(responses=PreviewFile(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def preview(self, request: Request, name: str = "") -> Response:
-        """The draft as it would be rendered, for its own server or `install`. Nothing is stored."""
+        """Render the draft for its own web server or `install`. Nothing is stored."""
         site = self.get_object()
         install = self._install_wanted(site)
         files = site_files(site, install, freeze.site_spec(site, install))

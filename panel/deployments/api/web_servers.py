@@ -1,4 +1,4 @@
-"""What deployments add to servers: their main file, managed or left to the distribution."""
+"""Actions of deployments on web servers: manage the main file, or leave it to the distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class DeployableInstalls(Installs):
     @extend_schema(request=MainFileInput, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"], url_path="main-file")
     def main_file(self, request: Request, pk: str = "") -> Response:
-        """Plans to write the main file of a distribution's nginx, or to hand it back. `main_files` of the server lists
-        what is managed."""
+        """Plan to manage the main file of a distribution's nginx, or to restore the original. `main_files` of the web
+        server lists the managed files.
+        """
         managed = self.body(MainFileInput)["managed"]
         return plans_answer(self, [main_plan(actor=self.actor, install=self.get_object(), managed=managed)])

@@ -1,4 +1,4 @@
-"""What a site's server keeps of answers, thrown away on request."""
+"""Purge a site's cached responses on request."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from panel.websites.models import Site
 
 
 def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
-    """Throws away what the server keeps of the site's answers: {"files", "bytes"} that were there.
+    """Delete a site's cached responses and return {"files", "bytes"} that were deleted.
 
-    Apache keeps the answers of all its sites in one folder, so all of them go. Raises PermissionDenied, RemoteError,
-    and ApplicationError for a site that stands nowhere, that keeps nothing, or whose server cannot be asked to.
+    Apache keeps the responses of all sites in one folder, so all are deleted. Raises PermissionDenied, RemoteError, and
+    ApplicationError for a site that is not deployed, has no cache, or whose web server does not support purging.
     """
     require(actor, Action.DEPLOY, site.team)
     revision = live_revision(site)

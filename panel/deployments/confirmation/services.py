@@ -1,4 +1,4 @@
-"""Deciding about plans: confirmed when they are what was shown still, discarded, or taken back."""
+"""Decisions about plans: confirm those that are still current, discard plans, cancel queued deployments."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
 
 
 def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
-    """A main file is of no site and no team."""
+    """Require permission for a main file, which belongs to no site and no team."""
     if any(row.kind == DeploymentKind.MAIN for row in deployments):
         require(actor, Action.ADMINISTER)
 
 
 def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
-    """Apply what was shown: the deployment and the others of its batch are queued.
+    """Confirm a plan: queue the deployment and the others of its batch.
 
-    Raises Conflict when the plan is stale or a site is being deployed already, ApplicationError (code `drift`) when
-    files were edited on the host and `accept_drift` is false: they would be overwritten.
+    Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
+    files were edited on the host and `accept_drift` is false, because they would be overwritten.
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
@@ -81,7 +81,7 @@ def refuse_busy(sites: Iterable[int]) -> None:
 
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
-    """With what the database holds now, read in a constant number of queries."""
+    """Reject plans that differ from the current database state, with a constant number of queries."""
     sites = [item.site for item in items]
     live, resting = live_numbers(sites), resting_numbers(sites)
     for item in items:
@@ -100,7 +100,7 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
+    """Reject plans whose inputs changed. Nothing is rendered for this check."""
     placed = [(item, item.revision) for item in items if item.revision]
     now = Inputs(item.site_id for item, _ in placed)
     for item, revision in placed:
@@ -131,7 +131,7 @@ def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
 
 
 def wake_workers(deployments: Sequence[Deployment]) -> None:
-    """Tell workers after the commit. A lost message costs time only: the sweep finds what is queued."""
+    """Wake workers after the commit. If the message is lost, the sweep finds the queued rows later."""
     from panel.deployments.tasks import wake
 
     uuids = [row.uuid for row in deployments]
@@ -139,7 +139,9 @@ def wake_workers(deployments: Sequence[Deployment]) -> None:
 
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
-    """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
+    """Discard a plan, or cancel a queued deployment. A running deployment always ends by itself, complete or rolled
+    back.
+    """
     items = deployment.items.select_related("site__team")
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     _require_main(actor, [deployment])
@@ -157,7 +159,7 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
 
 
 def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
-    """Confirming disabled the sites; they stay on their host after all."""
+    """Enable sites again that were disabled by the confirmation, because they stay on their host."""
     for row in rows.filter(confirmed_at__isnull=False):
         if row.disables:
             Site.objects.filter(deployment_items__deployment=row).update(enabled=True)

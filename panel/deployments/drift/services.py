@@ -1,4 +1,4 @@
-"""Managed files that somebody edited on the host: found, shown, and then adopted or overwritten, never trampled."""
+"""Drift: find managed files that were edited on the host, show them, then adopt or overwrite them on request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Managed:
-    """One file that the panel put on a host, or, without a digest and a link, one that must not be there."""
+    """A file that the panel wrote to a host or, without digest and link, a file that must not exist."""
 
     site: Site | None
     install: EngineInstall
@@ -59,7 +59,7 @@ def _managed(host: Host) -> dict[str, _Managed]:
     for state in _resting(host):
         assert state.resting is not None
         install = state.resting.install
-        for path in records_of(state.resting.files):  # a server would serve the site by it
+        for path in records_of(state.resting.files):  # a server would load the disabled site from such a file
             files[path] = _Managed(state.site, install, FileRecord(path, 0o644))
         for path, record in resting_records(state.resting).items():
             files[path] = _Managed(state.site, install, record)
@@ -75,9 +75,9 @@ def _resting(host: Host) -> Iterable[SiteState]:
 
 
 def drift_check(host: Host) -> list[Drift]:
-    """Ask a host which managed files no longer hold what was deployed; the open rows. Raises RemoteError.
+    """Compare a host's managed files with the deployed ones and return the open drift. Raises RemoteError.
 
-    A host that is being deployed to is left alone: its files are changing.
+    Hosts with a running deployment are skipped, because their files are changing.
     """
     try:
         with host_lock(host, f"drift check of {host}"):
@@ -88,7 +88,7 @@ def drift_check(host: Host) -> list[Drift]:
 
 
 def drift_check_quietly(host: Host) -> None:
-    """The check that comes by itself: a host that cannot be asked shows that on its own page."""
+    """Run the periodic check; an unreachable host is reported on its own page."""
     try:
         drift_check(host)
     except ApplicationError as error:
@@ -96,7 +96,7 @@ def drift_check_quietly(host: Host) -> None:
 
 
 def drift_errand(operation: HostOperation) -> dict[str, Any]:
-    """The host errand of kind `drift`: {"open": how many files are not as deployed, "paths": the first 100}."""
+    """Run the host job of kind `drift`: {"open": number of edited files, "paths": the first 100}."""
     found = drift_check(operation.host)
     return {"open": len(found), "paths": [row.path for row in found[:100]]}
 
@@ -153,7 +153,7 @@ def _close(row: Drift, resolution: DriftResolution) -> None:
 
 
 def status_refresh(site: Site) -> None:
-    """Live or drifted, by whether the site has open drift."""
+    """Set the site's status to live or drifted, depending on open drift."""
     is_open = Drift.objects.filter(site=site, resolution=DriftResolution.OPEN).exists()
     status = SiteStatus.DRIFTED if is_open else SiteStatus.LIVE
     SiteState.objects.filter(site=site, status__in=LIVE).update(status=status)
@@ -161,11 +161,10 @@ def status_refresh(site: Site) -> None:
 
 @transaction.atomic
 def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
-    """Keep the text that was found on the host: it becomes a revision of the site, and every later rendering has it
-    at this path until `pin_release`. The panel cannot read meaning out of it, so what the site's pages say about this
-    file has no effect meanwhile; every plan says so.
+    """Keep the text found on the host: it becomes a revision of the site and stays at this path until `pin_release`.
 
-    Administrators only: the text is directives in the server's own words.
+    The panel cannot derive fields from the text, so settings that affect this file have no effect until then; every
+    plan mentions this. Administrators only, because the text consists of raw directives.
     """
     require(actor, Action.ADMINISTER)
     site, state, path = _adoptable(drift)
@@ -218,13 +217,13 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:
-    """Plan to put back what was deployed last; confirm it with `accept_drift`."""
+    """Plan to restore the last deployed file; confirm with `accept_drift`."""
     return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.OVERWRITE)[0]
 
 
 @transaction.atomic
 def pin_release(*, actor: User, pin: PinnedFile) -> None:
-    """Let the panel's own rendering have the file again, from the next deployment on."""
+    """Let the panel render the file again, starting with the next deployment."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="pin.release", target=pin.site, before={"path": pin.path, "sha256": pin.blob_id})
     pin.delete()

@@ -1,10 +1,11 @@
-"""Does an adopted site answer as it did before? Requests taken from its locations, asked before and after. Pure.
+"""Compare responses of an adopted site before and after its first deployment, with requests derived from its locations.
+Pure.
 
-    {"requests": [{"url", "before": Answer, "after": Answer | null, "differences": ["status", "body", "header X"]}],
+{"requests": [{"url", "before": Answer, "after": Answer | null, "differences": ["status", "body", "header X"]}],
      "same": n, "different": n, "complete": bool}
 
-An Answer is what agents/host/answers.py says. A body that differs between two requests before the change (a clock, a
-token) is not compared, and `differences` says nothing about it.
+agents/host/answers.py defines an Answer. A body that already differs between two requests before the change (a clock, a
+token) is not compared and not listed in `differences`.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from agents.protocol import Probe
 from panel.deployments.execution.probes import connect_to, host_for
 from panel.rendering.spec import Location, ServerBlock, SiteSpec
 
-MAX_PATHS = 40  # of one server block
-MAX_REQUESTS = 400  # of one deployment
+MAX_PATHS = 40  # per server block
+MAX_REQUESTS = 400  # per deployment
 _UNTESTED = "/paddock-compares-what-is-not-there"
-# Counts from the moment of the answer; Cache-Control beside it says the same without a clock.
+# Expires depends on the current time; Cache-Control has the same information without a clock.
 _IGNORED = ("expires",)
 
 
 def paths_of(block: ServerBlock) -> list[str]:
-    """Paths that reach every location of the block, and one that no file has."""
+    """Paths that reach every location of the block, and one path without a file."""
     found = ["/", _UNTESTED]
     for location in block.locations:
         found += _samples(location)
@@ -50,7 +51,7 @@ def _samples(location: Location) -> list[str]:
 
 
 def requests_of(specs: Iterable[SiteSpec]) -> list[Probe]:
-    """What to ask, at most MAX_REQUESTS, blocks taking turns."""
+    """Requests for the comparison, at most MAX_REQUESTS, taken from the blocks in turn."""
     rows = [_of_block(block) for spec in specs for block in spec.blocks]
     found: list[Probe] = []
     for number in range(max((len(row) for row in rows), default=0)):
@@ -71,7 +72,7 @@ def _of_block(block: ServerBlock) -> list[Probe]:
 
 
 def question(probe: Probe) -> dict[str, Any]:
-    """One request of the agent's operation `answers`."""
+    """One request in the format of the agent's operation `answers`."""
     usual = 443 if probe.tls else 80
     port = "" if probe.port == usual else f":{probe.port}"
     return {
@@ -93,7 +94,7 @@ def url_of(probe: Probe) -> str:
 def begun(
     probes: Sequence[Probe], first: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The rows of a comparison before the change; `first` and `again` are two rounds of the same requests."""
+    """Rows of a comparison before the change; `first` and `again` are two rounds of the same requests."""
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
         changing = sorted(_differences(answer, second))
@@ -103,7 +104,7 @@ def begun(
 
 
 def finished(rows: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The whole comparison. Requests that nobody answered before are left out: there is nothing to compare with."""
+    """The complete comparison. Requests without a response before the change are left out."""
     done = []
     for row, answer in zip(rows, after, strict=True):
         if "error" in row["before"]:

@@ -1,4 +1,4 @@
-"""What the panel writes down when deployments have ended: their rows, the sites' states, what follows."""
+"""Records written after deployments end: their rows, the sites' states, and follow-up changes."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ STATUS_OF = {
 
 @dataclass(frozen=True)
 class End:
-    """How one deployment ended. `steps` is empty when its agent was not heard; `install_files`: what stands of each
-    server's own files now if it succeeded."""
+    """Result of one deployment.
+
+    `steps` is empty if the agent sent none; `install_files`: each web server's own files after success.
+    """
 
     deployment: Deployment
     status: DeploymentStatus
     error: str = ""
     steps: Sequence[StepEvent] = ()
     install_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
-    comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
+    comparison: dict[str, Any] | None = None  # responses of adopted sites before and after
 
 
 def end_of(
@@ -66,14 +68,16 @@ def end_of(
     install_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, Any] | None = None,
 ) -> End:
-    """The agent's outcome."""
+    """The result reported by the agent."""
     return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files, comparison)
 
 
 @transaction.atomic
 def ends_record(claim: Claim, ends: Sequence[End]) -> None:
-    """Write all of it down, except for deployments that the worker lost. As many queries for many as for one, besides
-    those for what failed or has something to follow."""
+    """Record all results, except for deployments that the worker no longer owns.
+
+    The number of queries is constant, apart from failures and follow-ups.
+    """
     ended = [end.deployment.pk for end in ends]
     sites_lock(DeploymentItem.objects.filter(deployment__in=ended).values_list("site", flat=True))
     rows = claim.rows.filter(pk__in=ended)
@@ -108,7 +112,7 @@ def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
 
 
 def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, Any]) -> None:
-    """Of a deployment that the worker owns still; else nothing is written."""
+    """Record the comparison of a deployment, if the worker still owns it."""
     claim.rows.filter(pk=deployment.pk).update(comparison=comparison)
     deployment.comparison = comparison
 
@@ -116,7 +120,7 @@ def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str
 def _not_succeeded(deployment: Deployment) -> None:
     for item in deployment.items.select_related("site"):
         SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
-    if deployment.disables:  # still there, so still wanted there
+    if deployment.disables:  # still on the host, so still enabled
         Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
     deployment.followers.filter(status=DeploymentStatus.PLANNED).update(
         status=DeploymentStatus.CANCELLED,
@@ -155,8 +159,10 @@ def _succeeded(ends: Sequence[End]) -> None:
 
 
 def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
-    """A roll back leaves the draft as it is: where that says something else than what is live now, it waits to be
-    deployed, or to be set back too."""
+    """Mark drafts as changed after a rollback.
+
+    The rollback keeps the draft; if it differs from the live revision, it waits to be deployed or set back.
+    """
     for item in items:
         is_rollback = deployments[item.deployment_id].kind == DeploymentKind.ROLLBACK
         if is_rollback and item.revision and not is_said(item.site, item.revision):
@@ -164,7 +170,7 @@ def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int
 
 
 def _follow(deployment: Deployment) -> None:
-    """Change what `on_success` says."""
+    """Apply the change named by `on_success`."""
     target = deployment.target
     match deployment.on_success:
         case OnSuccess.MAIN if target:
@@ -191,7 +197,7 @@ def _hand_over(deployment: Deployment, install: EngineInstall) -> None:
 
 
 def _site_forget(deployment: Deployment, site: Site) -> None:
-    """Permission was asked for when the deletion was planned and confirmed."""
+    """Delete the site; permission was checked when the deletion was planned and confirmed."""
     audit_record(actor=deployment.requested_by, action="site.delete", target=site, before=snapshot(site))
     history_forget(site)
     site.delete()
@@ -202,7 +208,7 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
     states = []
     for item in items:
         if item.previous_id and not item.revision_id and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
-            continue  # taken off here after it was put up elsewhere: its state says where
+            continue  # removed here after it was deployed elsewhere: its state names the new host
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
         states.append((item.site_id, status, item.revision_id, item.rests_id, now, None))
     columns = ["status", "revision", "resting", "deployed_at", "last_failure"]
@@ -210,7 +216,7 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
 
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
-    """Every planned path now holds what was planned, so what was found there before is gone."""
+    """Close drift at every planned path, which now has the planned content."""
     planned = {(item.site_id, file.path) for item in items for file in deployments[item.deployment_id].plan.files}
     open_rows = Drift.objects.filter(resolution=DriftResolution.OPEN, site__in=[item.site_id for item in items])
     gone = [pk for pk, site, path in open_rows.values_list("pk", "site_id", "path") if (site, path) in planned]

@@ -1,4 +1,4 @@
-"""Which requests prove that a site answers: one for every listen of every server block. Pure."""
+"""Requests that prove that a site responds: one for every listen of every server block. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from agents.protocol import Probe
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
-MAX_GUARDS = 24  # other sites asked before and after; each costs a request on the host
+MAX_GUARDS = 24  # other sites checked before and after; each costs a request on the host
 
 
 def host_for(block: ServerBlock) -> str | None:
-    """A name that this block answers to; None when it has only regular expressions."""
+    """A name that this block handles; None if it has only regular expressions."""
     for name in block.names:
         if name.startswith("~"):
             continue
@@ -30,7 +30,7 @@ def connect_to(listen: Listen) -> str:
 
 
 def probes_of(spec: SiteSpec, path: str) -> list[Probe]:
-    """Every listen of every block by a name of its own, for `path`. Any answer below 500 will do."""
+    """A request for `path` to every listen of every block, by one of its names. Any status below 500 passes."""
     probes = []
     for block in spec.blocks:
         host = host_for(block)
@@ -43,7 +43,7 @@ def probes_of(spec: SiteSpec, path: str) -> list[Probe]:
 
 
 def guards_of(sites: Iterable[tuple[SiteSpec, str]]) -> list[Probe]:
-    """One request for each of the other sites (spec, health path), the first MAX_GUARDS of them."""
+    """One request for each of the other sites (spec, health path), limited to MAX_GUARDS."""
     guards: list[Probe] = []
     for spec, path in sites:
         if len(guards) == MAX_GUARDS:

@@ -1,4 +1,4 @@
-"""What is sent: the transactions of many deployments, made with the same few queries as one."""
+"""Requests to agents: transactions of many deployments, built with a constant number of queries."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.revisions.rendered import contents, spec_of
 from panel.hosts.models import EngineInstall
 
-# Requests to an adopted site whose status must be as before, or all is put back; each costs one on the host.
+# Requests to an adopted site whose status must stay the same, or everything is rolled back; each costs a request on the
+# host.
 MAX_TAKEOVER_GUARDS = 100
 
 
 def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
-    """Their transactions, as the sites stand now: under the hosts' locks, since others may have ended after the plans
-    were shown. Each server's own files follow from the sites that are live."""
+    """Build the transactions from the current state, with the hosts locked, because other deployments may have ended
+    after the plans were shown.
+
+    Each web server's shared files depend on the live sites.
+    """
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
     rows = rows.select_related("site", "revision", "previous")
@@ -45,7 +49,7 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
 
 
 class _Draft:
-    """One deployment's transaction while it is put together."""
+    """Transaction of one deployment during construction."""
 
     def __init__(self, deployment: Deployment, installs: list[EngineInstall], items: list[DeploymentItem]) -> None:
         self.deployment = deployment
@@ -57,8 +61,9 @@ class _Draft:
         self.stand: dict[int, list[FileRecord]] = {}
 
     def add_install_files(self, entries: dict[int, list[Entry]]) -> None:
-        """The servers' own files, with what was found on the host when the plan was confirmed. A main file is planned
-        whole and follows from no site."""
+        """Add the shared files of the web servers, with the state found on the host at confirmation. A main file is
+        planned separately and depends on no site.
+        """
         if self.is_of_main:
             return
         shown = {file.path: file for file in self.deployment.plan.files if not file.site}
@@ -67,7 +72,7 @@ class _Draft:
             self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[install.pk]]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
-        """What to ask of the sites that take over from the host's own files, before and after."""
+        """Requests to sites that replace parts of the host's own files, before and after."""
         return comparing.requests_of(
             spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
         )
@@ -97,7 +102,7 @@ class _Draft:
 
 
 def _is_done(file: PlanFile) -> bool:
-    """Whether the file is to be removed and the host does not have it any more."""
+    """Return whether a file to be removed is already absent from the host."""
     return file.action == FileAction.REMOVE and file.found_sha256 == ""
 
 

@@ -1,5 +1,6 @@
-"""One deployment and its host's agent: hand the transaction over, or ask what became of it. Makes no query, so that
-any number of these may wait for their hosts at once."""
+"""One deployment and its host's agent: send the transaction, or request its result. Makes no query, so any number can
+wait for hosts at the same time.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +26,19 @@ from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 logger = logging.getLogger(__name__)
 
 ASK_EVERY_S = 2.0
-# A host that was cut off in the middle is asked this long; its agent finishes or undoes meanwhile.
+# An unreachable host is queried for this long; meanwhile its agent finishes or rolls back.
 ASK_FOR_S = 600.0
-RESOLVE_TIMEOUT_S = 30.0  # longer than the agent gives itself
+RESOLVE_TIMEOUT_S = 30.0  # longer than the agent's own limit
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """`attempted`: an earlier attempt may have reached the host. `install_files`: what stands of each server's own
-    files if it is applied; `compared`: what adopted sites are asked before and after. `names`: of upstream
-    servers, which the host resolves first."""
+    """A transaction to send.
+
+    `attempted`: an earlier attempt may have reached the host. `install_files`: each web server's shared files after
+    success; `compared`: requests to adopted sites before and after. `names`: upstream servers, which the host resolves
+    first.
+    """
 
     deployment: Deployment
     request: ApplyRequest
@@ -46,25 +50,26 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How it ended, or why it waits in the queue, or the fault of the panel that broke it."""
+    """Result, reason for waiting in the queue, or error of the panel that broke the deployment."""
 
     end: End | None = None
     waits: str = ""
     broke: Exception | None = None
-    drift: bool = False  # files were in the way that somebody edited on the host
+    drift: bool = False  # files edited on the host blocked the deployment
 
 
 @dataclass(frozen=True)
 class Before:
-    """What adopted sites answered before anything was sent (comparing): to be written down at once, since afterwards
-    nobody can ask again."""
+    """Responses of adopted sites before the change (comparing); record them at once, because they cannot be repeated
+    later.
+    """
 
     comparison: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer to what `hand_over` sent was lost: `ask_again`, which waits, finds out what became of it."""
+    """The response to `hand_over` was lost; `ask_again` waits for the result."""
 
     cause: ApplicationError
 
@@ -73,8 +78,10 @@ Tell = Callable[[dict[str, Any] | Before], None]
 
 
 def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], None]) -> Asked | None:
-    """Sends the transaction where nobody has to be waited for: the host is connected, and nothing is to be known
-    before. `tell` then gets its events and how it ended, from another thread. None where `deliver` is needed."""
+    """Send the transaction without waiting, if the host is connected and no other data is needed first.
+
+    `tell` then gets its events and the result from another thread. Returns None if `deliver` is needed.
+    """
     host = job.deployment.host
     if job.attempted or job.compared or job.names:
         return None
@@ -90,7 +97,7 @@ def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], N
 
     try:
         return host_agent.apply_ask(host, job.request, heard) if host_agent.is_ready(host) else None
-    except ApplicationError:  # the same transaction again is no second one: `deliver` finds the reason
+    except ApplicationError:  # a repeated transaction is safe: `deliver` reports the reason
         return None
 
 
@@ -104,12 +111,12 @@ def _concluded(job: Dispatch, message: dict[str, Any] | None) -> Verdict | Lost:
 
 
 def ask_again(job: Dispatch, lost: Lost) -> Verdict:
-    """Waits until the host says what became of it."""
+    """Wait until the host reports the result."""
     return _ask_again(job, lost.cause, None)
 
 
 def deliver(job: Dispatch, tell: Tell) -> Verdict:
-    """Carries one out, however long that takes."""
+    """Carry out one transaction and wait for its end."""
     if job.attempted:
         try:
             known = host_agent.outcome(job.deployment.host, job.request.transaction)
@@ -126,9 +133,11 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 
 
 def _refused_names(job: Dispatch) -> str:
-    """Which names lead to a cloud's metadata service on the host now; they may have meant something else when it was
-    planned, or nobody could ask. Names that the host does not resolve in time are refused: whoever answers for
-    them could wait for that."""
+    """Names that now resolve, on the host, to a cloud's metadata service.
+
+    They may have resolved differently at planning time, or could not be resolved. Names that do not resolve in time are
+    rejected, because their DNS server could delay on purpose.
+    """
     if not job.names:
         return ""
     try:
@@ -136,11 +145,13 @@ def _refused_names(job: Dispatch) -> str:
     except (OperationRefused, CallTimeout) as error:
         return f"The names of its upstream servers were not resolved: {error.message}"
     except ApplicationError:
-        return ""  # it cannot be reached: sending says why
+        return ""  # unreachable: sending reports the reason
 
 
 def _ask_before(job: Dispatch) -> Before | None:
-    """Two rounds, to know what changes by itself. A host that cannot answer now is no reason not to deploy to it."""
+    """Two rounds of requests, to detect content that changes by itself. If the host cannot respond now, the deployment
+    continues.
+    """
     if not job.compared:
         return None
     questions = [comparing.question(probe) for probe in job.compared]
@@ -153,7 +164,7 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> dict[str, Any] | None:
-    """The whole comparison, when there is a beginning of it: now, or by the worker that sent the transaction."""
+    """The complete comparison, if its first half exists: now, or later by the worker that sent the transaction."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
         return None
@@ -183,7 +194,7 @@ def _refused(job: Dispatch, error: OperationRefused) -> Verdict:
 
 
 def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) -> Verdict:
-    """The answer was lost, not the work: ask until the host says what became of it."""
+    """Request the result after a lost response, until the host reports it."""
     error = cause
     deadline = time.monotonic() + ASK_EVERY_S * 5
     while time.monotonic() < deadline:
@@ -202,7 +213,7 @@ def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) ->
 
 
 def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
-    """Leave the question to the next sweep, or say after ASK_FOR_S that nobody answers."""
+    """Leave the question to the next sweep, or report after ASK_FOR_S that the host does not respond."""
     assert job.deployment.started_at is not None
     if timezone.now() - job.deployment.started_at < datetime.timedelta(seconds=ASK_FOR_S):
         return Verdict(waits=error.message)

@@ -1,11 +1,10 @@
-"""Carrying out confirmed deployments: claim them, hand them to their hosts' agents, write down what happened.
+"""Run confirmed deployments: claim them, send them to the hosts' agents, record the result.
 
-The row is the truth (hosts/claims.py); the transaction id on the host is the deployment's uuid, so that whoever asks
-again gets the first outcome instead of a second attempt.
+The row holds the truth (hosts/claims.py). The transaction id on the host is the deployment's uuid, so a repeated
+request returns the first result instead of a second attempt.
 
-Deployments are carried out by the batch: what a connected agent is told is sent at once, and each that has to wait for
-its host has a thread (sending.py) that touches no database, while the worker's own thread writes what all of them
-report, a few times a second, for all at once.
+Deployments run in batches: connected agents get their requests at once. Each host that requires waiting has a thread
+(sending.py) that does not touch the database, while the worker's own thread writes all reports a few times per second.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ from panel.remote.client import Asked
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 64  # deployments of one batch, all in flight together
-# What is heard in between is written together; a page asks about twice as seldom.
+AT_ONCE = 64  # deployments of one batch, all in progress together
+# Reports within this time are written together; a page polls about half as often.
 WRITE_EVERY_S = 0.2
 
 _News = tuple[Dispatch, dict[str, Any] | Before | Verdict | Lost]
 
 
 def orphans_queue() -> list[UUID]:
-    """Put deployments whose worker is gone back into the queue; all that wait to be carried out, oldest first."""
+    """Requeue deployments of dead workers; return all queued deployments, oldest first."""
     return claims.orphans_queue(Deployment, "confirmed_at", "pk")
 
 
 def deployment_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out one queued deployment."""
+    """Claim and run one queued deployment."""
     return deployments_execute([uuid])[uuid]
 
 
 def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
-    """Claim those that are queued, at most AT_ONCE, and carry them out together."""
+    """Claim queued deployments, at most AT_ONCE, and run them together."""
     assert len(uuids) <= AT_ONCE
     attempts = dict.fromkeys(uuids, Attempt.NOTHING)
     claim = Claim(Deployment)
@@ -76,8 +75,7 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
 
 
 def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Deployment]:
-    """Takes the hosts' locks; those that must wait, because another deployment or somebody else has theirs, are
-    released and returned."""
+    """Lock the hosts; release and return the deployments whose host is locked by someone else."""
     first: dict[Host, Deployment] = {}
     for row in rows:
         first.setdefault(row.host, row)
@@ -93,7 +91,7 @@ def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[De
 
 
 def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
-    """Put the deployments back into the queue, each with what it waits for: another try comes with the next sweep."""
+    """Requeue the deployments, each with the reason for waiting; the next sweep tries them again."""
     for row, progress in waits.items():
         if row.progress != progress:
             logger.info("deployment %s waits: %s", row.uuid, progress)
@@ -103,18 +101,18 @@ def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
 
 
 class _Batch:
-    """What one claim holds, from the first query to the last row written."""
+    """One claimed batch, from the first query to the last written row."""
 
     def __init__(self, claim: Claim, locks: HeldLocks) -> None:
         self._claim = claim
         self._locks = locks
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._recorder = Recorder()
-        self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # sent without a thread that waits, by deployment
+        self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # requests sent without a waiting thread, by deployment
 
     def run(self, rows: Sequence[Deployment]) -> None:
-        """Each of `rows` ends, or is released."""
-        host_agent.connect_soon(row.host for row in rows)  # while their requests are made
+        """Run until each of `rows` has ended or is released."""
+        host_agent.connect_soon(row.host for row in rows)  # connect while the requests are built
         jobs = self._prepared(rows)
         jobs = self._begun(jobs)
         if not jobs:
@@ -127,11 +125,11 @@ class _Batch:
     # --- before anything is sent ---
 
     def _prepared(self, rows: Sequence[Deployment]) -> list[Dispatch]:
-        """Their requests. What cannot be prepared is told apart and does not hold the others up."""
+        """Requests of the batch. A deployment that cannot be prepared ends alone and does not delay the others."""
         return _each_or_all(rows, jobs_make, self._broke)
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
-        """Sets `started_at`: with it, an attempt may have reached the host. Those that are owned still."""
+        """Set `started_at`, after which an attempt may have reached the host; return the jobs that are still owned."""
         now = timezone.now()
         pks = [job.deployment.pk for job in jobs]
         owned = self._claim.rows.filter(pk__in=pks)
@@ -146,7 +144,7 @@ class _Batch:
     # --- in flight ---
 
     def _send(self, job: Dispatch, threads: ThreadPoolExecutor) -> None:
-        """To the agent at once, where one is connected; else by a thread that may wait."""
+        """Send to a connected agent at once, otherwise in a thread that may wait."""
         asked = hand_over(job, lambda said: self._news.put((job, said)))
         if asked is None:
             threads.submit(self._wait, job, lambda: deliver(job, lambda said: self._news.put((job, said))))
@@ -158,7 +156,7 @@ class _Batch:
         threads.submit(self._wait, job, lambda: ask_again(job, lost))
 
     def _overdue(self, threads: ThreadPoolExecutor) -> None:
-        """What was sent and not answered in time."""
+        """Handle requests whose response did not arrive in time."""
         for job, asked in list(self._asked.values()):
             error = asked.overdue(host_agent.APPLY_TIMEOUT_S)
             if error is not None:
@@ -166,7 +164,7 @@ class _Batch:
                 self._lost(job, Lost(error), threads)
 
     def _wait(self, job: Dispatch, work: Callable[[], Verdict]) -> None:
-        """In a thread of its own: no query is made here."""
+        """Run `work` in a thread of its own, without queries."""
         try:
             verdict = work()
         except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
@@ -174,14 +172,15 @@ class _Batch:
         self._news.put((job, verdict))
 
     def _write_until_ended(self, jobs: Sequence[Dispatch], threads: ThreadPoolExecutor) -> None:
-        """Writes what is heard until all have ended: at once when nothing is in flight any more, else together with
-        what comes within WRITE_EVERY_S."""
+        """Write reports until all jobs have ended: immediately if nothing else is running, otherwise collected for
+        WRITE_EVERY_S.
+        """
         open_jobs = {job.deployment.pk for job in jobs}
         while open_jobs:
             ended = []
             until = time.monotonic() + WRITE_EVERY_S
             for job, said in self._heard(until):
-                if job.deployment.pk not in open_jobs:  # it was given up a moment before its answer came
+                if job.deployment.pk not in open_jobs:  # given up just before its response arrived
                     continue
                 if isinstance(said, Verdict):
                     ended.append((job, said))
@@ -227,7 +226,9 @@ class _Batch:
         return list(ends)
 
     def _broke(self, deployment: Deployment, error: Exception) -> None:
-        """A fault of the panel itself. What may have reached the host is asked about; what did not has failed."""
+        """Record an error of the panel itself. If the request may have reached the host, its result is requested later;
+        otherwise the deployment failed.
+        """
         logger.error("deployment %s broke", deployment.uuid, exc_info=error)
         if deployment.started_at is None:
             words = error.message if isinstance(error, ApplicationError) else type(error).__name__
@@ -244,7 +245,9 @@ R = TypeVar("R")
 def _each_or_all(
     items: Sequence[T], work: Callable[[Sequence[T]], list[R]], broke: Callable[[T, Exception], None]
 ) -> list[R]:
-    """`work` for all at once; when that fails, for each alone, so that one that is broken harms no other."""
+    """Run `work` for all items at once; if that fails, for each item alone, so one broken item does
+    not affect others.
+    """
     if not items:
         return []
     try:
@@ -257,7 +260,7 @@ def _each_or_all(
 
 
 def look_for_drift(host: Host) -> None:
-    """Have what was found in the way of a deployment shown as drift, soon."""
-    from panel.deployments.tasks import check_host_drift  # tasks import this module
+    """Schedule a drift check for files that blocked a deployment."""
+    from panel.deployments.tasks import check_host_drift  # avoids an import circle
 
     transaction.on_commit(lambda: check_host_drift.delay(host.pk), robust=True)

@@ -1,4 +1,4 @@
-"""The agents' events as Step rows, while they happen and once more when the outcome is known."""
+"""Agent events as Step rows, written during the deployment and again when the result is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _MEMBERS = {item.name for item in fields(StepEvent)}
 _KEY = ["deployment", "position"]
 _COLUMNS = ["name", "status", "argv", "exit_code", "output", "started_at", "finished_at"]
-_Row = tuple[Any, ...]  # of _KEY and _COLUMNS
+_Row = tuple[Any, ...]  # with the fields of _KEY and _COLUMNS
 
 
 def _time(seconds: float) -> datetime.datetime | None:
@@ -34,7 +34,7 @@ def _row(deployment: int, position: int, event: StepEvent) -> _Row:
         event.status,
         event.argv,
         event.exit_code,
-        event.output.replace("\0", "\ufffd"),  # PostgreSQL keeps no NUL
+        event.output.replace("\0", "\ufffd"),  # PostgreSQL cannot store NUL
         _time(event.started_at),
         _time(event.finished_at),
     )
@@ -46,14 +46,14 @@ def _store(rows: Iterable[_Row]) -> None:
 
 @dataclass
 class _Heard:
-    """What one deployment's agent said since it was last written."""
+    """Events of one deployment since the last write."""
 
     position: int = 0
     running: str = ""
     unwritten: dict[int, StepEvent] = field(default_factory=dict)
 
     def add(self, event: StepEvent) -> None:
-        """The end of the step that runs takes its place; everything else is a new step."""
+        """Add an event: the end of a running step replaces the step; everything else is a new step."""
         if self.running != event.name:
             self.position += 1
         self.unwritten[self.position - 1] = event
@@ -61,15 +61,17 @@ class _Heard:
 
 
 class Recorder:
-    """Keeps the events of some deployments and writes those that are new with one statement. Never raises: a page
-    that shows less is no reason to leave a host alone in the middle of a transaction; `steps_replace` puts it right
-    afterwards."""
+    """Collect events of deployments and write new ones with one statement.
+
+    Never raises: an incomplete page is better than a transaction left alone; `steps_replace` corrects the rows
+    afterwards.
+    """
 
     def __init__(self) -> None:
         self._heard: dict[int, _Heard] = {}
 
     def resume(self, deployments: Iterable[Deployment]) -> None:
-        """Steps of an earlier attempt stand; new ones follow them."""
+        """Keep the steps of an earlier attempt; new ones follow them."""
         counts = Step.objects.filter(deployment__in=list(deployments)).order_by().values("deployment")
         for row in counts.annotate(count=Count("pk")):
             self._heard[row["deployment"]] = _Heard(row["count"])
@@ -83,7 +85,7 @@ class Recorder:
         self._heard.setdefault(deployment.pk, _Heard()).add(event)
 
     def forget(self, deployments: Iterable[Deployment]) -> None:
-        """Their outcome is known, and all their steps with it."""
+        """Drop deployments whose result and steps are complete."""
         for deployment in deployments:
             self._heard.pop(deployment.pk, None)
 
@@ -102,7 +104,9 @@ class Recorder:
 
 
 def steps_replace(said: Mapping[int, Sequence[StepEvent]]) -> None:
-    """Make the rows of each deployment, by its key, what the agent's own journal says. The caller's transaction."""
+    """Replace the rows of each deployment, by its key, with the agent's own journal. Runs in the
+    caller's transaction.
+    """
     said = {pk: events for pk, events in said.items() if events}
     if not said:
         return

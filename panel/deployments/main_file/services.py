@@ -1,7 +1,7 @@
-"""The main file of a distribution's nginx: left alone, or, when an administrator chooses so, the panel's.
+"""The main file of a distribution's nginx: left alone, or managed by the panel if an administrator chooses so.
 
-The original stays on the host beside it and comes back, byte for byte, when the file is handed back. Both are a plan
-that is confirmed like any other: tested before it is switched, journaled, undone when a site no longer answers.
+The original is kept next to the panel's file and is restored byte for byte when management ends. Both changes are
+ordinary plans: tested before the switch, journaled, and rolled back if a site stops responding.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from panel.rendering.nginx.managed import Managed, managed
 from panel.rendering.spec import RenderedFile
 from panel.websites import freeze
 
-KEPT = ".distribution"  # where the original lies while the panel's file has its name
+KEPT = ".distribution"  # suffix of the original while the panel's file has its name
 _UNDER_WAY = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
 def main_records(install: EngineInstall) -> dict[str, FileRecord]:
-    """The panel's main file and the original beside it, by path; empty while the distribution's is in use."""
+    """The panel's main file and the kept original, by path; empty while the distribution's file is in use."""
     state = InstallState.objects.filter(install=install).first()
     return records_of(state.main_files) if state else {}
 
 
 def main_plan(*, actor: User, install: EngineInstall, managed: bool) -> Deployment:
-    """Plan to write the main file of `install`, or to hand it back. Planned again while it is the panel's, it is
-    written anew from the original, for another number of workers or over an edit made on the host.
+    """Plan to manage the main file of `install`, or to restore the original.
 
-    Raises PermissionDenied, ApplicationError, Conflict, RemoteError.
+    A repeated plan renders the managed file again from the original, for example with another number of workers or over
+    an edit on the host. Raises PermissionDenied, ApplicationError, Conflict, RemoteError.
     """
     require(actor, Action.ADMINISTER)
     _refuse(install)
@@ -156,5 +156,5 @@ def _plan(
 
 
 def main_done(install: EngineInstall, files: list[FileRecord]) -> None:
-    """Record the main files that a succeeded deployment left on the host."""
+    """Record the main files that a successful deployment left on the host."""
     InstallState.objects.update_or_create(install=install, defaults={"main_files": [vars(file) for file in files]})

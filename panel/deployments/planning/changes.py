@@ -1,4 +1,4 @@
-"""What a deployment does to one site."""
+"""Effect of a deployment on one site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference between what stands on a host and what is planned, as text. Pure."""
+"""Differences between the files on a host and the planned files, as text. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import difflib
 
 
 def unified(old: str, new: str, path: str, *, old_label: str = "on the host", new_label: str = "planned") -> str:
-    """A unified diff of one file, empty when nothing differs."""
+    """Unified diff of one file; empty if nothing differs."""
     lines = difflib.unified_diff(
         old.splitlines(), new.splitlines(), f"{path} ({old_label})", f"{path} ({new_label})", lineterm=""
     )
-    return "\n".join(lines).replace("\0", "\ufffd")  # PostgreSQL keeps no NUL
+    return "\n".join(lines).replace("\0", "\ufffd")  # PostgreSQL cannot store NUL

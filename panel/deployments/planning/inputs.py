@@ -1,7 +1,7 @@
-"""What the files of a plan follow from, as one digest: the rows of its sites, as they lie in the database.
+"""One digest of everything a plan's files are rendered from: the raw database rows of its sites.
 
-They are neither decoded nor made objects, since nothing has to be known of them but whether they are as they were. So
-whatever is added to a site's parts counts without being named here, and confirming costs a tenth of reading the sites.
+Rows are compared without decoding or creating objects. So new parts of a site count automatically, and a confirmation
+costs a tenth of reading the sites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from panel.websites.models import (
     UpstreamServer,
 )
 
-# Every kind of part, and which foreign key leads to what it is a part of; that one stands before it.
+# Every kind of part, with the foreign key to its owner, which is listed before it.
 PARTS: tuple[tuple[type[Model], str], ...] = (
     (ServerBlock, "site"),
     (Listen, "block"),
@@ -43,19 +43,22 @@ PARTS: tuple[tuple[type[Model], str], ...] = (
     (RawSnippet, "site"),
     (PinnedFile, "site"),
 )
-# Columns that no file follows from. Of the server that the site is on all but these are such: they say where it logs
-# when it moves to another.
+# Columns that affect no file. For the site's current web server all columns except these are ignored too; they only
+# matter when the site moves to another server with other log paths.
 _BESIDE = {"created_at", "updated_at", "row_version", "adopted_by_id"}
 _BESIDE_OF: dict[type[Model], set[str]] = {Site: {"team_id", "enabled", "health_path", "notes", "tags"}}
 _SERVER = ("engine", "paths")
-_AT_ONCE = 400  # names in one query; SQLite takes at least 999
+_AT_ONCE = 400  # names in one query; SQLite supports at least 999
 
 Row = dict[str, Any]
 
 
 class Inputs:
-    """The rows of some sites, by their ids, at the moment when it is made. Before a plan reads the sites that is: what
-    is changed in between is in the files and not in the digest, and the plan is stale. A constant number of queries."""
+    """Rows of some sites, by id, at the time of creation.
+
+    Create it before a plan reads the sites: a change in between is then in the files but not in the digest, and the
+    plan is outdated. Uses a constant number of queries.
+    """
 
     def __init__(self, sites: Iterable[int]) -> None:
         rows = {row["id"]: row for row in _rows(Site, "id", list(sites), _columns(Site))}
@@ -71,8 +74,9 @@ class Inputs:
         self._add(Certificate, ServerBlock, "certificate_id", _columns(Certificate))
 
     def digest(self, site: Site, install: EngineInstall) -> str:
-        """The SHA-256 of all that the site's files on that server follow from: as long as it is the same, so are
-        they. Of a site that was not there, what no site has."""
+        """SHA-256 of everything that the site's files on that server depend on. For a site that was missing, a value
+        that no site has.
+        """
         server = json.dumps(to_json(freeze.install_spec(install)), sort_keys=True)
         found = [
             (model.__name__, *row.values())
@@ -82,7 +86,7 @@ class Inputs:
         return hashlib.sha256(repr((server, found)).encode()).hexdigest()
 
     def _add(self, model: type[Model], named_by: type[Model], key: str, columns: Iterable[str]) -> None:
-        """The rows that a foreign key of a site's own names."""
+        """Add the rows that a foreign key of a site names."""
         wanted = [(rows, row[key]) for rows in self._found.values() for kind, row in rows if kind is named_by]
         found = {row["id"]: row for row in _rows(model, "id", {pk for _, pk in wanted if pk}, columns)}
         for rows, pk in wanted:
@@ -91,7 +95,9 @@ class Inputs:
 
 
 def _counts(model: type[Model], row: Row, install: EngineInstall) -> bool:
-    """Raw directives are one engine's, adopted texts one server's."""
+    """Return whether the row applies to this web server: raw directives are for one engine, adopted texts for one
+    server.
+    """
     if model is RawSnippet:
         return bool(row["engine"] == install.engine)
     return model is not PinnedFile or bool(row["install_id"] == install.pk)
@@ -109,7 +115,7 @@ def _columns(model: type[Model]) -> list[str]:
 
 
 def _rows(model: type[Model], key: str, values: Collection[int], columns: Iterable[str]) -> Iterator[Row]:
-    """The rows whose `key` is one of `values`, in the order of their ids, as the driver gives them."""
+    """Raw rows whose `key` is in `values`, ordered by id."""
     names = ["id", *(name for name in columns if name != "id")]
     quoted = ", ".join(map(connection.ops.quote_name, names))
     table, by = map(connection.ops.quote_name, (model._meta.db_table, key))

@@ -1,4 +1,4 @@
-"""Where sites pass requests on to by name: the host that will do it says what the names mean there."""
+"""Proxy targets with names: the host itself resolves them and reports the result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from panel.websites.ownership import spec_claims
 
 
 def names_of(changes: Iterable[Change]) -> set[str]:
-    """The names of the upstream servers and PHP pools of sites that will be served."""
+    """Names of the upstream servers and PHP pools of sites that will be served."""
     return {name for change in changes for name, _where in _named(change)}
 
 
 def _named(change: Change) -> Iterator[tuple[str, str]]:
-    """Each name, with the upstream or pool that has it; addresses only where they are refused."""
+    """Each name with its upstream or pool; addresses only if they are rejected."""
     if change.new is None:
         return
     spec = spec_of(change.new)
@@ -36,7 +36,7 @@ def _named(change: Change) -> Iterator[tuple[str, str]]:
 
 
 def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) -> None:
-    """ApplicationError where one of the names leads, on the host, to a cloud's metadata service. Nothing is planned."""
+    """Raise ApplicationError if a name resolves, on the host, to a cloud's metadata service. Nothing is planned."""
     for change in changes:
         for name, where in _named(change):
             if name in refused:

@@ -1,4 +1,4 @@
-"""Plans that nobody confirmed and a later deployment made stale: they could only be refused, so they are closed."""
+"""Close unconfirmed plans that a later deployment made outdated, because they could only be rejected."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ WORDS = "Outdated: another plan has deployed {site}. Plan again."
 
 
 def overtaken_cancel(done: Sequence[DeploymentItem]) -> None:
-    """Cancel what was planned, with its batch, from another state of these sites than the one that stands now.
+    """Cancel plans, with their batches, that start from a state of these sites that is no longer current.
 
-    A plan that begins at the revision that stands (one made before drift was overwritten, say) is still good.
+    A plan that starts from the live revision is still valid, for example one made before drift was overwritten.
     """
     stands = {item.site_id: item.revision_id for item in done}
     waiting = DeploymentItem.objects.filter(
         site__in=stands, deployment__status=DeploymentStatus.PLANNED, deployment__confirmed_at=None
     )
-    # The second half of a move begins with nothing, wherever the site stands.
+    # The second half of a move starts from nothing, wherever the site is deployed.
     waiting = waiting.exclude(deployment__kind=DeploymentKind.MOVE, previous=None)
     names = {
         batch: name

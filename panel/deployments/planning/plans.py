@@ -1,4 +1,4 @@
-"""Work out the plan of a deployment before anything is done: every file, its diff, and the warnings (plan.py)."""
+"""Compute the plan of a deployment: every file, its diff, and the warnings (plan.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
-LOOKS_AT_ONCE = 64  # hosts; most of the time of each is waiting
+LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def expect(self) -> str:
-        """What must lie there: a SHA-256, "link:TARGET", or "" for nothing."""
+        """Expected state of the path: a SHA-256, "link:TARGET", or "" for nothing."""
         if self.found is not None:
             return self.found.sha256
         if self.old is None:
@@ -64,8 +64,9 @@ class Entry:
         return signature(self.old)
 
     def as_file(self, shown: PlanFile | None = None) -> PlanFile:
-        """The change of this path, without its diff. `shown` is the same path in the confirmed plan: the admin accepted
-        what it found on the host."""
+        """Change of this path, without its diff. `shown` is the same path in the confirmed plan, with the host state
+        that the admin accepted.
+        """
         if shown and shown.found_sha256 is not None:
             self.found = host_agent.Found(self.path, shown.found_sha256, "")
         record = self.record
@@ -86,7 +87,7 @@ class Entry:
 
 
 def signature(record: FileRecord) -> str:
-    """What the agent calls a file's state: its SHA-256, or "link:TARGET"."""
+    """The agent's notation for a file's state: its SHA-256, or "link:TARGET"."""
     return f"link:{record.link}" if record.link else record.sha256
 
 
@@ -95,8 +96,11 @@ def live_revision(site: Site) -> Revision | None:
 
 
 def live_revisions(sites: Iterable[Site], read: Iterable[EngineInstall] = ()) -> dict[int, Revision]:
-    """What stands of each site, by its id; a site that stands nowhere is left out. Their specs are read when asked
-    for. `read`: servers that were read just now, with their hosts; a revision on one of them has that."""
+    """Live revision of each site, by site id; undeployed sites are left out.
+
+    Specs are loaded on first use. `read`: web servers already loaded with their hosts, which are attached to the
+    revisions.
+    """
     states = list(_live(sites).select_related("revision").defer("revision__spec"))
     known = {install.pk: install for install in read}
     missing = {state.revision.install_id for state in states if state.revision} - known.keys()
@@ -110,7 +114,7 @@ def live_revisions(sites: Iterable[Site], read: Iterable[EngineInstall] = ()) ->
 
 
 def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
-    """The id of the revision that stands of each site, by the site's id."""
+    """Id of the live revision of each site, by site id."""
     return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
 
 
@@ -121,13 +125,12 @@ def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
 def live_states(
     installs: Iterable[EngineInstall], changes: Mapping[EngineInstall, Sequence[Change]] | None = None
 ) -> dict[int, list[SiteState]]:
-    """The sites that stand on each install now, by its id; by name. Those that `changes` has for their own install are
-    left out."""
+    """Sites that are live on each web server, by its id, ordered by name, except those that `changes` covers."""
     found: dict[int, list[SiteState]] = {install.pk: [] for install in installs}
     rows = SiteState.objects.filter(status__in=LIVE, revision__install__in=found)
     left_out = {(install.pk, change.site.pk) for install, part in (changes or {}).items() for change in part}
     if left_out and left_out.issuperset(rows.values_list("revision__install", "site")):
-        return found  # as on hosts of one site each: nothing is read that is not needed
+        return found  # for example hosts with one site each: nothing else to read
     for state in rows.select_related("site", "revision").order_by("site__name"):
         assert state.revision is not None
         if (state.revision.install_id, state.site_id) not in left_out:
@@ -136,8 +139,9 @@ def live_states(
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
-    """The plan for each host, in that order, with the same few queries for many as for one. All hosts that can be
-    reached are asked at once what lies there."""
+    """Plans for the hosts, in order, with a constant number of queries. All reachable hosts are queried at the same
+    time.
+    """
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {install: draft.changes for draft in drafts for install in draft.installs}
     needing = [install for install in groups if rendering.has_install_files(install.engine)]
@@ -148,7 +152,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
         draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         answers = _ask_all(drafts, threads)
-        texts = _texts(entry for draft in drafts for entry in draft.entries)  # while the hosts look
+        texts = _texts(entry for draft in drafts for entry in draft.entries)  # runs while the hosts respond
         pins = _pins(hosts.values())
         unchecked = [answer() for answer in answers]
     for draft in drafts:
@@ -163,7 +167,7 @@ def _texts(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[PinnedFile]]:
-    """The adopted texts of the sites by site and install."""
+    """Adopted texts of the sites, by site and web server."""
     pins: dict[tuple[int, int], list[PinnedFile]] = {}
     for pin in PinnedFile.objects.filter(site__in=[change.site for changes in groups for change in changes]):
         pins.setdefault((pin.site_id, pin.install_id), []).append(pin)
@@ -171,17 +175,17 @@ def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[Pinn
 
 
 class _Draft:
-    """A plan before its host was asked."""
+    """A plan before the host's files are known."""
 
     def __init__(self, host: Host, changes: Sequence[Change]) -> None:
         self.host = host
         self.changes = changes
         self.installs = _installs(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
-        self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
+        self.refused: dict[str, str] = {}  # names of upstream servers that resolve to forbidden addresses
 
     def take(self, rows: Iterable[Taken]) -> None:
-        """Adopted sites take the place of the host's own files that said them."""
+        """Add the lines that adopted sites replace in the host's own files."""
         known = {entry.path: entry for entry in self.entries}
         for row in rows:
             if row.path in known:
@@ -192,7 +196,7 @@ class _Draft:
 
 def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]) -> Plan:
     changes, installs = draft.changes, draft.installs
-    # Where nothing shall lie and nothing does, there is nothing to say.
+    # A path that stays absent needs no entry.
     entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
     return Plan(
         sites=[_plan_site(change) for change in changes],
@@ -205,12 +209,12 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple
 
 
 def roots_of(installs: Iterable[EngineInstall]) -> list[str]:
-    """What the agent may touch for these servers: their configuration folders."""
+    """Folders that the agent may change for these web servers: their configuration folders."""
     return sorted({install.paths["config_root"] for install in installs})
 
 
 def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
-    """Those that give sites up come first: a port must be free before another server takes it."""
+    """Web servers of the changes; those that lose sites come first, to free ports before another server uses them."""
     found: dict[int, EngineInstall] = {}
     for change in changes:
         before = change.old or change.rested
@@ -238,7 +242,7 @@ def _plan_site(change: Change) -> PlanSite:
 
 def _site_entries(change: Change) -> list[Entry]:
     old, new = _records(change.old, change.rested), _records(change.new, change.rests)
-    # What a disabled site is served by must not be there, whoever put it there.
+    # The files from which a server would load a disabled site must be absent, whoever created them.
     gone = records_of(change.rests.files).keys() if change.rests else set()
     entries = []
     for path in sorted(old.keys() | new.keys() | gone):
@@ -255,7 +259,7 @@ def _records(serving: Revision | None, resting: Revision | None) -> dict[str, Fi
 
 
 def _renames(files: list[PlanFile]) -> list[PlanFile]:
-    """Mark a file as renamed when another path of the same site gives up its text, and show no text twice."""
+    """Mark a file as renamed if another path of the same site gives up the same text; show the text once."""
     plain = [file for file in files if file.found_sha256 is None]
     leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
     for file in plain:
@@ -269,9 +273,10 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
 def install_records(
     groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
-    """Each server's own files for all sites that will stand on it after its changes, stored. `live`: those that do
-    not change. A main configuration that the panel manages is not among them: it changes with the server
-    (hosts.native), not with sites."""
+    """Shared files of each web server for all sites live after its changes, stored. `live`: unchanged sites.
+
+    Managed main configurations are not included; they change with the server (hosts.native), not with sites.
+    """
     made: dict[int, list[RenderedFile]] = {}
     for install, changes in groups.items():
         if not rendering.has_install_files(install.engine):
@@ -290,7 +295,7 @@ def install_records(
 def install_entries(
     groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[Entry]]:
-    """What becomes of each server's own files, by its id. `live` is from `live_states`."""
+    """Changes of each web server's shared files, by its id. `live` is from `live_states`."""
     states = InstallState.objects.filter(install__in=list(groups))
     stand = {state.install_id: records_of(state.files) for state in states}
     entries: dict[int, list[Entry]] = {}
@@ -301,8 +306,11 @@ def install_entries(
 
 
 def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
-    """What notes on the entries of each what else lies there, and returns why its host could not be asked, "" mostly.
-    Hosts that have to be connected first wait in a thread each, the others have all been asked when this returns."""
+    """Query all hosts; the returned functions record the differences in each draft and return the reason for a failure,
+    or "".
+
+    Hosts without a connection wait in a thread each; all others have been queried when this returns.
+    """
     answers: list[Callable[[], str]] = []
     for draft in drafts:
         if len(drafts) == 1 or _is_ready(draft.host):
@@ -317,8 +325,9 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Asks one host; what is returned waits for its answer. Makes no query: that would open a connection to the
-    database in every thread."""
+    """Query one host; the returned function waits for the response. Makes no query, because each thread would open its
+    own database connection.
+    """
     host, entries, roots = draft.host, draft.entries, roots_of(draft.installs)
     if host.status != HostStatus.READY:
         words = host.status_detail or f"{host} is {host.get_status_display().lower()}."
@@ -350,7 +359,7 @@ def _note(
         if other is not None and not (entry.new and other.sha256 == signature(entry.new)):
             entry.found = other
     if refused is not None:
-        with contextlib.suppress(ApplicationError):  # the deployment asks again, and waits longer
+        with contextlib.suppress(ApplicationError):  # the deployment asks again with a longer timeout
             draft.refused = refused(host_agent.LOOK_TIMEOUT_S)
     return ""
 
@@ -366,12 +375,12 @@ def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
 
 
 def secret_words(digest: str) -> str:
-    """What stands for a private key or a password file wherever its text would be shown."""
+    """Text shown instead of a private key or a password file."""
     return f"(secret, sha256 {digest})" if digest else ""
 
 
 def link_words(mark: str) -> str:
-    """A link as a line of a diff; "" for what is not one."""
+    """A link as a line of a diff; "" for other marks."""
     return f"-> {mark.removeprefix('link:')}" if mark.startswith("link:") else ""
 
 
@@ -392,7 +401,7 @@ def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> 
         for item in differences(spec, freeze.install_spec_for(change.site, install, spec))
     ]
     found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
-    # Two headers of one server block need not say the same thing twice.
+    # Two headers of one server block report the same warning once.
     return list({(warning.text, warning.place or warning.where): warning for warning in found}.values())
 
 

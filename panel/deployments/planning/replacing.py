@@ -1,8 +1,8 @@
-"""Files of the host's own that adopted sites take the place of.
+"""Files of the host's own that adopted sites replace.
 
-Adopting changes nothing on the host. The first deployment of an adopted site takes the lines that said it out of the
-file they stood in, within the same transaction: journaled, and put back when the site does not answer as before. A
-file in which nothing is left is removed; of one that is a link only the link is, so that the file stays for the admin.
+Adopting changes nothing on the host. The first deployment of an adopted site removes the site's lines from the original
+file in the same transaction: journaled, and rolled back if the site's responses change. A file without remaining
+directives is removed; for a symbolic link only the link is removed, so the admin keeps the file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _READERS: dict[str, Callable[[str], Sequence[object]]] = {
 
 @dataclass(frozen=True)
 class Taken:
-    """One path that a plan changes beside the sites' own files. Without `always` it only says what lies there now,
-    for a site that writes a file of the same name."""
+    """A path that a plan changes besides the sites' own files. Without `always` it only tells the current state, for a
+    site that writes a file of the same name.
+    """
 
     path: str
     site: str
@@ -44,14 +45,14 @@ class Taken:
 
 
 def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
-    """`text` without the lines of `parts`. A part from 0 to -1 is none."""
+    """`text` without the lines of `parts`. A part from 0 to -1 is empty."""
     gone = {number for part in parts for number in range(part["first"], part["last"] + 1)}
     kept = [line for number, line in enumerate(text.split("\n"), 1) if number not in gone]
     return "\n".join(kept)
 
 
 def says_nothing(text: str, engine: str) -> bool:
-    """Whether only comments are left."""
+    """Return whether only comments are left."""
     try:
         return not _READERS[engine](text)
     except Unreadable:
@@ -59,19 +60,19 @@ def says_nothing(text: str, engine: str) -> bool:
 
 
 def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, Any]]:
-    """The parts all of whose sites are among `sites`."""
+    """Parts whose sites are all in `sites`."""
     return [part for part in row.parts if set(part["sites"]) <= set(sites)]
 
 
 def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
-    """What the file says once these sites are deployed."""
+    """Content of the file once these sites are deployed."""
     rest = without(text, _going(row, sites))
     named = {pk for part in row.parts for pk in part["sites"]}
     return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
-    """The files that these changes take lines out of, with the changes that do."""
+    """Files from which these changes remove lines, with the changes."""
     starting = [change for change in changes if change.new and not change.old]
     installs = {change.new.install_id for change in starting if change.new}
     found = []
@@ -86,7 +87,7 @@ def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Chang
 
 
 def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
-    """What becomes of the hosts' own files when these changes are made, by install."""
+    """Effect of these changes on the hosts' own files, by web server."""
     rows = _open_rows(changes)
     texts = contents(row.original_id for row, _own in rows)
     found: dict[int, list[Taken]] = {}
@@ -116,12 +117,12 @@ def _kept(path: str, text: str, mode: int) -> FileRecord:
 
 
 def is_taking_over(changes: Sequence[Change]) -> set[int]:
-    """The ids of the sites whose first deployment since they were adopted this is."""
+    """Ids of the sites with their first deployment after adoption."""
     return {change.site.pk for _row, own in _open_rows(changes) for change in own}
 
 
 def replaced_done(revisions: Iterable[int]) -> None:
-    """These revisions stand now: their sites' lines are gone from the host's own files."""
+    """Record that these revisions are live and their lines are removed from the host's own files."""
     standing: dict[int, set[int]] = {}
     for install, site in Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("install", "site"):
         standing.setdefault(install, set()).add(site)
@@ -134,8 +135,11 @@ def replaced_done(revisions: Iterable[int]) -> None:
 
 @dataclass(frozen=True)
 class Original:
-    """A file as it lies on the host, and which of its lines (first, last) say which sites (ids); `appends` is a line
-    that it needs at its end from then on."""
+    """An original file on the host.
+
+    Maps its lines (first, last) to the ids of the sites that they define; `appends` is a line to add at the end from
+    then on.
+    """
 
     path: str
     text: str
@@ -148,8 +152,9 @@ class Original:
 
 @transaction.atomic
 def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
-    """Remember what adopted sites will take the place of. Conflict when a file is not what an earlier adoption, not
-    deployed yet, found there."""
+    """Record the files that adopted sites will replace. Raises Conflict if a file differs from an earlier adoption that
+    is not deployed yet.
+    """
     for file in files:
         record = _kept(file.path, file.text, file.mode)
         parts = [{"first": first, "last": last, "sites": list(sites)} for first, last, sites in file.parts]

@@ -1,4 +1,4 @@
-"""Host names of upstreams and PHP pools that lead to the host itself: decided by the addresses that the host has."""
+"""Host names of upstreams and PHP pools that resolve to the host itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Named = dict[Host, dict[Site, list[Claim]]]
 
 
 def resolved_problems(sites: Sequence[Site], install: EngineInstall | None = None) -> dict[int, list[checks.Problem]]:
-    """By the site's id, on `install` or each on its own web server. Hosts are asked only where a name is used."""
+    """Problems by site id, on `install` or on each site's own web server. Hosts are queried only for names."""
     found: dict[int, list[checks.Problem]] = {}
     for host, named in _named(sites, install).items():
         names = {claim.value.rpartition(":")[0] for claims in named.values() for claim in claims}
@@ -33,7 +33,7 @@ def resolved_problems(sites: Sequence[Site], install: EngineInstall | None = Non
 
 
 def _named(sites: Sequence[Site], install: EngineInstall | None) -> _Named:
-    """The targets that are names, by host and site; what is deployed already was judged when it was deployed."""
+    """Targets that are names, by host and site; deployed targets were checked at their deployment."""
     found: _Named = {}
     for site in sites:
         place = install or site.install

@@ -1,8 +1,8 @@
-"""Files of disabled sites, which stay on their host where no server looks for them.
+"""Files of disabled sites, which stay on their host where no server loads them.
 
-A file in conf.d is renamed to NAME.conf.disabled, the link in sites-enabled goes; what they refer to stays. So an
-administrator of the host finds them where a distribution's manual says, and enabling puts them back by the same names.
-OpenLiteSpeed has no such place: a site that is disabled there is taken off.
+A file in conf.d is renamed to NAME.conf.disabled, a link in sites-enabled is removed, and the files they refer to stay.
+So a host's administrator finds them where the distribution's manual expects them, and enabling restores the same names.
+OpenLiteSpeed has no such place: a disabled site is removed there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def can_rest(revision: Revision) -> bool:
 
 
 def resting_records(revision: Revision) -> dict[str, FileRecord]:
-    """What lies on the host of this revision while it is disabled, by path."""
+    """Files of this revision on the host while it is disabled, by path."""
     install = freeze.install_spec(revision.install)
     found = {}
     for record in records_of(revision.files).values():
@@ -34,13 +34,13 @@ def resting_records(revision: Revision) -> dict[str, FileRecord]:
 
 
 def served_path(revision: Revision, path: str) -> str:
-    """The path that a file of a disabled site has while the site is enabled."""
+    """Path of a disabled site's file while the site is enabled."""
     install = freeze.install_spec(revision.install)
     return next(record for record in records_of(revision.files) if at_rest(record, install) == path)
 
 
 def resting_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
-    """What lies disabled of each site, by its id; a site of which nothing does is left out."""
+    """Revision of each disabled site with files on a host, by site id."""
     states = SiteState.objects.filter(
         site__in=[site.pk for site in sites], status=SiteStatus.DISABLED, resting__isnull=False
     )
@@ -49,6 +49,6 @@ def resting_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
 
 
 def resting_numbers(sites: Iterable[Site]) -> dict[int, int]:
-    """The ids of those revisions, by the sites' ids."""
+    """Ids of those revisions, by site id."""
     states = SiteState.objects.filter(site__in=[site.pk for site in sites], resting__isnull=False)
     return dict(states.values_list("site_id", "resting_id"))

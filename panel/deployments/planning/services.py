@@ -1,7 +1,7 @@
-"""Plans, and what is planned in one step: rollback, disable, delete, move, overwrite.
+"""Services that plan: deploy, roll back, disable, delete, move, overwrite.
 
-Nothing reaches a host before `deployment_confirm`, and what it confirms is what was shown: when the site, what stands
-on the host, or the server changed since, the plan is refused as stale.
+Nothing reaches a host before `deployment_confirm`, which applies exactly the plan that was shown. If the site, the
+files on the host, or the server changed since, the plan is rejected as outdated.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Then:
-    """When a deployment may start, and what else its success changes; the names are those of `Deployment`."""
+    """Conditions for starting a deployment, and changes after its success; the names are those of `Deployment`."""
 
     on_success: OnSuccess = OnSuccess.NOTHING
     target: EngineInstall | None = None
@@ -75,10 +75,12 @@ NOTHING_ELSE = Then()
 def _check_sites(
     actor: User, sites: Sequence[Site], install: EngineInstall | None = None, beside: Sequence[Site] = ()
 ) -> list[Site]:
-    """The sites with their parts, on their own servers or all on `install`, as those `beside` them will be.
+    """Load and check the sites with their parts, on their own web servers or all on `install`, assuming the state of
+    sites `beside` them.
 
-    A draft may be invalid; a plan may not: raises ValidationError keyed by place, with the site's name before it when
-    there are several."""
+    A draft may be invalid, a plan may not: raises ValidationError keyed by place, prefixed with the site's name if
+    there are several.
+    """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
     suspects = checks.clash_suspects(sites) if install is None else set()
@@ -102,8 +104,10 @@ def _check_sites(
 
 
 def _clashes_when_moved(actor: User, sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
-    """What would clash if all of them stood on `install`: the port that one leaves is another's there. Asked of the
-    database as it would be then, which is taken back."""
+    """Conflicts if all sites were on `install`, for example a port already in use there.
+
+    Checked with the database in that state, which is rolled back afterwards.
+    """
     with transaction.atomic():
         Site.objects.filter(pk__in=[site.pk for site in sites]).update(install=install)
         found = {site.pk: checks.site_clashes(actor, site, install) for site in sites}
@@ -112,8 +116,9 @@ def _clashes_when_moved(actor: User, sites: Sequence[Site], install: EngineInsta
 
 
 def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
-    """Each site once, if the actor may do this (by default: deploy) with all of them. PermissionDenied otherwise;
-    ApplicationError when none is named."""
+    """Unique sites, if the actor has the permission (default: deploy) for all of them. Raises PermissionDenied
+    otherwise; ApplicationError if none is named.
+    """
     found = list({site.pk: site for site in sites}.values())
     if not found:
         raise ApplicationError("No sites selected. Choose at least one site.", field="sites")
@@ -147,7 +152,7 @@ def _plan_and_store(
 def _by_host(
     actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
 ) -> list[Deployment]:
-    """One deployment for every host, all of one batch."""
+    """One deployment for every host, all in one batch."""
     hosts: dict[Host, list[Change]] = {}
     for host, change in changes:
         hosts.setdefault(host, []).append(change)
@@ -157,10 +162,10 @@ def _by_host(
 def deployment_plan(
     *, actor: User, sites: Iterable[Site], kind: DeploymentKind = DeploymentKind.DEPLOY
 ) -> list[Deployment]:
-    """Freeze and render the sites as they are now, and show what that changes: one deployment for each host, of one
-    batch. `kind`: DEPLOY, DISABLE (take out of service) or OVERWRITE (put back what was deployed last).
+    """Freeze and render the sites and plan the changes: one deployment for each host, in one batch.
 
-    Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
+    `kind`: DEPLOY, DISABLE (remove from service) or OVERWRITE (restore the last deployed files). Raises ValidationError
+    (keyed by place), PermissionDenied, ApplicationError.
     """
     chosen = _allowed(actor, sites)
     make = {
@@ -177,8 +182,9 @@ def deployment_plan(
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
-    """Plan whatever was changed on these hosts since it was put there, of what the actor sees. ApplicationError
-    where nothing was."""
+    """Plan all changes on these hosts since the last deployment, for sites that the actor has access to. Raises
+    ApplicationError if there are none.
+    """
     chosen = list(hosts)
     sites = list(sites_changed(actor, chosen))
     if not sites:
@@ -194,7 +200,7 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     inputs = Inputs(site.pk for site in sites)
     placed = [(site, site.install) for site in _check_sites(actor, sites) if site.install]
-    host_agent.connect_soon(install.host for _, install in placed)  # while they are frozen and rendered
+    host_agent.connect_soon(install.host for _, install in placed)  # connect while the sites are frozen and rendered
     live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
@@ -214,13 +220,13 @@ def _live_or_refuse(site: Site) -> Revision:
 
 
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    """Their files stay on the host, where no server looks for them."""
+    """Changes that disable sites; their files stay on the host where no server loads them."""
     live = [(site, _live_or_refuse(site)) for site in sites]
     return [(old.install.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
 
 
 def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    """Nothing of them stays on their hosts. All of them stand there, or rest."""
+    """Changes that remove deployed or disabled sites completely from their hosts."""
     live, resting = live_revisions(sites), resting_revisions(sites)
     changes = [Change(site, live.get(site.pk), None, rested=resting.get(site.pk)) for site in sites]
     return [(before.install.host, item) for item in changes if (before := item.old or item.rested)]
@@ -238,7 +244,7 @@ def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, C
 
 
 def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
-    """Plan to put back an earlier revision, exactly as it was. The draft stays: deploying again brings it back."""
+    """Plan to restore an earlier revision exactly. The draft stays, so deploying again returns to it."""
     _allowed(actor, [site])
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
@@ -262,7 +268,7 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
 
 
 def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
-    """What was the site's when the revision was made may be another team's by now. Raises ValidationError."""
+    """Raise ValidationError if names or services of an old revision now belong to another team."""
     if may(actor, Action.ADMINISTER):
         return
     install, spec = revision.install, spec_of(revision)
@@ -275,7 +281,7 @@ def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
 
 
 def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple[list[Site], list[Site]]:
-    """Those that stand on a host, or rest on it, and those that do not and are not being put up either."""
+    """Split sites into those on a host (deployed, or disabled there) and those neither there nor being deployed."""
     there = live_revisions(chosen).keys() | (resting_revisions(chosen).keys() if with_resting else set())
     nowhere = [site for site in chosen if site.pk not in there]
     refuse_busy(site.pk for site in nowhere)
@@ -283,8 +289,10 @@ def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple
 
 
 def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
-    """Plan to take the sites out of service; confirmed, they are disabled. Their files stay on the host, where no
-    server looks for them. Those that are served nowhere are disabled at once: with none that is, there is no plan."""
+    """Plan to disable the sites; their files stay on the host where no server loads them.
+
+    Undeployed sites are disabled at once; if no site is deployed, there is no plan.
+    """
     standing, nowhere = _stand_or_not(_allowed(actor, sites), with_resting=False)
     plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
     with transaction.atomic():
@@ -294,13 +302,14 @@ def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_disable(*, actor: User, site: Site) -> Deployment | None:
-    """The same for one site; None when it stood nowhere."""
+    """Disable one site; None if it was not deployed."""
     return next(iter(sites_disable(actor=actor, sites=[site])), None)
 
 
 def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
-    """Plan to take the sites off their hosts; once that succeeded they are forgotten with their history. Those that
-    stand nowhere are forgotten at once."""
+    """Plan to remove the sites from their hosts; after success they are deleted with their history. Undeployed sites
+    are deleted at once.
+    """
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     changes = _leaving_changes(standing)
     plans = _by_host(actor, DeploymentKind.DISABLE, changes, Then(OnSuccess.DELETE)) if changes else []
@@ -311,22 +320,27 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_delete(*, actor: User, site: Site) -> Deployment | None:
-    """The same for one site; None when it stood nowhere."""
+    """Delete one site; None if it was not deployed."""
     return next(iter(sites_delete(actor=actor, sites=[site])), None)
 
 
 def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
-    """Plan to serve the site by another server. On one host that is one transaction; between hosts it is put up and
-    verified there first, then taken off here: two deployments of a batch, the second waiting for the first."""
+    """Plan to move the site to another web server.
+
+    On one host that is one transaction. Between hosts the site is first deployed and verified on the new host, then
+    removed from the old one: two deployments of a batch, the second waiting for the first.
+    """
     if not resting_revisions([site]):
         _live_or_refuse(site)
     return sites_move(actor=actor, sites=[site], install=install)
 
 
 def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
-    """The same for many sites: one deployment on the new host, then one on each host that they leave. The first of
-    the batch is the one that the others wait for. Those that stand nowhere need no plan: `install` becomes their
-    server at once, if the plan for the others can be made. Of disabled ones the files are taken off their hosts."""
+    """Plan to move many sites: one deployment on the new host, then one on each host that they leave.
+
+    The first of the batch is the one that the others wait for. Undeployed sites need no plan: `install` becomes their
+    web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
+    """
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     resting = resting_revisions(standing)
     if resting and len(resting) < len(standing) + len(nowhere):
@@ -347,9 +361,10 @@ def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) ->
 def _move_drafts(
     actor: User, drafts: Sequence[Site], beside: Sequence[Site], install: EngineInstall, *, is_trial: bool = False
 ) -> None:
-    """Gives the drafts their new server, which the sites `beside` them are to have as well: what those leave makes
-    room. `is_trial`: only whether it could be done, in a transaction of its own, so that none is open while the plan
-    asks the host."""
+    """Assign the new web server to the drafts and to the sites `beside` them, whose old places become free.
+
+    `is_trial`: only check, in a separate transaction, so that no transaction is open while the plan queries the host.
+    """
     clashes = _clashes_when_moved(actor, [*drafts, *beside], install)
     faults = {
         f"{site.name}/{problem.where}": [problem.message]

@@ -1,4 +1,4 @@
-"""Plans that a newer one of the same kind and the same sites takes the place of, before anybody confirmed them."""
+"""Unconfirmed plans that a newer plan of the same kind and sites replaces."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 
 
 def supersede(actor: User, rows: Sequence[Deployment], sites: set[int]) -> None:
-    """Close the waiting plans whose sites are all among `sites`, those of the new plan `rows`, with their batches.
+    """Close waiting plans, with their batches, whose sites are all in `sites`, those of the new plan `rows`.
 
-    Part of making the plan: what may be planned anew may be replaced. A plan that names other sites too waits on.
+    Runs while the new plan is made: a plan may be replaced if its sites can be planned again. A plan that names other
+    sites keeps waiting.
     """
     new = rows[0]
     items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))
@@ -33,7 +34,7 @@ def supersede(actor: User, rows: Sequence[Deployment], sites: set[int]) -> None:
 
 
 def main_supersede(actor: User, new: Deployment) -> None:
-    """The same for the main file of a server, which is of no site."""
+    """Close waiting plans for the same main file, which belongs to no site."""
     rows = _waiting(DeploymentKind.MAIN).filter(host=new.host_id).exclude(pk=new.pk)
     _close(actor, new, {row.batch for row in rows if row.target_id == new.target_id})
 
@@ -46,6 +47,6 @@ def _close(actor: User, new: Deployment, batches: set[UUID]) -> None:
     _waiting(new.kind).filter(pk__in=pks).update(
         status=DeploymentStatus.CANCELLED, finished_at=timezone.now(), error=WORDS, superseded_by=new
     )
-    Deployment.objects.filter(superseded_by__in=pks).update(superseded_by=new)  # each leads to the newest
+    Deployment.objects.filter(superseded_by__in=pks).update(superseded_by=new)  # always points to the newest
     targets = [(row, None, {"by": str(new.uuid)}) for row in old]
     audit_record_all(actor=actor, action="deployment.supersede", targets=targets)

@@ -1,4 +1,4 @@
-"""Planning anew what a deployment was for: after it failed, or when its plan was overtaken or given up."""
+"""Make a new plan for a deployment that failed, was replaced by a newer plan, or was discarded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatu
 
 
 def _sites(deployment: Deployment) -> list[Site]:
-    """Those of it that are there still."""
+    """Sites of the deployment that still exist."""
     return [item.site for item in deployment.items.select_related("site__team", "site__install__host")]
 
 
 def can_plan_again(deployment: Deployment) -> bool:
-    """Whether there is something to plan anew: it did not go through, or waits to be confirmed still. The second half
-    of a move cannot be planned apart from the first."""
+    """Return whether a new plan is possible: the deployment did not succeed, or still waits for confirmation.
+
+    The second half of a move cannot be planned without the first.
+    """
     waits = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
     is_left = deployment.kind == DeploymentKind.MAIN or deployment.items.exists()
     return (waits or deployment.status in _ENDED) and deployment.waits_for_id is None and is_left
@@ -35,8 +37,10 @@ def may_plan_again(user: User, deployment: Deployment) -> bool:
 
 
 def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deployment]:
-    """A new plan of the same kind for the sites of `deployment`, from what they and their hosts are now; empty where
-    what is left of it needed none and is done. Raises as the planning of each kind does."""
+    """Make a new plan of the same kind for the sites of `deployment`, from their current state.
+
+    Empty if the remaining sites needed no plan and are done. Raises the same errors as the planning of each kind.
+    """
     if not can_plan_again(deployment):
         raise Conflict(f"{deployment} has nothing left to plan.")
     sites, target = _sites(deployment), deployment.target

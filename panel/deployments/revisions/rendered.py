@@ -1,4 +1,4 @@
-"""From a frozen site to stored files: rendering, the certificate's files, adopted texts, blobs and revisions."""
+"""From a frozen site to stored files: rendering, certificates, adopted texts, blobs and revisions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
-_SPEC = "_spec"  # where a revision's row keeps its SiteSpec once it was read
-QUERY_SIZE = 400  # names in one query; SQLite takes at least 999
+_SPEC = "_spec"  # cache key for a revision's SiteSpec
+QUERY_SIZE = 400  # names in one query; SQLite supports at least 999
 
 
 def sha256_of(text: str) -> str:
@@ -34,12 +34,12 @@ def sha256_of(text: str) -> str:
 
 
 def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
-    """Revision.files or InstallState.files by path."""
+    """Records of Revision.files or InstallState.files, by path."""
     return {item["path"]: FileRecord(**item) for item in files}
 
 
 def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[FileRecord]]:
-    """Store the contents that are not there yet; for each group the records that name its files, by path."""
+    """Store missing contents; return for each group the records of its files, by path."""
     records: dict[int, dict[str, FileRecord]] = {}
     wanted: dict[str, RenderedFile] = {}
     for key, files in groups.items():
@@ -66,14 +66,14 @@ def _blobs(digests: Iterable[str]) -> QuerySet[Blob]:
 
 
 def _parts(digests: Iterable[str]) -> Iterator[list[str]]:
-    """As many as a query can name."""
+    """Digests in parts that fit in one query."""
     left = [digest for digest in dict.fromkeys(digests) if digest]
     for start in range(0, len(left), QUERY_SIZE):
         yield left[start : start + QUERY_SIZE]
 
 
 def contents(digests: Iterable[str]) -> dict[str, str]:
-    """The texts of blobs by their SHA-256."""
+    """Texts of blobs by their SHA-256."""
     return {blob.sha256: blob.content for part in _parts(digests) for blob in _blobs(part)}
 
 
@@ -93,7 +93,7 @@ Pins = dict[tuple[int, int], dict[str, str]]
 
 
 def _pins_of(sites: Iterable[Site]) -> Pins:
-    """The adopted texts by path, of each site on each install."""
+    """Adopted texts by path, for each site on each web server."""
     pins: Pins = {}
     for row in PinnedFile.objects.filter(site__in=[site.pk for site in sites]).select_related("blob"):
         pins.setdefault((row.site_id, row.install_id), {})[row.path] = row.blob.content
@@ -101,7 +101,7 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
 
 
 def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
-    """Exactly what will lie on the host for this site. Raises ValidationError keyed by the place in the site."""
+    """The exact files of this site on the host. Raises ValidationError keyed by the place in the site."""
     try:
         files = rendering.render(spec, freeze.install_spec_for(site, install, spec))
     except NotExpressible as error:
@@ -116,7 +116,7 @@ def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A site for one server as the database has it now: all that its files follow from."""
+    """A site frozen for one web server, with everything its files depend on."""
 
     site: Site
     install: EngineInstall
@@ -129,14 +129,15 @@ class Frozen:
 
 
 def frozen_now(sites: Sequence[tuple[Site, EngineInstall]]) -> list[Frozen]:
-    """They came from freeze.with_parts just now. One query for all of them."""
+    """Freeze sites just loaded by freeze.with_parts, with one query for all."""
     pins = _pins_of(site for site, _ in sites)
     return [Frozen(site, install, freeze.spec_of_fetched(site, install), pins) for site, install in sites]
 
 
 def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, Revision]:
-    """Render each site; by its id the revision that holds exactly these files, new if there is none. As many queries
-    for many as for one."""
+    """Render each site and return, by site id, the revision with exactly these files, new if needed. The number of
+    queries is constant.
+    """
     files = {item.site.pk: site_files(item.site, item.install, item.spec, item.pins) for item in sites}
     records = blobs_keep(files)
     wanted = [_draft(actor, item.site, item.install, item.spec_json, records[item.site.pk]) for item in sites]
@@ -148,7 +149,7 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
 def _draft(
     actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
 ) -> Revision:
-    """A revision that is not stored yet and has no number."""
+    """An unsaved revision without a number."""
     files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
     digest = sha256_of(json.dumps(files, sort_keys=True))
     return Revision(site=site, install=install, spec=spec, files=files, digest=digest, created_by=actor)
@@ -157,12 +158,12 @@ def _draft(
 def revision_of_records(
     actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
 ) -> Revision:
-    """The revision of these stored files: equal files are the same revision."""
+    """The revision of these stored files: equal files share one revision."""
     return _revisions_stored([_draft(actor, site, install, spec, records)])[0]
 
 
 def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
-    """For each draft the stored revision with its files, itself if there was none."""
+    """For each draft the stored revision with its files, or the draft itself once saved."""
     for _attempt in range(5):
         found = _revisions_found(drafts)
         new = [draft for draft in drafts if _key(draft) not in found]
@@ -170,7 +171,7 @@ def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
             with transaction.atomic():
                 _numbers_give(new)
                 Revision.objects.bulk_create(new)
-        except IntegrityError:  # another plan of these sites took a number, or stored these very files
+        except IntegrityError:  # a concurrent plan of these sites took the number or stored the same files
             continue
         return [found.get(_key(draft), draft) for draft in drafts]
     names = ", ".join(draft.site.name for draft in drafts)
@@ -201,8 +202,9 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
 
 
 def is_unchecked(revision: Revision) -> bool:
-    """Whether its files let a visitor step out of the site's folders: they were made before such paths were checked
-    while serving, or by hand."""
+    """Return whether its files let a visitor leave the site's folders: they predate the checks at request time, or were
+    edited by hand.
+    """
     spec = spec_of(revision)
     if not confinement.needs_checks(spec):
         return False
@@ -215,7 +217,7 @@ def is_unchecked(revision: Revision) -> bool:
 
 
 def spec_of(revision: Revision) -> SiteSpec:
-    """Read once for every object: it is immutable."""
+    """SiteSpec of the revision, parsed once per object because it is immutable."""
     spec = revision.__dict__.get(_SPEC)
     if spec is None:
         spec = revision.__dict__[_SPEC] = from_json(SiteSpec, revision.spec)

@@ -1,4 +1,4 @@
-"""A site's draft set back to what one of its revisions said. No host is told before that is planned and confirmed."""
+"""Restore a site's draft from one of its revisions. Hosts change only after a plan is confirmed."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from panel.websites.thawing import definition_of
 
 @dataclass(frozen=True)
 class SetBack:
-    """`kept`: the revision that has what the draft said before; None where that could not be rendered."""
+    """Result. `kept`: the revision with the previous draft; None if the draft could not be rendered."""
 
     is_changed: bool
     kept: Revision | None = None
-    is_live: bool = False  # what it says now is what is live
+    is_live: bool = False  # the draft now equals the live revision
 
 
 def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_version: int | None = None) -> SetBack:
-    """Make the draft say what `revision` said; what it said before is kept as a revision.
+    """Change the draft to the content of `revision`; the previous draft is kept as a revision.
 
-    Certificates are those that have their names now, and texts that were adopted from the host stay adopted. Raises
-    PermissionDenied (raw directives are administrators' to change), Conflict when the draft is no longer at
-    `expected_version`, ValidationError where what it said is not there any more, as a certificate.
+    Certificates are matched by name, and texts adopted from the host stay adopted. Raises PermissionDenied (only
+    administrators change raw directives), Conflict if the draft is no longer at `expected_version`, ValidationError if
+    something the revision needs is gone, such as a certificate.
     """
     require(actor, Action.CHANGE, site.team)
     if revision.site_id != site.pk:
@@ -64,18 +64,18 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
             noted={"revision": revision.number},
         )
         state = SiteState.objects.filter(site=site, revision=revision, status=SiteStatus.LIVE).first()
-        if state is not None:  # it says what stands there, so that nothing waits to be deployed
+        if state is not None:  # equals the live revision, so nothing waits for deployment
             Site.objects.filter(pk=site.pk).update(updated_at=state.deployed_at)
     return SetBack(is_changed=True, kept=kept, is_live=state is not None)
 
 
 def is_said(site: Site, revision: Revision) -> bool:
-    """Whether the draft says just what the revision says."""
+    """Return whether the draft equals the revision."""
     return freeze.site_spec(site, revision.install) == spec_of(revision)
 
 
 def set_back_changes_snippets(site: Site, revision: Revision) -> bool:
-    """Whether setting back touches directives in a server's own words."""
+    """Return whether restoring the revision changes raw directives."""
     return changes_snippets(site_export(site), _definition(site, revision))
 
 
@@ -89,13 +89,12 @@ def _kept(actor: User, site: Site) -> Revision | None:
     fetched = freeze.fetched(site)
     try:
         return revisions_keep(actor=actor, sites=frozen_now([(fetched, site.install)]))[site.pk]
-    except ValidationError:  # a draft may be wrong, and is in the audit as it was
+    except ValidationError:  # an invalid draft is allowed and recorded in the audit
         return None
 
 
 def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
-    """What the draft's files would become, each with its `diff`, where they are others. Raises ValidationError when
-    the draft cannot be rendered."""
+    """Changed files of the draft, each with its `diff`. Raises ValidationError if the draft cannot be rendered."""
     fetched = freeze.fetched(site)
     now = {
         file.path: file

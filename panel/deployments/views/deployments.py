@@ -1,4 +1,4 @@
-"""Pages of deployments: the list, a plan, its live course; and what a site's own history page shows of them."""
+"""Pages of deployments: list, plan, progress, and the part of a site's history page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def site_or_404(request: Request, name: str) -> Site:
 
 
 def place_words(place: str) -> str:
-    """A fault's place, shop/blocks/0/locations/1/root, as its reader knows it; the field is named by the fault."""
+    """Place of an error, shop/blocks/0/locations/1/root, in words for people; the error names the field."""
     parts = {"blocks": _("server block"), "locations": _("location"), "upstreams": _("upstream")}
     parts["php_pools"] = _("PHP pool")
     words: list[str] = []
@@ -72,7 +72,7 @@ def place_words(place: str) -> str:
 
 
 def refused(request: Request, error: Exception, back: str) -> HttpResponse:
-    """A service's refusal as messages on the page it came from; nothing was changed."""
+    """Show a service's errors as messages on the page `back`; nothing was changed."""
     if isinstance(error, ValidationError):
         words = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         for place, texts in words.items():
@@ -87,8 +87,10 @@ def refused(request: Request, error: Exception, back: str) -> HttpResponse:
 def planned(
     request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "", then: str = ""
 ) -> HttpResponse:
-    """Make a plan and show it, or say why there is none: refused, on the page `back`; because it was done without
-    (in the words `nothing`), on the page `then`."""
+    """Make a plan and show it.
+
+    On an error, show it on the page `back`. If no plan was needed, show the message `nothing` on the page `then`.
+    """
     try:
         found = work()
     except (ApplicationError, ValidationError) as error:
@@ -140,10 +142,10 @@ def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """The plan while it waits to be confirmed; afterwards what happens and what happened."""
+    """Show a waiting plan; after the confirmation, its progress and result."""
     deployment = _visible(request, uuid)
     batch = _batch(request, deployment)
-    sites = [item.site for item in deployment.items.all()]  # those that were deleted since are gone from it
+    sites = [item.site for item in deployment.items.all()]  # without sites deleted since
     is_plan = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
     context = {
         "deployment": deployment,
@@ -162,14 +164,14 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     if is_plan:
         items = [item for row in batch for item in row.items.all()]
         rising = {item.site_id: (item.site, item.revision.install) for item in items if item.revision}
-        if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # the others bring no draft
+        if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # other kinds deploy no draft
             context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
 
 
 def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
-    """Of a roll back that went through: the site whose draft still says something else than what is live now."""
+    """Item of a successful rollback whose site's draft still differs from the live revision."""
     if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
         return None
     for item in deployment.items.all():
@@ -181,14 +183,16 @@ def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
 
 
 def _newer(request: Request, deployment: Deployment) -> Deployment | None:
-    """The plan that took its place, if it may be looked at."""
+    """The plan that replaced this one, if the user has access to it."""
     newer = deployment.superseded_by
     return newer if newer and selectors.is_whole_visible(request.user, newer) else None
 
 
 def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
-    """Files of the same servers that were edited too and that this plan leaves alone: the reload brings them to life,
-    and a site that answers otherwise then stops the deployment."""
+    """Other edited files of the same web servers that this plan keeps.
+
+    The reload activates them, and if a site then responds differently, the deployment stops.
+    """
     installs = {item.site.install_id for row in batch for item in row.items.all()}
     planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}
     found = selectors.drifts_visible(request.user).filter(install__in=installs)
@@ -196,8 +200,9 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
 
 
 def _course(deployment: Deployment) -> dict[str, object]:
-    """The steps so far; and whether it was a site's answer that stopped it, which is told in the agent's words, not in
-    those of the server."""
+    """Steps so far, and whether a site's response stopped the deployment, which is shown in the agent's words instead
+    of the server's.
+    """
     steps = list(deployment.steps.all())
     is_probe = any(step.name == "probe" and step.status == StepStatus.FAILED for step in steps)
     return {"steps": steps, "by_answer": is_probe}
@@ -209,7 +214,7 @@ def _live_html(deployment: Deployment) -> str:
 
 @require_safe
 def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    """The partial of the event stream, for browsers without event streams."""
     return HttpResponse(_live_html(_visible(request, uuid)))
 
 
@@ -217,7 +222,7 @@ events = region_view(selectors.deployment_is_readable, lambda uuid: stream.event
 
 
 def history_context(site: Site) -> dict[str, object]:
-    """What templates/deployments/history_part.html needs; the site's history page (websites) includes it."""
+    """Context of templates/deployments/history_part.html, which the site's history page (websites) includes."""
     state = selectors.state_of(site)
     return {
         "site": site,
@@ -233,7 +238,7 @@ def history_context(site: Site) -> dict[str, object]:
 
 @require_POST
 def plan(request: Request) -> HttpResponse:
-    """Plan one or many sites (`site`: their names), or what was changed on one or many hosts (`host`)."""
+    """Plan one or many sites (`site`: their names), or all changes on one or many hosts (`host`)."""
     if "host" in request.POST:
         return _plan_hosts(request, request.POST.getlist("host"))
     names = request.POST.getlist("site")
@@ -259,7 +264,7 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
 
 @require_POST
 def main_file(request: Request, pk: int) -> HttpResponse:
-    """Plan to write the main file of a server (`managed` on), or to hand it back to its distribution."""
+    """Plan to manage a web server's main file (`managed` on), or to restore the distribution's file."""
     require(request.user, Action.ADMINISTER)
     install = get_object_or_404(EngineInstall.objects.select_related("host"), pk=pk)
     wanted = request.POST.get("managed") == "on"

@@ -1,4 +1,4 @@
-"""Pages of drift: what was edited on hosts, and the choice between adopting and overwriting it."""
+"""Pages of drift: edited files on hosts, and the choice between adopting and overwriting them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
 
 @require_safe
 def checks(request: Request) -> HttpResponse:
-    """The partial that shows what became of the last checks, while they run."""
+    """Partial with the results of the latest checks, refreshed while they run."""
     return render(request, "deployments/drift_checks.html", _checks_context(request))
 
 
 def _checks_context(request: Request) -> dict[str, object]:
-    """The last check of each host, for who may ask for one."""
+    """The last check of each host, for users who can start one."""
     if not may(request.user, Action.ADMINISTER):
         return {"operations": [], "is_checking": False}
     rows = HostOperation.objects.filter(kind=OperationKind.DRIFT).select_related("host").order_by("-pk")[:200]
@@ -63,7 +63,7 @@ def _checks_context(request: Request) -> dict[str, object]:
 
 @require_POST
 def check(request: Request) -> HttpResponse:
-    """Have workers ask one host now, or all of them."""
+    """Queue a check of one host, or of all hosts."""
     name = request.POST.get("host", "")
     hosts = [get_object_or_404(Host, name=name)] if name else list(Host.objects.all())
     back = reverse("deployments:drift")

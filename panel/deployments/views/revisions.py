@@ -1,4 +1,4 @@
-"""The page of one revision of a site: what its draft would be again, and the button that sets it back."""
+"""Page of one revision of a site: the difference to its draft, and the button that restores the draft."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def revision(request: Request, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def set_back(request: Request, name: str, number: int) -> HttpResponse:
-    """`version`: the draft's when its difference was shown. Raw directives ask for the password first."""
+    """Restore the draft. `version`: the draft's version when its difference was shown. Raw directives require the
+    password first.
+    """
     site = site_or_404(request, name)
     row = get_object_or_404(selectors.revisions_of(site), number=number)
     if may(request.user, Action.ADMINISTER) and rollback.set_back_changes_snippets(site, row):
@@ -76,7 +78,7 @@ def _set_back(request: Request, site: Site, row: Revision) -> HttpResponse:
 
 
 def _tell(request: Request, site: Site, row: Revision, done: rollback.SetBack) -> None:
-    """With the way back beside it, where what the draft said before is kept."""
+    """Show a message with an undo button if the previous draft was kept."""
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:
         messages.info(request, _("The draft already matches #%(n)s. Nothing was changed.") % words)

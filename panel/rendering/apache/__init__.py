@@ -46,7 +46,7 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
 
 
 def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
-    """`Listen` for every port that the server's own files do not open, and on Debian the modules that the sites need."""
+    """`Listen` for every port that the server's own files do not open, and on Debian the modules that sites need."""
     text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, install))
     files = layout.enabled(install, "paddock-listen", text, link="00-paddock-listen")
     if install.layout != "sites":

@@ -242,7 +242,7 @@ def decoded(value: str) -> bool:
 
 
 def encoded(value: str) -> str:
-    """The value with `$request_uri`, which is the raw address with its query; variables that add the query are removed."""
+    """The value with `$request_uri`, which is the raw address with its query; variables for the query are removed."""
     return re.sub(
         r"\$\{?(?:document_)?uri\}?(?![a-z_])(?:\$is_args\$(?:args|query_string)|\?\$args)?", "$request_uri", value
     )

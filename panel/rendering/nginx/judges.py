@@ -72,7 +72,7 @@ def _return(args: Args, _where: Where) -> str:
 
 
 def _rewrite(args: Args, where: Where) -> str:
-    """Check a rewrite: a redirect may have any target; a path of this site may contain only captures of whole segments."""
+    """Check a rewrite: a redirect may have any target; a path of this site may hold only captures of whole segments."""
     if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
         return "takes a regular expression, a replacement and last, break, redirect or permanent"
     if message := regex(args[0], where):

@@ -21,7 +21,7 @@ CONNECTIONS = 4096
 
 @dataclass(frozen=True)
 class Managed:
-    """The merged file. `lost` lists replaced directives of the original, as (line, directive, the panel's directive)."""
+    """The merged file. `lost` lists replaced directives of the original, as (line, directive, panel's directive)."""
 
     text: str
     lost: tuple[tuple[int, str, str], ...]

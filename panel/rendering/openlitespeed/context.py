@@ -120,7 +120,7 @@ def context(
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
-    """Reject access control for requests that a virtual host's rule sends to an upstream, because no context sees them."""
+    """Reject access control where a virtual host's rule sends requests to an upstream, because no context sees them."""
     breaks = any(item.flag == "break" for item in source.rewrites)
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):

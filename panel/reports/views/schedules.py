@@ -139,7 +139,7 @@ def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
 
 @require_POST
 def check(request: Request, kind: str, pk: int | None = None) -> HttpResponse:
-    """Inline validation: the same form that saves; nothing is saved."""
+    """Validate the scenario form inline; nothing is saved."""
     if kind not in Kind.values:
         raise Http404
     schedule = schedule_or_404(request, pk) if pk else None

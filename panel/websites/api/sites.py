@@ -62,7 +62,7 @@ def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
 
 
 class Sites(Resource):
-    """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
+    """Sites: their domains, content and settings. Changes here reach a host only through a deployment."""
 
     model = Site
     serializer_class = SiteSerializer

@@ -1,4 +1,4 @@
-"""From what a load tool printed to figures with units. Pure; tested on recorded output of the real tools."""
+"""Parse the output of load tools into figures with units. Pure; tested on recorded output of the real tools."""
 
 from __future__ import annotations
 
@@ -21,5 +21,7 @@ _PARSERS: dict[str, Callable[[Output], Metrics]] = {
 
 
 def parse(program: str, output: Output) -> Metrics:
-    """`program`: a Tool or the bundled load generator. ParseError, with its own last words, when there is no result."""
+    """Figures from the output of `program`, a Tool or the bundled load generator. ParseError, with the tool's last
+    message, if there is no result.
+    """
     return _PARSERS[program](output)

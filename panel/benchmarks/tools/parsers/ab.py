@@ -1,6 +1,6 @@
-"""ApacheBench 2.3: its report, and the percentiles it writes with -e.
+"""ApacheBench 2.3: its report, and the percentiles that it writes with -e.
 
-The report has latencies in whole milliseconds; the file has microseconds for percentiles 0 to 99 and the longest.
+The report has latencies in whole milliseconds; the file has microseconds for percentiles 0 to 99 and the maximum.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def parse(output: Output) -> Metrics:
     except (KeyError, ValueError):
         raise ParseError(f"ab printed no result: {output.last_words()}") from None
     if received == 0:
-        # ab counts a connection that was closed without a byte as complete.
+        # ab counts a connection closed without data as complete.
         failed = requests
-    # Times of connections that never answered are no latencies.
+    # Times of connections without a response are not latencies.
     latency, curve = _latency(output, requests) if failed < requests else (Latency(resolution=0.001), [])
     return Metrics(
         requests=requests,
@@ -57,7 +57,7 @@ def _errors(stdout: str) -> dict[str, int]:
 
 def _latency(output: Output, requests: int) -> tuple[Latency, list[list[float]]]:
     rows = dict(_rows(output.outputs.get("percentiles.csv", "")))
-    # ab reads percentile i at index int(0.5 + n * i / 100): past the end when there are few requests.
+    # ab reads percentile i at index int(0.5 + n * i / 100): beyond the end if there are few requests.
     points = {
         percent: ms for percent, ms in rows.items() if percent == 100 or int(0.5 + requests * percent / 100) < requests
     }

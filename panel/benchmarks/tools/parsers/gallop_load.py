@@ -18,7 +18,7 @@ def parse(output: Output) -> Metrics:
         raise ParseError(f"gallop-load printed no result: {output.last_words()}") from None
     if not succeeded or seconds <= 0:
         raise ParseError(f"gallop-load received no response to any of {data['started']} requests.")
-    # What it counts as failed holds answers of 400 and above, and below 200, as well.
+    # The generator's failed requests include statuses of 400 and above, and below 200.
     refused = statuses["1xx"] + statuses["4xx"] + statuses["5xx"]
     known = {percent: latency_us[f"p{percent:g}"] / 1000.0 for percent in PERCENTILES}
     mean = latency_us["mean"] / 1000.0

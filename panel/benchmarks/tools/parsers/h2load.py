@@ -1,4 +1,4 @@
-"""h2load (nghttp2 1.52): its report, and every request from its --log-file as the agent's histogram."""
+"""h2load (nghttp2 1.52): its report, and the agent's histogram of all requests in its --log-file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse(output: Output) -> Metrics:
     latency = _latency(output)
     return Metrics(
         requests=max(total, succeeded + failed),
-        # h2load's "failed" holds answers of 400 and above as well.
+        # h2load's "failed" includes statuses of 400 and above.
         failed=max(0, failed - client_error - server_error),
         non2xx=moved + client_error + server_error,
         bytes=int(traffic[1]),
@@ -56,7 +56,7 @@ def _latency(output: Output) -> Latency:
     mean, longest = output.latency.get("mean_us"), output.latency.get("max_us")
     told = _TIME.search(output.stdout)
     if output.latency.get("sampled", 1.0) < 1.0 and told:
-        # Of a log that was read in part the longest may be missing; h2load itself saw every request.
+        # A partially read log may lack the maximum; h2load itself counted every request.
         longest, mean = (1e6 * float(told[i]) * _SECONDS[told[i + 1]] for i in (1, 3))
     return Latency(
         resolution=0.001,
@@ -65,7 +65,7 @@ def _latency(output: Output) -> Latency:
         p90=percentile(counts, 90),
         p95=percentile(counts, 95),
         p99=percentile(counts, 99),
-        # A percentile needs as many requests as it has places beyond it.
+        # A percentile needs enough requests beyond it.
         p99_9=percentile(counts, 99.9) if sum(count for _, count in counts) >= 1000 else None,
         max=longest / 1000.0 if longest and counts else None,
     )

@@ -1,4 +1,4 @@
-"""What every tool's output is turned into. What a tool does not tell stays None: nothing is estimated here."""
+"""Common result of all tools. Values that a tool does not report are None; nothing is estimated."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-# Where the latency curve is drawn when every latency is known.
+# Percentiles of the latency curve if every latency is known.
 CURVE = (0, 10, 25, 50, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95, 99.99, 99.999)
 
 
 class ParseError(ValueError):
-    """The tool printed no result; the message holds its own words."""
+    """The tool printed no result; the message contains its own output."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What one execution left behind; `outputs` and `latency` as in a BenchResult (agents/protocol.py)."""
+    """Output of one execution; `outputs` and `latency` as in a BenchResult (agents/protocol.py)."""
 
     stdout: str
     stderr: str = ""
@@ -27,7 +27,7 @@ class Output:
     latency: dict[str, Any] = field(default_factory=dict)
 
     def last_words(self) -> str:
-        """The last line said on stderr, else on stdout; what stands before the tool explains its usage."""
+        """The last line on stderr, else on stdout, before any usage message."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
         if usage:
@@ -37,7 +37,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds. `resolution` is the tool's: 10 means that it prints hundredths of a second."""
+    """Latencies in milliseconds. `resolution` is the tool's: 10 for output in hundredths of a second."""
 
     resolution: float
     mean: float | None = None
@@ -47,27 +47,27 @@ class Latency:
     p99: float | None = None
     p99_9: float | None = None
     max: float | None = None
-    mean_resolution: float | None = None  # where the mean is coarser than the rest
+    mean_resolution: float | None = None  # if the mean is coarser than the rest
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """`requests` counts all that ended, whether well, `failed` (no answer) or `non2xx` (another status)."""
+    """Figures of one execution. `requests` counts all ended requests: successful, `failed` (no response) or `non2xx`
+    (other status).
+    """
 
     requests: int
     failed: int
     non2xx: int
-    bytes: int | None  # received, headers included where the tool counts them
+    bytes: int | None  # received, including headers if the tool counts them
     duration_s: float
     throughput_rps: float
     latency_ms: Latency
-    curve: list[list[float]] = field(default_factory=list)  # [percent, ms], rising
+    curve: list[list[float]] = field(default_factory=list)  # [percent, ms], ascending
     errors: dict[str, int] = field(default_factory=dict)  # failures by the tool's own classes
-    achieved_concurrency: float | None = None  # requests under way on average, as the tool says or by Little's law
-    active_s: float | None = None  # from the first request to the last answer, where every request is known
-    notes: list[str] = field(
-        default_factory=list
-    )  # codes of what the output gives away: connections_closed, tool_bound
+    achieved_concurrency: float | None = None  # average number of concurrent requests, from the tool or by Little's law
+    active_s: float | None = None  # from the first request to the last response, if every request is known
+    notes: list[str] = field(default_factory=list)  # codes for facts in the output: connections_closed, tool_bound
 
     @property
     def good(self) -> int:
@@ -75,7 +75,7 @@ class Metrics:
 
     @property
     def availability_percent(self) -> float:
-        """Answers with the wanted status, in percent of all requests."""
+        """Responses with the wanted status, in percent of all requests."""
         return 100.0 * self.good / self.requests if self.requests else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -89,12 +89,12 @@ def from_json(data: dict[str, Any]) -> Metrics:
 
 
 def little(throughput_rps: float, mean_ms: float | None) -> float | None:
-    """Requests under way on average: throughput times time in the system."""
+    """Average number of concurrent requests: throughput times response time."""
     return None if mean_ms is None else throughput_rps * mean_ms / 1000.0
 
 
 def percentile(counts: list[list[int]], percent: float) -> float | None:
-    """Nearest-rank percentile, in ms, of a histogram [[us, n], ...] sorted by value; None when it is empty."""
+    """Nearest-rank percentile, in ms, of a histogram [[us, n], ...] sorted by value; None if it is empty."""
     total = sum(count for _, count in counts)
     if not total:
         return None
@@ -108,7 +108,7 @@ def percentile(counts: list[list[int]], percent: float) -> float | None:
 
 
 def histogram_curve(counts: list[list[int]]) -> list[list[float]]:
-    """Points of the percentile curve, as far out as there are requests to tell it by."""
+    """Points of the percentile curve, up to the highest percentile that the number of requests supports."""
     total = sum(count for _, count in counts)
     points = [percent for percent in CURVE if total * (100 - percent) >= 100]
     return [[percent, value] for percent in points if (value := percentile(counts, percent)) is not None]

@@ -1,4 +1,4 @@
-"""siege 4.0: the JSON it prints at the end. Times in hundredths of a second, data in MiB; no percentiles."""
+"""siege 4.0: its final JSON. Times in hundredths of a second, data in MiB; no percentiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse(output: Output) -> Metrics:
     return Metrics(
         requests=answered + failed,
         failed=failed,
-        # An answer of 400 or above is a transaction to siege, but not a successful one.
+        # siege counts a response of 400 or above as a transaction, but not as a successful one.
         non2xx=max(0, answered - int(values["successful_transactions"])),
         bytes=int(float(values["data_transferred"]) * _MIB),
         duration_s=seconds,

@@ -1,4 +1,4 @@
-"""wrk 4.1: the line that the agent's script prints from wrk's own summary and latency objects, in microseconds."""
+"""wrk 4.1: the line that the agent's script prints from wrk's summary and latency objects, in microseconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(output: Output) -> Metrics:
     return Metrics(
         requests=answered + sum(errors.values()),
         failed=sum(errors.values()),
-        non2xx=int(values["status"]),  # wrk counts 400 and above; redirects pass for answers
+        non2xx=int(values["status"]),  # wrk counts 400 and above; redirects count as successful
         bytes=int(values["bytes"]),
         duration_s=seconds,
         throughput_rps=rate,
