@@ -16,25 +16,25 @@ run: $(VENV)/run.stamp native ## start the panel, its worker and its scheduler h
 	@exec $(BIN)/python manage.py run --port $(PORT)
 
 conformance: $(VENV)/dev.stamp native ## compare every server on generated sites (500 x 100 requests)
-	@exec $(BIN)/python -m tests.conformance
+	@exec $(BIN)/python -m tests.suites.conformance
 
 quoting: $(VENV)/dev.stamp native ## write 20,000 hostile values into every field for every server and read them back
-	@exec $(BIN)/python -m tests.conformance.quoting
+	@exec $(BIN)/python -m tests.suites.conformance.quoting
 
 differential: $(VENV)/dev.stamp native ## compare gallop with the real nginx (100,000 requests; DIFFERENTIAL_NGINX=path)
-	@exec $(BIN)/python -m tests.differential
+	@exec $(BIN)/python -m tests.suites.differential
 
 compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
 	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))
 
 attack: $(VENV)/dev.stamp native ## attack the panel and gallop for a long time: permissions, hostile values, floods, paths, races
-	@exec $(BIN)/python -m tests.attack
+	@exec $(BIN)/python -m tests.suites.attack
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
-	@exec $(BIN)/python -m tests.benchmarks
+	@exec $(BIN)/python -m tests.suites.benchmark_suites
 
 corpora: $(VENV)/dev.stamp ## download published configurations (Debian 12, PyPI), read and map them
-	@exec $(BIN)/python -m tests.corpora
+	@exec $(BIN)/python -m tests.suites.corpora
 
 test: ## install what the tests need, then run all of them
 	@scripts/deps.sh test
@@ -57,7 +57,7 @@ advisories: $(VENV)/dev.stamp ## look for published weaknesses of the Rust and P
 	@$(BIN)/uv tool run --quiet pip-audit@2.10.1 --strict --disable-pip -r requirements.txt -r requirements-dev.txt
 
 perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
-	@exec $(BIN)/python -m tests.perf
+	@exec $(BIN)/python -m tests.suites.perf
 
 lock: $(VENV)/dev.stamp ## write requirements*.txt anew from requirements*.in
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-header --no-emit-index-url requirements.in -o requirements.txt

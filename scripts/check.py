@@ -29,8 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support.ending import end_left, ended_with  # noqa: E402
 from tests.support.postgres import Postgres  # noqa: E402
+from tests.support.process_cleanup import end_left, ended_with  # noqa: E402
 from tests.support.redis import Redis  # noqa: E402
 
 PYTHON = sys.executable
@@ -169,18 +169,18 @@ def last_failed(cache: Path) -> list[str]:
 
 
 def sqlite_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/browser", env={})
+    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/suites/browser", env={})
 
 
 def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
         # Those that know no database ran already.
-        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/browser", env=env)
+        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/suites/browser", env=env)
 
 
 def browser_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/browser", env={}, whole_files=True)
+    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/suites/browser", env={}, whole_files=True)
 
 
 LINT: dict[str, Callable[[], None]] = {

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import emptying, rendered
+from tests.support import database_flush, page_templates
 
-emptying.install()
-rendered.install()
+database_flush.install()
+page_templates.install()
 
 # One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
 # for new ones.
@@ -27,14 +27,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; read the diff afterwards")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/suites/golden anew; read the diff afterwards"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a test leaves behind in the thread of all tests would make another one fail, in some orders only. Looked for
     before this one's own fixtures begin, which may have a browser."""
-    if not item.nodeid.startswith("tests/browser/"):
+    if not item.nodeid.startswith("tests/suites/browser/"):
         assert asyncio._get_running_loop() is None, "an event loop of a test before goes on"
 
 

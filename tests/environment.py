@@ -33,15 +33,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 # Files whose tests go on where the one before ended, or share what there is only one of: one process runs them all.
 # (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
-TOGETHER = {"tests/accounts/test_setup.py", "tests/browser/test_main_journey.py"}
+TOGETHER = {"tests/accounts/test_setup.py", "tests/suites/browser/test_main_journey.py"}
 
 
 # Files that take longest come first, the longest before the others: what begins last is waited for by idle processes.
 LONGEST = [
-    "tests/browser/test_main_journey.py",
-    "tests/browser/test_every_page.py",
-    "tests/browser/test_trials.py",
-    "tests/browser/test_traffic.py",
+    "tests/suites/browser/test_main_journey.py",
+    "tests/suites/browser/test_every_page.py",
+    "tests/suites/browser/test_trials.py",
+    "tests/suites/browser/test_traffic.py",
 ]
 
 
@@ -74,11 +74,11 @@ UNUSED_MIDDLEWARE = "servestatic.middleware.ServeStaticMiddleware"
 def pytest_configure(config: pytest.Config) -> None:
     from django.conf import settings
 
-    from tests.support import migrated
+    from tests.support import migrated_database
 
     settings.MIDDLEWARE.remove(UNUSED_MIDDLEWARE)
     if _worker:
-        migrated.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
+        migrated_database.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
 
 

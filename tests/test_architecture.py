@@ -162,3 +162,17 @@ def test_every_test_can_fail() -> None:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not _can_fail(node)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_tests_folders_mirror_apps() -> None:
+    """Each folder below tests/ is named after an app, or is `agents`, `support` or `suites`."""
+    allowed = {*APPS, "agents", "support", "suites"}
+    found = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+    assert found <= allowed, f"move to an app's folder or to tests/suites: {', '.join(sorted(found - allowed))}"
+    assert set(APPS) <= found, f"apps without tests: {', '.join(sorted(set(APPS) - found))}"
+
+
+def test_suites_have_readme() -> None:
+    """A suite's README says what it proves, how to run it, how long it takes and where its results are recorded."""
+    missing = [path.name for path in (ROOT / "tests" / "suites").glob("*/") if not (path / "README.md").is_file()]
+    assert not missing, f"suites without README.md: {', '.join(sorted(missing))}"

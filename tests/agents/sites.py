@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from agents.protocol import ApplyRequest, EngineControl, FileChange, Probe, plain
 from tests.support.apache import ApacheInstance
-from tests.support.http import ask
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.openlitespeed import OpenLiteSpeedInstance
 from tests.support.ports import free_port

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.agents.process import AgentError, AgentProcess
-from tests.support.netem import load_binary
+from tests.support.bundled_programs import load_binary
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

@@ -25,7 +25,7 @@ from panel.rendering import render, render_install, render_main
 from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
 from tests.agents.process import AgentProcess
 from tests.rendering.servers import write_files
-from tests.support.http import ask
+from tests.support.http_client import ask
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

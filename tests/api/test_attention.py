@@ -12,7 +12,7 @@ from panel.deployments.models import DeploymentStatus, SiteState
 from panel.hosts.models import Host, HostStatus
 from panel.websites import services as websites
 from tests.api.caller import caller_of, pointers
-from tests.deployments.made import carried_out, planned, shop
+from tests.deployments.sample_plans import carried_out, planned, shop
 from tests.support.cast import Cast, cast, signed_in
 
 

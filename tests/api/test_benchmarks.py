@@ -10,8 +10,8 @@ import pytest
 from panel.benchmarks.models import Run, Scenario, SuiteRun
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.api.caller import Caller, caller_of, pointers
-from tests.security import world
-from tests.security.world import World, build
+from tests.suites.security import world
+from tests.suites.security.world import World, build
 
 SCENARIO = {
     "name": "quick",

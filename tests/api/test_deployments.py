@@ -17,7 +17,7 @@ from panel.hosts.models import Engine
 from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
 from tests.deployments.conftest import agent_home, machine, nginx  # noqa: F401 - fixtures
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.nginx import NginxInstance
 
 

@@ -12,9 +12,9 @@ from django.test import Client
 
 import panel
 from panel.core.forms import ConfirmNameForm
-from tests.security.addresses import Address, addresses
-from tests.security.conftest import session_of
-from tests.security.world import World, build
+from tests.suites.security.addresses import Address, addresses
+from tests.suites.security.conftest import session_of
+from tests.suites.security.world import World, build
 
 API = "/api/v1/"
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from panel.api.problems import CATALOGUE
-from tests.browser.conftest import Panel, panel  # noqa: F401 - the fixture
-from tests.support.http import ask
+from tests.suites.browser.conftest import Panel, panel  # noqa: F401 - the fixture
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.process import tool

@@ -11,8 +11,8 @@ from django.test import Client
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.api.caller import caller_of
-from tests.security.conftest import session_of
-from tests.security.world import build
+from tests.suites.security.conftest import session_of
+from tests.suites.security.world import build
 
 EXAMPLES = 4  # for each of more than a hundred operations
 # Streams go on until their job ends; the walk in docs/api covers them.

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.record import start
-from tests.support.netem import load_binary
+from tests.benchmarks.tool_recorder import start
+from tests.support.bundled_programs import load_binary
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

@@ -22,7 +22,7 @@ from panel.reports import making
 from panel.websites.models import Site
 from panel.websites.services import site_update
 from tests.benchmarks.conftest import deployed, make_site
-from tests.benchmarks.made import finished_run
+from tests.benchmarks.finished_runs import finished_run
 from tests.support.cast import signed_in
 
 pytestmark = pytest.mark.django_db

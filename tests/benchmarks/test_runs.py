@@ -21,9 +21,9 @@ from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import EngineInstall, Host, HostLock, Layout
 from tests.benchmarks.conftest import QUICK, Stand, deployed, make_site
+from tests.support.bundled_programs import load_binary
 from tests.support.cast import signed_in
 from tests.support.gallop import GallopInstance
-from tests.support.netem import load_binary
 from tests.support.php import PhpFpm
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

@@ -20,7 +20,7 @@ from panel.deployments.models import SiteState, SiteStatus
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
 from panel.websites.models import Listen, PhpPool, ServerBlock, ServerName, Site
 from tests.benchmarks.conftest import QUICK, deployed, make_site
-from tests.benchmarks.made import finished_run
+from tests.benchmarks.finished_runs import finished_run
 
 pytestmark = pytest.mark.django_db
 

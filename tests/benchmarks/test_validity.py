@@ -11,7 +11,7 @@ from panel.benchmarks.statistics.summary import summarize
 from panel.benchmarks.tools.arguments import clean
 from panel.benchmarks.tools.parsers import Output, parse
 from panel.benchmarks.tools.parsers.metrics import Latency, Metrics
-from tests.benchmarks.made import recorded
+from tests.benchmarks.finished_runs import recorded
 
 
 def parameters(tool: str = "ab", *, rounds: int = 3, allowed: float = 0.0, **arguments: Any) -> dict[str, Any]:

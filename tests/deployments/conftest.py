@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from panel.hosts.models import HostStatus
 from panel.remote import pool
-from tests.deployments.real import Machine
-from tests.deployments.served import SERVERS, Served, nginx_served, openlitespeed_served
+from tests.deployments.real_host import Machine
+from tests.deployments.server_traits import SERVERS, Served, nginx_served, openlitespeed_served
 from tests.support.cast import Cast, cast
 from tests.support.nginx import NginxInstance
 from tests.support.openlitespeed import OpenLiteSpeedInstance

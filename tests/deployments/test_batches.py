@@ -17,9 +17,9 @@ from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostLock, HostStatus, Layout
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.deployments.test_workers import worker
-from tests.support.http import ask
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

@@ -15,7 +15,7 @@ from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.apache import ApacheInstance, RedHatApache
 from tests.support.nginx import NginxInstance
 

@@ -16,8 +16,8 @@ from panel.hosts.models import Engine, Layout, OperationKind
 from panel.hosts.services.operations import operation_request
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.real import Machine
-from tests.deployments.served import Served
+from tests.deployments.real_host import Machine
+from tests.deployments.server_traits import Served
 from tests.support.nginx import NginxInstance
 
 
@@ -178,7 +178,7 @@ def test_tls_with_a_certificate_made_here(machine: Machine, served: Served) -> N
     machine.deploy(site)
     (key,) = served.server.root.rglob("shop.key")
     assert key.stat().st_mode & 0o777 == 0o600
-    from tests.support.http import ask
+    from tests.support.http_client import ask
 
     assert ask(machine.port, host="shop.example", tls=True).text == "this is shop"
 

@@ -9,8 +9,8 @@ from panel.hosts.models import Engine
 from panel.websites import linting
 from panel.websites.models import Site
 from panel.websites.services import site_define
-from tests.deployments.real import Machine
-from tests.support.http import ask
+from tests.deployments.real_host import Machine
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually

@@ -17,8 +17,8 @@ from panel.deployments.rollback.services import draft_set_back
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Allowance, Listen, ServerName, Site
-from tests.deployments.made import carried_out, live, planned, shop
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
+from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, everything_listed, install
 from tests.support.nginx import NginxInstance
 

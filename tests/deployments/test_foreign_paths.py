@@ -13,7 +13,7 @@ from panel.deployments.planning.plans import live_revision
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.made import carried_out, live, planned, shop
+from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, install
 
 

@@ -17,7 +17,7 @@ from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall, Layout
 from tests.api.caller import caller_of
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.cast import signed_in
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port

@@ -12,9 +12,9 @@ from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Host, HostStatus
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.apache import ApacheInstance
-from tests.support.http import ask
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 

@@ -15,7 +15,7 @@ from panel.deployments.planning import services
 from panel.deployments.revisions.rendered import sha256_of
 from panel.hosts.models import Engine, Host, HostOperation, HostStatus, OperationKind
 from panel.websites import services as websites
-from tests.deployments.made import carried_out, live, planned, shop
+from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, install, signed_in
 
 

@@ -25,7 +25,7 @@ from panel.deployments.planning.changes import Change
 from panel.hosts.models import Engine, EngineInstall, Host, Layout
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.made import carried_out, files, live, planned, shop
+from tests.deployments.sample_plans import carried_out, files, live, planned, shop
 from tests.support.cast import Cast, install
 
 

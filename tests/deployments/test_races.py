@@ -13,7 +13,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.planning import services
 from panel.websites.models import Site
-from tests.deployments.made import shop
+from tests.deployments.sample_plans import shop
 from tests.support.cast import Cast
 
 TRIES = 8

@@ -11,7 +11,7 @@ from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.websites import services as websites
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.apache import RedHatApache
 
 

@@ -12,11 +12,11 @@ from pytest_django import Settings
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 from tests.api.caller import caller_of
-from tests.deployments.real import Machine
-from tests.deployments.with_gallop import stop, two_sites, with_gallop
-from tests.pages.conftest import signed_in
-from tests.support.http import ask
+from tests.deployments.gallop_host import stop, two_sites, with_gallop
+from tests.deployments.real_host import Machine
+from tests.support.http_client import ask
 from tests.support.waiting import eventually
+from tests.websites.conftest import signed_in
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from panel.rendering.spec import RenderedFile
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.api.caller import caller_of
-from tests.deployments.made import live, shop
+from tests.deployments.sample_plans import live, shop
 from tests.support.cast import Cast
 
 CLIMBING = {"pattern": "^/(.)(.)a/(.*)$", "replacement": "/$1$2/$3", "flag": "last"}

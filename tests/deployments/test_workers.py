@@ -22,7 +22,7 @@ from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Engine, HostLock
 from panel.remote import pool
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.nginx import NginxInstance
 from tests.support.waiting import eventually
 

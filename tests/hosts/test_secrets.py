@@ -18,7 +18,7 @@ from panel.hosts.services import host_offer_key, host_trust_key, host_update
 from panel.remote import pool
 from panel.remote.keys import fingerprint
 from tests.api.caller import caller_of, pointers
-from tests.support.impostor import Recorder, impostor_running
+from tests.support.recording_ssh_server import Recorder, impostor_running
 from tests.support.sshd import SshServer
 
 PASSWORD = "the stored password"

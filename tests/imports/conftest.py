@@ -6,7 +6,7 @@ import pytest
 
 from panel.remote import pool
 from tests.deployments.conftest import agent_home, nginx  # noqa: F401 - fixtures of other tests, used here too
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.apache import ApacheInstance
 from tests.support.nginx import NginxInstance
 from tests.support.sshd import SshServer

@@ -12,7 +12,7 @@ from panel.imports.mapping import mapped
 from panel.imports.reading import Fault, Loader, SourceFile
 from panel.imports.report import FoundSite
 from panel.rendering.spec import InstallSpec
-from tests.imports.test_more_maps import apache, outcomes
+from tests.imports.test_cache_and_log_maps import apache, outcomes
 
 OVERRIDE = "<Directory /srv/www/shop>\nAllowOverride All\nRequire all granted\n</Directory>"
 PASSED = "ProxyPass http://127.0.0.1:1/app"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.corpora.measure import measured
-from tests.corpora.pins import CORPORA, Corpus
+from tests.suites.corpora.measure import measured
+from tests.suites.corpora.pins import CORPORA, Corpus
 
 
 def corpus(engine: str, *, inside: bool = False) -> Corpus:

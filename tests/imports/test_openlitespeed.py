@@ -25,8 +25,8 @@ from panel.rendering.openlitespeed.main import main
 from panel.rendering.spec import InstallSpec
 from panel.websites.certificates import self_signed
 from panel.websites.models import Site
-from tests.deployments.real import Machine
-from tests.support.http import ask
+from tests.deployments.real_host import Machine
+from tests.support.http_client import ask
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.support.ports import free_port
 from tests.support.sshd import SshServer

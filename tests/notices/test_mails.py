@@ -17,7 +17,7 @@ from panel.notices.models import Notices, Told
 from panel.notices.services import notices_send
 from panel.remote import pool
 from tests.api.caller import caller_of
-from tests.deployments.made import carried_out, live, planned, shop
+from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, cast, signed_in
 from tests.support.mailbox import Mailbox, mail_server
 

@@ -14,7 +14,7 @@ from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUn
 from panel.remote.pool import Pool
 from panel.remote.target import Target
 from tests.remote.conftest import without_key
-from tests.support.impostor import Recorder, impostor_running
+from tests.support.recording_ssh_server import Recorder, impostor_running
 from tests.support.sshd import SshServer
 
 

@@ -1,6 +1,6 @@
 """Whether a value got out of its word: what was rendered with it has the shape of what is rendered with a harmless one.
 
-Used by the property tests of each engine's quoting and by the long run (tests/conformance/quoting.py).
+Used by the property tests of each engine's quoting and by the long run (tests/suites/conformance/quoting.py).
 """
 
 from __future__ import annotations

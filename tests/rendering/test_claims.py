@@ -15,9 +15,9 @@ from panel.rendering import names
 from panel.rendering.claims import NameIndex, overlap, takes
 from panel.rendering.explain import Request, explain
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
-from tests.rendering.generated import answering
-from tests.rendering.live import Live
-from tests.support.http import ask
+from tests.rendering.generated_sites import answering
+from tests.rendering.live_server import Live
+from tests.support.http_client import ask
 
 LABELS = ["a", "b", "www", "test", "org", "B"]
 hosts = st.lists(st.sampled_from(LABELS), min_size=1, max_size=4).map(".".join)

@@ -14,8 +14,8 @@ from panel.rendering.explain import Explanation, Request, explain
 from panel.rendering.normalise import BadPath, normalise
 from panel.rendering.spec import Listen, Location, Rewrite, ServerBlock, SiteSpec, TlsFiles
 from tests.rendering.cases import nested, proxy, redirects, tls, wordpress
-from tests.rendering.generated import HOSTS, NAMES, locations, named, proxied, requests, site
-from tests.rendering.live import Live
+from tests.rendering.generated_sites import HOSTS, NAMES, locations, named, proxied, requests, site
+from tests.rendering.live_server import Live
 from tests.support.apache import ApacheInstance
 
 

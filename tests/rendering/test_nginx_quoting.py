@@ -12,9 +12,9 @@ from panel.rendering import render
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import word
 from panel.rendering.readers import nginx
+from tests.rendering.crossplane_reader import disagreement, words
 from tests.rendering.escaping import INSTALLS, fault, written_or_refused
 from tests.rendering.hostile import FIELDS, values
-from tests.rendering.independent import disagreement, words
 
 INSTALL = INSTALLS["nginx"]
 

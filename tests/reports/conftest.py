@@ -34,7 +34,7 @@ from tests.benchmarks.conftest import (  # noqa: F401 - fixtures
     team,
     viewer,
 )
-from tests.benchmarks.made import recorded
+from tests.benchmarks.finished_runs import recorded
 
 FACTORS = (0.99, 1.0, 1.01, 1.005, 0.995, 1.002)
 

@@ -16,8 +16,8 @@ from panel.reports.choices import Kind, Notify
 from panel.reports.models import Delivery, Report, Schedule
 from panel.reports.services import schedule_create
 from tests.benchmarks.conftest import Stand, stand  # noqa: F401 - a fixture
-from tests.reports.test_dates import DUE, due
 from tests.reports.test_delivery import Mailbox, Receiver, mailbox, receiver  # noqa: F401 - fixtures
+from tests.reports.test_due_dates import DUE, due
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

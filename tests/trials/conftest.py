@@ -18,7 +18,7 @@ from panel.remote import pool
 from panel.trials import execution, services
 from panel.trials.models import Contender, Trial
 from panel.websites.models import Site
-from tests.deployments.real import Machine
+from tests.deployments.real_host import Machine
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance

@@ -21,7 +21,7 @@ from panel.trials.models import Contender, ContenderStatus, Trial
 from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
 from tests.benchmarks.conftest import deployed, make_site
-from tests.benchmarks.made import finished_run
+from tests.benchmarks.finished_runs import finished_run
 from tests.support.cast import Cast, cast, install, signed_in
 
 

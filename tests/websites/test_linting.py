@@ -20,7 +20,7 @@ from panel.websites.freeze import install_spec, site_spec
 from panel.websites.models import RawSnippet, Site
 from panel.websites.services import site_define, site_export
 from tests.api.caller import caller_of
-from tests.conformance.selftest import configtest
+from tests.suites.conformance.selftest import configtest
 from tests.support.cast import Cast, signed_in
 from tests.support.ports import free_port
 

@@ -1,0 +1,341 @@
+"""What is done to many sites or hosts in one go, on pages and over the API: all or none, each with its own result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from panel.audit.models import AuditEntry
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.runs.services import run_create_once
+from panel.benchmarks.suites.services import suite_start
+from panel.core.errors import Conflict
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, SiteState
+from panel.deployments.planning import services
+from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
+from panel.trials.services import trial_create
+from panel.websites import services as websites
+from panel.websites.models import Site
+from tests.api.caller import caller_of, pointers
+from tests.deployments.sample_plans import carried_out, live, shop
+from tests.support.cast import Cast, install, signed_in
+
+LOAD: dict[str, Any] = {"name": "quick", "tool": "ab", "arguments": {"requests": 10, "concurrency": 1}, "paths": ["/"]}
+
+
+@pytest.fixture
+def second(people: Cast) -> Host:
+    """Another host that cannot be asked, with an nginx."""
+    silent = {"status": HostStatus.UNREACHABLE, "status_detail": "web-2 does not answer."}
+    host = Host.objects.create(name="web-2", connection=Connection.LOCAL, site_roots=["/srv/www"], **silent)
+    install(host, Engine.NGINX, "")
+    return host
+
+
+@pytest.fixture
+def three(people: Cast, second: Host) -> list[Site]:
+    """A site that is live on each of two hosts, and a draft."""
+    sites = [shop(people, "one"), shop(people, "two", install=second.installs.get()), shop(people, "draft")]
+    for site in sites[:2]:
+        live(people, site)
+    return sites
+
+
+def changed(*sites: Site) -> None:
+    Site.objects.filter(pk__in=[site.pk for site in sites]).update(updated_at=timezone.now())
+
+
+def text_of(client: Client, url: str) -> str:
+    return client.get(url).content.decode()
+
+
+# --- sites ---
+
+
+def test_deleted_sites_are_planned_off_their_hosts_and_drafts_go_at_once(people: Cast, three: list[Site]) -> None:
+    client = signed_in(people.owner)
+    names = ["draft", "one", "two"]
+    asked = client.post("/sites/+bulk/", {"site": names, "action": "delete"})
+    assert asked["Location"] == "/sites/+delete/?site=draft&site=one&site=two"
+    page = text_of(client, asked["Location"])
+    assert "Delete 3 sites?" in page and "one, live on nginx on web-1" in page and "draft, not deployed" in page
+    assert client.post(asked["Location"], {"confirm": "yes"}).status_code == 422
+    assert Site.objects.count() == 3 and Deployment.objects.filter(kind=DeploymentKind.DISABLE).count() == 0
+    client.post(asked["Location"], {"confirm": "3 sites"})
+    plans = Deployment.objects.filter(kind=DeploymentKind.DISABLE).order_by("host__name")
+    assert [(row.host.name, row.on_success, [line.id for line in row.plan.sites]) for row in plans] == [
+        ("web-1", "delete", [three[0].pk]),
+        ("web-2", "delete", [three[1].pk]),
+    ]
+    assert set(Site.objects.values_list("name", flat=True)) == {"one", "two"}
+    services.deployment_confirm(actor=people.owner, deployment=plans[0])
+    carried_out(plans[0])
+    carried_out(plans[1], outcome="rolled_back", error="no")
+    assert list(Site.objects.values_list("name", "enabled")) == [("two", True)]
+    assert AuditEntry.objects.filter(action="site.delete").count() == 2
+
+
+def test_disabled_sites_are_planned_off_their_hosts(people: Cast, three: list[Site]) -> None:
+    answer = signed_in(people.owner).post("/sites/+bulk/", {"site": ["draft", "one"], "action": "disable"})
+    plan = Deployment.objects.get(kind=DeploymentKind.DISABLE)
+    assert answer["Location"] == reverse("deployments:detail", args=[plan.uuid])
+    assert [item.site.name for item in plan.items.all()] == ["one"]
+    assert set(Site.objects.filter(enabled=True).values_list("name", flat=True)) == {"one", "two"}
+
+
+def test_many_are_taken_off_over_the_api(people: Cast, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    body = {"action": "take-off", "sites": ["one", "draft", "gone"]}
+    refused = caller.post("sites/bulk/", body)
+    assert refused.status_code == 422 and pointers(refused) == ["/sites/2"]
+    tried = caller.post("sites/bulk/?dry_run=true", body | {"sites": ["one", "draft"]})
+    assert tried.status_code == 200 and Site.objects.count() == 3
+    done = caller.post("sites/bulk/", body | {"sites": ["one", "draft"]})
+    (plan,) = json.loads(done.content)["deployments"]
+    assert (done.status_code, plan["host"], plan["sites"]) == (201, "web-1", ["one"])
+    assert not Site.objects.filter(name="draft").exists()
+    shop(people, "draft")
+    assert caller.post("sites/bulk/", body | {"sites": ["draft"]}).status_code == 204
+
+
+@pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("outsider", 302)])
+def test_who_may_not_deletes_nothing(people: Cast, three: list[Site], who: str, status: int) -> None:
+    url = "/sites/+delete/?site=one&site=draft"
+    assert signed_in(getattr(people, who)).post(url, {"confirm": "2 sites"}).status_code == status
+    assert Site.objects.count() == 3
+
+
+# --- hosts ---
+
+
+def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, three: list[Site]) -> None:
+    client = signed_in(people.owner)
+    nothing = client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]}, follow=True)
+    assert "there is nothing to plan" in nothing.content.decode()
+    changed(three[0], three[1])
+    assert text_of(client, "/hosts/").count("1 changed site") == 2
+    client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]})
+    rows = Deployment.objects.filter(confirmed_at=None).order_by("pk")
+    assert [(row.host.name, row.items.get().site.name) for row in rows] == [("web-1", "one"), ("web-2", "two")]
+    assert (
+        "Host not found: web-9"
+        in client.post(reverse("deployments:plan"), {"host": "web-9"}, follow=True).content.decode()
+    )
+
+
+def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    changed(*three)
+    done = caller.post("deployments/", {"hosts": ["web-2"]})
+    assert [row["sites"] for row in json.loads(done.content)["deployments"]] == [["two"]]
+    for body, where in (
+        ({"hosts": ["web-2", "web-9"]}, ["/hosts/1"]),
+        ({"hosts": ["web-2"], "sites": ["two"]}, ["/hosts"]),
+        ({"hosts": ["web-2"], "kind": "disable"}, ["/hosts"]),
+        ({}, ["/sites"]),
+    ):
+        refused = caller.post("deployments/", body)
+        assert (refused.status_code, pointers(refused)) == (422, where)
+
+
+def test_another_teams_changes_are_neither_counted_nor_planned(people: Cast, three: list[Site]) -> None:
+    changed(*three)
+    client = signed_in(people.outsider)
+    assert "1 changed site" not in text_of(client, "/hosts/")
+    assert (
+        "there is nothing to plan"
+        in client.post(reverse("deployments:plan"), {"host": "web-1"}, follow=True).content.decode()
+    )
+
+
+def errands() -> list[tuple[str, str]]:
+    return list(HostOperation.objects.order_by("pk").values_list("host__name", "kind"))
+
+
+def test_ticked_hosts_are_checked_once_however_often_it_is_asked(people: Cast, second: Host) -> None:
+    client = signed_in(people.admin)
+    for _ in range(2):
+        answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "check"}, follow=True)
+        assert "Check host: started on 2 hosts." in answer.content.decode()
+    assert errands() == [("web-1", "check"), ("web-2", "check")]
+    assert "busy" in text_of(client, "/hosts/")
+    client.post("/hosts/+bulk/", {"host": ["web-1", "gone"], "errand": "drift"})
+    client.post("/hosts/+bulk/", {"errand": "drift"})
+    assert len(errands()) == 2
+    assert client.post("/hosts/+bulk/", {"host": "web-1", "errand": "reboot"}).status_code == 404
+    assert signed_in(people.owner).post("/hosts/+bulk/", {"host": "web-1", "errand": "drift"}).status_code == 403
+
+
+def test_hosts_are_checked_together_over_the_api(people: Cast, second: Host) -> None:
+    caller = caller_of(people.admin)
+    body = {"action": "check-drift", "hosts": ["web-1", "web-2"]}
+    done = caller.post("hosts/bulk/", body)
+    assert done.status_code == 202
+    jobs = json.loads(done.content)
+    assert [(job["host"], job["kind"], job["status"]) for job in jobs] == [
+        ("web-1", "drift", "queued"),
+        ("web-2", "drift", "queued"),
+    ]
+    assert json.loads(caller.get(f"jobs/{jobs[1]['uuid']}/").content)["status"] == "queued"
+    refused = caller.post("hosts/bulk/", body | {"hosts": ["web-1", "web-9"]})
+    assert refused.status_code == 422 and pointers(refused) == ["/hosts/1"]
+    assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
+    assert len(errands()) == 2
+
+
+# --- pausing ---
+
+
+def test_nothing_begins_on_a_paused_host(people: Cast, second: Host, three: list[Site]) -> None:
+    client = signed_in(people.admin)
+    changed(three[0])
+    (plan,) = services.deployment_plan(actor=people.owner, sites=[three[0]])
+    client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "pause"})
+    client.post("/hosts/web-2/ask/resume/")
+    assert list(Host.objects.filter(is_paused=True).values_list("name", flat=True)) == ["web-1"]
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        services.deployment_confirm(actor=people.owner, deployment=plan)
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        trial_create(actor=people.owner, site=three[0], installs=[people.apache], load={"arguments": {}})
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        run_create_once(actor=people.owner, scenario=Scenario(**LOAD), sites=[three[0]])
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        suite_start(actor=people.admin, suite="http3-2019", preset="short", host=people.host)
+    assert "paused" in text_of(client, "/hosts/web-1/")
+    assert "No deployments or benchmarks start on this host" in text_of(client, "/")
+    for _ in range(2):
+        client.post("/hosts/+bulk/", {"host": "web-1", "errand": "resume"})
+    services.deployment_confirm(actor=people.owner, deployment=plan)
+    assert AuditEntry.objects.filter(action="host.pause").count() == 2
+    assert AuditEntry.objects.filter(action="host.resume").count() == 2
+
+
+def test_hosts_are_paused_over_the_api(people: Cast, second: Host) -> None:
+    body = {"action": "pause", "hosts": ["web-1", "web-2"]}
+    assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
+    caller = caller_of(people.admin)
+    assert json.loads(caller.post("hosts/bulk/?dry_run=true", body).content)[0]["is_paused"]
+    assert not Host.objects.filter(is_paused=True).exists()
+    done = caller.post("hosts/bulk/", body)
+    assert (done.status_code, [row["is_paused"] for row in json.loads(done.content)]) == (200, [True, True])
+    assert len(json.loads(caller.get("hosts/?is_paused=true").content)["results"]) == 2
+
+
+# --- moving ---
+
+
+def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) -> None:
+    """From two hosts to the Apache of one: what leaves the other host waits until it answers here."""
+    client = signed_in(people.owner)
+    websites.site_delete(actor=people.owner, site=three[2])  # a draft holds its port, too
+    asked = client.post("/sites/+bulk/", {"site": ["one", "two"], "action": "move"})
+    assert asked["Location"] == "/sites/+move/?site=one&site=two"
+    assert client.post(asked["Location"], {}).status_code == 422
+    client.post(asked["Location"], {"install": people.apache.pk})
+    first, rest = Deployment.objects.filter(kind=DeploymentKind.MOVE).order_by("pk")
+    assert (first.host.name, {item.site.name for item in first.items.all()}) == ("web-1", {"one", "two"})
+    assert (rest.host.name, [item.site.name for item in rest.items.all()]) == ("web-2", ["two"])
+    assert (list(first.followers.all()), rest.waits_for) == ([rest], first)
+    services.deployment_confirm(actor=people.owner, deployment=first)
+    rest.refresh_from_db()
+    assert rest.status == DeploymentStatus.PLANNED
+    carried_out(first)
+    rest.refresh_from_db()
+    assert rest.status == DeploymentStatus.QUEUED
+    carried_out(rest)
+    assert set(Site.objects.values_list("install", flat=True)) == {people.apache.pk}
+
+
+def test_drafts_have_their_new_server_at_once(people: Cast, second: Host, three: list[Site]) -> None:
+    there = second.installs.get()
+    address = "/sites/+move/?site=draft"
+    client = signed_in(people.owner)
+    assert "1 draft is not deployed" in text_of(client, address)
+    assert client.post(address, {"install": there.pk})["Location"] == "/sites/"
+    assert Site.objects.get(name="draft").install == there
+    assert "1 draft now uses nginx on web-2." in text_of(client, "/sites/")
+    assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
+
+
+def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: list[Site]) -> None:
+    """All three are on port 80: Apache can have it when nginx's sites go together, the draft among them."""
+    other = shop(people, "other")  # a second draft, which makes room as well
+    client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
+    page = text_of(client, address)
+    assert "1 site is live, so you review its plan first." in page and "2 drafts are not deployed" in page
+    planned = client.post(address, {"install": people.apache.pk})
+    plan = Deployment.objects.get(kind=DeploymentKind.MOVE)
+    assert planned["Location"] == f"/deployments/{plan.uuid}"
+    assert "2 drafts now use Apache httpd on web-1. The plan below is for the other sites." in text_of(
+        client, planned["Location"]
+    )
+    servers = dict(Site.objects.exclude(name="two").values_list("name", "install__engine"))
+    assert servers == {"one": "nginx", "draft": "apache", "other": "apache"}, "the one in service waits for its plan"
+    services.deployment_confirm(actor=people.owner, deployment=plan)
+    carried_out(plan)
+    assert Site.objects.get(name="one").install == people.apache
+    assert other.pk in set(people.apache.sites.values_list("pk", flat=True))
+
+
+def test_disabled_sites_are_told_apart_before_they_move_or_go(people: Cast, three: list[Site]) -> None:
+    """Their files lie on their host, so they are no drafts, and they move apart from others."""
+    state = SiteState.objects.get(site=three[0])
+    SiteState.objects.filter(pk=state.pk).update(status="disabled", resting=state.revision, revision=None)
+    Site.objects.filter(pk=three[0].pk).update(enabled=False)
+    client = signed_in(people.owner)
+    alone = text_of(client, "/sites/+move/?site=one")
+    assert "1 site is disabled and still has files on its host" in alone and "Plan the move" in alone
+    mixed = text_of(client, "/sites/+move/?site=draft&site=one")
+    assert "must be moved separately" in mixed and "1 draft is not deployed" in mixed
+    assert "Plan the move" not in mixed and "Change the web server" not in mixed
+    assert "one, disabled on nginx on web-1" in text_of(client, "/sites/+delete/?site=draft&site=one")
+
+
+def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, three: list[Site]) -> None:
+    outside = shop(people, "outside", domains=["one.example"], install=None)
+    with pytest.raises(ValidationError, match="already used by") as caught:
+        services.sites_move(actor=people.owner, sites=[three[0], outside], install=people.apache)
+    assert set(caught.value.message_dict) == {"outside/blocks/0/names", "outside/blocks/0/listens"}
+    three[0].blocks.all().delete()
+    with pytest.raises(ValidationError, match="Add a server block"):
+        services.sites_move(actor=people.owner, sites=[three[0], three[2]], install=people.apache)
+    assert Site.objects.get(name="draft").install == people.nginx
+    assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
+
+
+def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast, three: list[Site]) -> None:
+    """Two sites share nginx's port 80; Apache can have it when both go, and no two sites of one name."""
+    websites.site_delete(actor=people.owner, site=three[2])
+    other = shop(people, "other")
+    live(people, other)
+    with pytest.raises(ValidationError, match="is already used by nginx"):
+        services.site_move(actor=people.owner, site=three[0], install=people.apache)
+    plans = services.sites_move(actor=people.owner, sites=[three[0], other], install=people.apache)
+    assert [item.site.name for item in plans[0].items.order_by("site__name")] == ["one", "other"]
+    assert set(Site.objects.values_list("install__engine", flat=True)) == {"nginx"}, "nothing moved yet"
+    name = three[1].blocks.get().names.get()
+    name.name = "one.example"
+    name.save()
+    with pytest.raises(ValidationError, match="already used by"):
+        services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], install=people.apache)
+
+
+def test_many_are_moved_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    body: dict[str, Any] = {"action": "move", "sites": ["one", "two"]}
+    for wrong in (body, body | {"install": 999_999}, {"action": "enable", "sites": ["one"], "install": 1}):
+        refused = caller.post("sites/bulk/", wrong)
+        assert (refused.status_code, pointers(refused)) == (422, ["/install"])
+    websites.site_delete(actor=people.owner, site=three[2])
+    done = caller.post("sites/bulk/", body | {"install": people.apache.pk})
+    assert done.status_code == 201
+    assert [(row["host"], sorted(row["sites"])) for row in json.loads(done.content)["deployments"]] == [
+        ("web-1", ["one", "two"]),
+        ("web-2", ["two"]),
+    ]

@@ -1,0 +1,44 @@
+"""Upstream servers by name: the host says what a name means there, and the plan refuses clouds' metadata services."""
+
+from __future__ import annotations
+
+import pytest
+
+from panel.core.errors import ApplicationError
+from panel.deployments.models import Deployment, DeploymentStatus
+from panel.hosts.models import Engine, Host, HostStatus
+from panel.websites import services as websites
+from panel.websites.models import UpstreamServer
+from tests.deployments.real_host import Machine
+from tests.support.nginx import NginxInstance
+
+
+def test_plan_refuses_a_name_that_leads_to_metadata_on_the_host(machine: Machine, nginx: NginxInstance) -> None:
+    """The name is one that only the host's resolver understands; it was stored before such spellings were refused."""
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    upstream = websites.upstream_create(
+        actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
+    )
+    UpstreamServer.objects.filter(upstream=upstream).update(address="0xa9fea9fe:80")
+    with pytest.raises(ApplicationError, match=r"leads to 169\.254\.169\.254, the metadata service"):
+        machine.plan(site)
+    assert not Deployment.objects.filter(items__site=site).exists()
+    UpstreamServer.objects.filter(upstream=upstream).update(address="app.invalid:80")
+    assert machine.plan(site).plan.unchecked == ""
+
+
+def test_deployment_resolves_names_again_before_it_sends_anything(machine: Machine, nginx: NginxInstance) -> None:
+    """The host could not be asked when the plan was made."""
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    upstream = websites.upstream_create(
+        actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
+    )
+    UpstreamServer.objects.filter(upstream=upstream).update(address="0xa9fea9fe:80")
+    Host.objects.update(status=HostStatus.UNREACHABLE)
+    deployment = machine.plan(site)
+    assert deployment.plan.unchecked
+    Host.objects.update(status=HostStatus.READY)
+    deployment = machine.run(deployment)
+    assert deployment.status == DeploymentStatus.FAILED
+    assert "leads to 169.254.169.254" in deployment.error
+    assert not list((nginx.root / "sites-enabled").glob("*shop*"))

@@ -1,0 +1,21 @@
+"""The racer's short form: every operation of the agent, attacked at its system calls for a moment."""
+
+from __future__ import annotations
+
+from agents.protocol import OPERATIONS
+from tests.suites.attack.racer import run
+from tests.suites.attack.racer.cases import CASES
+
+SECONDS, AT_ONCE = 10.0, 2
+
+
+def test_every_operation_of_the_protocol_is_attacked() -> None:
+    assert sorted(CASES) == sorted(OPERATIONS)
+
+
+def test_an_unprivileged_account_gets_nothing_from_any_operation() -> None:
+    counts = run(SECONDS, at_once=AT_ONCE)
+    assert counts.findings == [], f"{counts}\n" + "\n".join(counts.findings)
+    assert counts.operations == len(OPERATIONS)
+    assert counts.tries > len(OPERATIONS)
+    assert counts.swaps > 0, counts

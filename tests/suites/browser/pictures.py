@@ -1,0 +1,133 @@
+"""The guide's pictures of suites, trials, imports and explanations, made of the pages as they are: not collected with
+the tests, but by
+
+    PADDOCK_OPENLITESPEED=/usr/local/lsws python -m pytest -n 0 tests/suites/browser/pictures.py
+
+which writes docs/images/. The figures in them are measured, so have nothing else run then. Real servers, as root.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+from panel.hosts.models import Engine, Layout
+from panel.trials import execution
+from panel.trials.models import Trial
+from tests.deployments.real_host import Machine
+from tests.imports.conftest import agent_home, apache, apache_remote
+from tests.imports.test_pages import open_sudo
+from tests.suites.browser.test_interaction import page_of
+from tests.support.cast import cast, install, signed_in
+from tests.support.openlitespeed import OpenLiteSpeedInstance, source
+from tests.trials.conftest import Stand, logged, stand
+
+__all__ = ["agent_home", "apache", "apache_remote", "stand"]
+IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
+
+
+def picture(page: Page, name: str, scheme: Any, height: int) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 1280, "height": height})
+    taken = io.BytesIO(page.screenshot())
+    Image.open(taken).convert("RGB").quantize(256).save(IMAGES / f"{name}.png", optimize=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_suites(browser: Browser, live_server: Any) -> None:
+    those = cast()
+    those.host.installs.update(version="1.31.5")
+    install(those.host, Engine.NATIVE, "", version="0.1.0")
+    page = page_of(browser, live_server.url, signed_in(those.admin))
+    page.goto("/benchmarks/suites")
+    form = page.locator("form.suite-start").first
+    form.locator("select[name=host]").select_option("web-1")
+    form.locator("summary").click()
+    form.get_by_label("Small page, ten concurrent streams", exact=True).check()
+    form.get_by_label("HTTP/3", exact=True).check()
+    form.locator("[name=bandwidth_mbps]").fill("20")
+    form.locator("[name=rtt_ms]").fill("50")
+    form.locator("[name=rtt_ms]").blur()
+    page.evaluate("scrollTo(0, 0)")
+    expect(form.locator(".suite-buttons")).to_contain_text("1 case,")
+    picture(page, "suites-dark", "dark", 1150)
+    page.context.close()
+
+
+FOUND = {
+    "shop": """ServerAlias www.shop.example
+    DocumentRoot {root}/www/shop
+    <Directory {root}/www/shop>
+        AllowOverride All
+        Require all granted
+    </Directory>
+    Alias /phpmyadmin {root}/www/phpmyadmin
+    ErrorDocument 404 /404.html
+    Header always set X-Frame-Options SAMEORIGIN
+    BrowserMatch "MSIE [2-6]" nokeepalive""",
+    "app": """ProxyPreserveHost On
+    ProxyPass /api http://127.0.0.1:3000/api timeout=120
+    ProxyPass / http://127.0.0.1:3000/
+    ProxyPassReverse / http://127.0.0.1:3000/""",
+    "old": """DocumentRoot {root}/www/old
+    ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/
+    Redirect permanent /blog https://blog.example""",
+}
+FILES_FIRST = """RewriteEngine On
+RewriteRule ^index\\.php$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.php [L]
+"""
+
+
+def test_import_and_which_location(browser: Browser, live_server: Any, apache_remote: Machine, apache: Any) -> None:
+    machine, folder = apache_remote, apache.root / "sites-enabled"
+    for name, lines in FOUND.items():
+        machine.files(name)
+        said = f"    ServerName {name}.example\n    {lines.format(root=apache.root)}\n"
+        (folder / f"{name}.conf").write_text(f"<VirtualHost *:{machine.port}>\n{said}</VirtualHost>\n")
+    (apache.root / "www" / "shop" / ".htaccess").write_text(FILES_FIRST)
+    machine.install(apache, Engine.APACHE)
+    client = signed_in(machine.people.admin)
+    open_sudo(client)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/hosts/{machine.host.name}/imports/")
+    page.click("button:has-text('Read it')")
+    page.wait_for_url(re.compile(r"/imports/[0-9a-f-]{36}/$"))
+    page.get_by_label("Select shop-example").check()
+    page.get_by_label("Select app-example").check()
+    picture(page, "import", "light", 800)
+    page.click("button:has-text('Adopt selected')")
+    page.wait_for_selector("#next")
+    page.goto(f"/sites/shop-example/explain/?url=http://shop.example:{machine.port}/phpmyadmin/themes/x.css%3Fv=2")
+    picture(page, "which-location", "light", 960)
+    page.context.close()
+
+
+def test_which_server(browser: Browser, live_server: Any, stand: Stand) -> None:
+    assert source(), "PADDOCK_OPENLITESPEED names no installation"
+    server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
+    stand.installs["openlitespeed"] = stand.machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+    logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"])
+    page = page_of(browser, live_server.url, signed_in(stand.machine.people.owner))
+    page.goto("/sites/shop/servers/")
+    for name in ("Apache httpd", "gallop", "OpenLiteSpeed"):
+        page.get_by_label(name).check()
+    for name, value in (("concurrency", "4"), ("duration_s", "3"), ("rounds", "5")):
+        page.fill(f"[name={name}]", value)
+    page.click("button:has-text('Start the comparison')")
+    page.wait_for_url(re.compile(r"/trials/[0-9a-f-]{36}$"))
+    execution.trial_execute(Trial.objects.get().uuid)
+    page.reload()
+    expect(page.get_by_role("heading", name="Web servers compared")).to_be_visible()
+    picture(page, "which-server", "light", 1060)
+    picture(page, "which-server-dark", "dark", 1060)
+    page.context.close()
+    server.stop()

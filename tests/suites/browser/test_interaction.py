@@ -1,0 +1,266 @@
+"""How the pages behave under hands: keys, dialogs, inline checks, unsaved input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Browser, Page, Route, expect
+
+from panel.accounts.models import Team, User
+from panel.benchmarks.runs.services import scenario_create
+from panel.hosts.models import Host, HostStatus
+from panel.websites import services
+from panel.websites.models import RawSnippet, Site
+from tests.deployments.sample_plans import live
+from tests.deployments.sample_plans import shop as made_shop
+from tests.support.cast import Cast, cast, signed_in
+from tests.websites.conftest import shop_definition
+
+
+@pytest.fixture
+def people(transactional_db: None) -> Cast:
+    return cast()
+
+
+@pytest.fixture
+def shop(people: Cast) -> Site:
+    return services.site_define(actor=people.owner, data=shop_definition(people))
+
+
+def page_of(browser: Browser, url: str, client: Client, **options: Any) -> Page:
+    context = browser.new_context(base_url=url, **options)
+    session = client.cookies["paddock_session"].value
+    context.add_cookies([{"name": "paddock_session", "value": session, "url": url}])
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    return page
+
+
+@pytest.fixture
+def page(browser: Browser, live_server: Any, people: Cast, shop: Site) -> Iterator[Page]:
+    """A page of an administrator; whatever the browser complains about fails the test."""
+    page = page_of(browser, live_server.url, signed_in(people.admin))
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield page
+    page.context.close()
+    assert not complaints
+
+
+def test_everything_is_reached_by_keys(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("/")
+    page.keyboard.type("shop.ex")
+    page.wait_for_selector(".results a")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/sites/shop/")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.wait_for_url("**/hosts/")
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="web-1")).to_be_focused()
+    page.keyboard.press("x")
+    expect(page.get_by_label("Select web-1")).to_be_checked()
+    expect(page.get_by_role("button", name="Check", exact=True)).to_be_enabled()
+    page.keyboard.press("?")
+    page.wait_for_selector("#dialog[open] #keys-on")
+    page.uncheck("#keys-on")
+    page.keyboard.press("Escape")
+    assert page.locator("#dialog[open]").count() == 0
+    page.keyboard.press("/")
+    assert page.locator("#search-dialog[open]").count() == 0  # single keys are off now
+
+
+def test_a_deletion_waits_for_the_name_and_gives_the_focus_back(page: Page) -> None:
+    page.goto("/sites/shop/")
+    page.click("text=Delete")
+    page.wait_for_selector("#dialog[open] [data-confirm-name]")
+    assert page.is_disabled("#dialog [data-confirm-submit]")
+    page.keyboard.type("shop")
+    assert page.is_enabled("#dialog [data-confirm-submit]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent").strip() == "Delete"
+    assert Site.objects.exists()
+
+
+def test_a_fault_is_said_as_one_types_and_goes_when_it_is_mended(page: Page, shop: Site) -> None:
+    page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/")
+    page.fill("#id_names", "test..com")
+    page.wait_for_selector("#id_names-error p")
+    assert "two dots in a row" in page.inner_text("#id_names-error")
+    assert page.get_attribute("#id_names", "aria-invalid") == "true"
+    page.fill("#id_names", "shop.example")
+    page.wait_for_selector("#id_names:not([aria-invalid])")
+    assert page.inner_text("#id_names-error") == ""
+
+
+def test_input_that_is_not_saved_is_not_lost_without_asking(page: Page, shop: Site) -> None:
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    url = f"/sites/shop/blocks/{shop.blocks.get().pk}/"
+    page.goto(url)
+    page.fill("#id_root", "/srv/www/elsewhere")
+    assert page.is_visible("[data-unsaved]")
+    page.click("text=Cancel")
+    page.wait_for_timeout(300)
+    assert asked == ["beforeunload"]
+    assert page.url.endswith(url)
+    page.click("text=Save the draft")
+    page.wait_for_url("**/sites/shop/blocks/")
+    assert asked == ["beforeunload"]
+    assert shop.blocks.get().root == "/srv/www/elsewhere"
+
+
+def test_the_list_follows_what_is_typed(page: Page) -> None:
+    page.goto("/sites/")
+    page.fill(".toolbar input[type=search]", "nothing like it")
+    page.wait_for_selector("text=No site matches")
+    assert "q=nothing" in page.url
+    page.fill(".toolbar input[type=search]", "www.shop")
+    page.wait_for_selector("#list a.name")
+
+
+def test_a_click_while_the_page_still_asks_gets_the_answer_to_what_stands_there(page: Page) -> None:
+    """The page asks as one types. What is clicked meanwhile is asked next; nothing is torn off, nothing old wins."""
+    held: list[Route] = []
+    page.goto("/sites/shop/explain/")
+    page.route("**/explain/?url=*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/explain/?url=*"):
+        page.fill("[name=url]", "http://shop.example/api/cart")
+    page.fill("[name=url]", "http://shop.example/health")
+    page.get_by_role("button", name="Which location handles a request?").click()
+    held[0].continue_()
+    expect(page.locator(".explain-location")).to_contain_text("/health")
+    page.wait_for_url("**/explain/?url=*health")
+    page.reload()
+    expect(page.locator(".explain-location")).to_contain_text("/health")
+
+
+def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Cast, shop: Site) -> None:
+    size: Any = {"width": 360, "height": 800}
+    page = page_of(browser, live_server.url, signed_in(people.owner), java_script_enabled=False, viewport=size)
+    page.goto("/")
+    page.click("nav >> text=Sites")
+    page.click("a.name >> text=shop")
+    page.click("text=Delete")
+    page.fill("[name=confirm]", "shop")
+    page.click("button >> text=Delete")
+    page.wait_for_url("**/sites/")
+    page.context.close()
+    assert not Site.objects.exists()
+
+
+def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
+    page.goto("/sites/")
+    expect(page.get_by_text("Save as a view")).to_have_count(0)
+    page.fill(".toolbar input[type=search]", "www.shop")
+    page.wait_for_url("**/sites/?q=www.shop*")
+    # Leaving the search box asks for the list again; what is typed meanwhile must not be lost.
+    page.get_by_text("Save as a view").click()
+    page.get_by_label("View name").fill("Shops")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("link", name="Shops")).to_have_attribute("aria-current", "true")
+    page.goto("/sites/")
+    page.get_by_role("link", name="Shops").click()
+    page.wait_for_url("**/sites/?q=www.shop")
+    page.get_by_role("button", name="Delete this view").click()
+    expect(page.get_by_role("link", name="Shops")).to_have_count(0)
+
+
+PASSWORD = "quiet harbour lamp 9"
+
+
+def signed_in_with(user: User, password: str) -> Client:
+    """Somebody who can sign in once more with it."""
+    user.set_password(password)
+    user.save()
+    return signed_in(user)
+
+
+def test_what_was_typed_is_there_again_after_the_password(
+    browser: Browser, live_server: Any, people: Cast, shop: Site
+) -> None:
+    """The quarter of an hour may end while somebody writes."""
+    client = signed_in_with(people.admin, PASSWORD)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/sites/shop/snippets/+new/?block={shop.blocks.get().pk}")
+    page.fill("textarea[name=text]", "add_header X-Kept yes;")
+    session = client.session
+    session["sudo_at"] = 0
+    session.save()
+    page.click("main form button.primary")
+    page.fill("input[name=password]", PASSWORD)
+    page.click("main form button.primary")
+    expect(page.locator("textarea[name=text]")).to_have_value("add_header X-Kept yes;")
+    expect(page.locator("#messages")).to_contain_text("Submit it once more")
+    assert not RawSnippet.objects.exists(), "nothing is sent by itself"
+    page.reload()
+    expect(page.locator("textarea[name=text]")).to_have_value("")
+    page.context.close()
+
+
+def test_what_was_written_is_there_again_after_signing_in_anew(
+    browser: Browser, live_server: Any, people: Cast, shop: Site
+) -> None:
+    """The session may end while somebody writes: the form stays, says so, and nothing but secrets is lost."""
+    client = signed_in_with(people.admin, PASSWORD)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/locations/+new/")
+    client.session.flush()
+    page.fill("[name=pattern]", "/kept/")
+    expect(page.locator("#messages")).to_contain_text("Your session has ended")
+    expect(page.locator("[name=pattern]")).to_have_value("/kept/")
+    page.click("main form button.primary")
+    expect(page.locator("main")).to_contain_text("Your session ended before your changes were")
+    page.fill("[name=username]", people.admin.username)
+    page.fill("[name=password]", PASSWORD)
+    page.click("main form button.primary")
+    expect(page.locator("[name=pattern]")).to_have_value("/kept/")
+    expect(page.locator("#messages")).to_contain_text("Submit it once more")
+    page.context.close()
+
+
+def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -> None:
+    for number in range(14):
+        Team.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
+    page.goto("/settings/users/new/")
+    page.get_by_label("Customer 3", exact=True).check()
+    page.get_by_label("Teams: Filter this list").fill("customer 1")
+    expect(page.get_by_label("Customer 12", exact=True)).to_be_visible()
+    expect(page.get_by_label("Customer 3", exact=True)).to_be_visible()
+    expect(page.get_by_label("Customer 5", exact=True)).to_be_hidden()
+    page.keyboard.press("Enter")  # meant for the boxes, not for the form
+    assert page.url.endswith("/settings/users/new/")
+
+
+def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
+    people.host.status = HostStatus.UNREACHABLE  # so that plans do not ask it
+    people.host.save()
+    for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
+        site = made_shop(people, name)
+        services.site_update(actor=people.owner, site=site, tags=tags)
+        live(people, site)
+    scenario_create(actor=people.admin, name="Front page", tool="ab", arguments={"requests": 10}, paths=["/"])
+    page.goto("/benchmarks/new")
+    page.get_by_label("three").check()
+    page.get_by_label("Tag", exact=True).select_option("eu")
+    expect(page.get_by_role("button", name="Select all 3")).to_be_visible()
+    page.get_by_role("button", name="Select all 3").click()
+    for name in ("one", "two", "three"):
+        expect(page.get_by_role("checkbox", name=name)).to_be_checked()
+
+
+def test_everything_that_fits_is_ticked_beyond_the_page(page: Page) -> None:
+    Host.objects.bulk_create(Host(name=f"db-{number:02}", site_roots=["/srv/www"]) for number in range(60))
+    page.goto("/hosts/?q=db-")
+    page.get_by_role("button", name="Select all 60 matching").click()
+    expect(page.locator("[data-ticked]")).to_have_text("60")
+    page.get_by_label("Select db-07").uncheck()
+    expect(page.locator("[data-ticked]")).to_have_text("59")
+    page.get_by_role("button", name="Tags").click()
+    expect(page.get_by_role("heading", name="Tags of 59 hosts")).to_be_visible()

@@ -1,0 +1,60 @@
+"""Trials of a site on every server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Run
+from panel.deployments.models import Deployment
+from panel.hosts.models import EngineInstall
+from panel.trials.models import Contender, Trial
+from panel.websites.models import Site
+from tests.suites.browser.world.hosts import LONG_HOST
+from tests.suites.security.world import KEY
+
+
+def _trial(owner: User, site: Site, servers: list[EngineInstall], run: Run | None, **values: Any) -> Trial:
+    load = {**Run.objects.get(pk=KEY).parameters, "name": "Replay of 1,874 requests to the shop"}
+    given = {"requested_by": owner, "run": run, "load": load, "is_replay": True, "started_at": timezone.now()}
+    trial = Trial.objects.create(site=site, **(given | values))
+    different = "Different body: the site's own server sends 12 bytes and this server sends 5 bytes."
+    found = (("same", ""), ("same", ""), ("different", different), ("refused", "unknown directive"))
+    for position, (at, (status, detail)) in enumerate(zip(servers, found, strict=True)):
+        Contender.objects.create(
+            trial=trial, position=position, install=at, label=at.get_engine_display(), status=status, detail=detail
+        )
+    return trial
+
+
+def build(owner: User, site: Site, servers: list[EngineInstall]) -> list[str]:
+    """One whose winner has the site now, one whose figures must not be believed, one that measures, one that failed
+    and whose host does not answer."""
+    now = timezone.now()
+    runs = {run.status: run for run in Run.objects.exclude(pk=KEY)}
+    switch = Deployment.objects.get(pk=KEY)
+    ended = {"status": "succeeded", "outcome": "succeeded", "phase": "clean", "finished_at": now}
+    turned = [servers[1], servers[0], *servers[2:]]
+    trials = [
+        _trial(owner, site, turned, runs["finished"], switch=switch, left_out=["/old: status 404"], **ended),
+        _trial(owner, site, servers, runs["invalid"], **ended),
+        _trial(owner, site, servers, runs["running"], status="running", phase="measure"),
+        _trial(
+            owner,
+            site,
+            servers,
+            None,
+            status="queued",
+            phase="clean",
+            outcome="failed",
+            stopped_in="measure",
+            error=f"{LONG_HOST} does not answer.",
+            remains=f"shop-trial4-1 on nginx: {LONG_HOST} does not answer.",
+            retry_at=now,
+        ),
+    ]
+    found = [reverse("trials:detail", args=[trial.uuid]) for trial in trials]
+    return [*found, reverse("websites:trials", args=[site.name]), reverse("trials:switch", args=[trials[1].uuid, 1])]

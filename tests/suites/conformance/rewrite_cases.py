@@ -1,0 +1,163 @@
+"""Rewrites: in order, before a location is chosen and in it, with every last word, and what becomes of the query."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import AccessRule, Header, Location, Rewrite, SiteSpec
+from tests.suites.conformance.expected_responses import Expected, fixed, one
+from tests.suites.conformance.world import World
+
+
+def _where(world: World, path: str) -> dict[str, str]:
+    return {"location": f"http://a.test:{world.port}{path}"}
+
+
+OF_THE_BLOCK = (
+    Rewrite("^/home$", "/"),
+    Rewrite("^/secrets$", "/etc/passwd"),
+    Rewrite("^/alias/(.*)$", "/aliased/$1"),
+    Rewrite("^/ask/(.*)$", "/asked/$1"),
+    Rewrite("^/asked/open/(.*)$", "/aliased/$1"),
+    Rewrite("^/script/(.*)$", "/app/moved.php"),
+    Rewrite("^/pass/(.*)$", "/passed/$1"),
+    Rewrite("^/one/(.*)$", "/two/$1"),
+    Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
+    Rewrite("^/two/break/(.*)$", "/four/$1", "break"),
+    Rewrite("^/(?:three|four)/(.*)$", "/never/$1"),
+    Rewrite(r"^/p/(?<id>\d+)/(\w+)$", "/item/$id?name=$2", "last"),
+    Rewrite("^/drop$", "/two/drop?", "last"),
+    Rewrite("^/set$", "/two/set?a=1?", "last"),
+    Rewrite("^/old/(.*)$", "/two/$1", "redirect"),
+    Rewrite("^/gone/(.*)$", "/two/$1", "permanent"),
+    Rewrite("^/away/(.*)$", "https://b.test/$1"),
+    Rewrite("^/bare$", "/two/bare?", "permanent"),
+    Rewrite("^/e$", "/end"),
+    Rewrite("^/f/(.*)$", "/files/$1"),
+)
+# What the location that the last path belongs to answers.
+ANSWERED = (
+    Expected("/x", 200, "other /x "),
+    Expected("/one/a", 200, "two /two/a "),
+    Expected("/one/a?q=1", 200, "two /two/a q=1"),
+    Expected("/one/last/a", 200, "other /three/a "),
+    Expected("/one/break/a", 200, "other /four/a "),
+    Expected("/three/a", 200, "other /never/a "),
+    Expected("/p/17/ann", 200, "item 17 name=ann"),
+    Expected("/p/17/ann?q=1", 200, "item 17 name=ann&q=1"),
+    Expected("/drop?q=1", 200, "two /two/drop "),
+    Expected("/set?q=1", 200, "two /two/set a=1"),
+    Expected("/e", 200, "end /end"),
+    Expected("/f/a.txt", 200, "a file"),
+    Expected("/f/none.txt", 404),
+    Expected("/one/a%20b%25c", 200, "two /two/a b%c "),
+    Expected("/home", 200, "other / "),
+    Expected("/secrets", 404),
+    Expected("/alias/a.txt", 200, "a file"),
+    Expected("/alias/none.txt", 404),
+    Expected("/ask/a.txt", 403),
+    Expected("/asked/open/a.txt", 200, "a file"),
+    Expected("/script/x", 200, "script /app/moved.php /script/x"),
+    Expected("/pass/a%20b?q=1", 200, "GET /passed/a%20b?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+    Expected(
+        "/pass/x",
+        200,
+        "POST /passed/x host=a.test ip=127.0.0.1 proto=http own=- body=3",
+        method="POST",
+        sent_body="abc",
+    ),
+)
+
+
+def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Each works on what the one before it made; `last` and `break` end the list; then a location is chosen."""
+    spec = one(
+        world,
+        "rewrites",
+        fixed("", "/", "other $uri $args"),
+        fixed("", "/two/", "two $uri $args"),
+        fixed("=", "/end", "end $uri"),
+        fixed("~", r"^/item/(\d+)$", "item $1 $args"),
+        Location("", "/files/", "static"),
+        Location("^~", "/etc/", "static"),
+        Location("", "/aliased/", "static", alias=f"{world.www}/files/"),
+        Location("", "/asked/", "static", alias=f"{world.www}/files/", access_rules=(AccessRule("deny", "all"),)),
+        Location("~", r"\.php$", "php", php_pool="php"),
+        Location("", "/passed/", "proxy", upstream="app"),
+        rewrites=OF_THE_BLOCK,
+    )
+    return spec, [*ANSWERED, *_elsewhere(world)]
+
+
+def _elsewhere(world: World) -> list[Expected]:
+    """By sending the visitor there."""
+    return [
+        Expected("/old/a?q=1", 302, headers=_where(world, "/two/a?q=1")),
+        Expected("/gone/a", 301, headers=_where(world, "/two/a")),
+        Expected("/away/a?q=1", 302, headers={"location": "https://b.test/a?q=1"}),
+        Expected("/bare?q=1", 301, headers=_where(world, "/two/bare")),
+    ]
+
+
+REWRITING = (
+    Location("", "/start/", "static", rewrites=(Rewrite("^/start/(.*)$", "/end/$1"),)),
+    Location(
+        "",
+        "/steps/",
+        "static",
+        rewrites=(
+            Rewrite("^/steps/a/(.*)$", "/steps/b/$1"),
+            Rewrite("^/steps/b/(.*)$", "/start/$1", "last"),
+            Rewrite("^/start/(.*)$", "/wrong/$1"),
+            Rewrite("^/steps/r/(.*)$", "/end/$1", "permanent"),
+            Rewrite("^/steps/q/(.*)$", "/end/x?from=$1"),
+        ),
+    ),
+    Location("", "/shut/", "deny", rewrites=(Rewrite("^/shut/open/(.*)$", "/end/$1", "last"),)),
+    Location("", "/round/", "static", rewrites=(Rewrite("^/round/(.*)$", "/round/$1", "last"),)),
+    Location(
+        "",
+        "/api/",
+        "proxy",
+        upstream="app",
+        headers=(Header("X-One", "api"),),
+        rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),),
+    ),
+    Location("", "/app/", "proxy", upstream="app"),
+    Location("", "/go/", "static", rewrites=(Rewrite("^/go/(.*)$", "/app/$1", "last"),)),
+    Location("", "/front/", "static", try_files=("$uri", "/files/a.txt"), rewrites=(Rewrite("^/front/x$", "/end/y"),)),
+)
+
+
+def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Without `break` the location is chosen anew; what was refused or asked for a password before it is not."""
+    spec = one(
+        world,
+        "rewrites-inside",
+        fixed("", "/", "other $uri"),
+        fixed("", "/end/", "end $uri $args"),
+        *REWRITING,
+        Location("", "/files/", "static"),
+        rewrites=(Rewrite("^/first/(.*)$", "/start/$1"),),
+    )
+    return spec, [
+        Expected("/start/a?q=1", 200, "end /end/a q=1"),
+        Expected("/first/a", 200, "end /end/a "),
+        Expected("/steps/a/x", 200, "end /end/x "),
+        Expected("/steps/b/x", 200, "end /end/x "),
+        Expected("/steps/r/x?q=1", 301, headers=_where(world, "/end/x?q=1")),
+        Expected("/steps/q/y?q=1", 200, "end /end/x from=y&q=1"),
+        Expected("/shut/x", 403),
+        Expected("/shut/open/x", 200, "end /end/x "),
+        Expected("/round/x", 500),
+        Expected("/api/x/y?q=1", 200, "GET /x/y?q=1 host=a.test ip=127.0.0.1 proto=http own=-", {"x-one": "api"}),
+        Expected("/app/x", 200, "GET /app/x host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/go/x?q=1", 200, "GET /app/x?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/front/x", 200, "end /end/y "),
+        Expected("/front/z", 200, "a file"),
+    ]
+
+
+FILES = {
+    "files/a.txt": "a file",
+    "app/moved.php": "<?php echo 'script ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'];",
+}
+SITES = (of_the_block, of_a_location)

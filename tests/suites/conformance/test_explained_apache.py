@@ -1,0 +1,38 @@
+"""The rows of Apache are as narrow as they say: what the generator found once, and what they must not hide."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.conformance.explained import Case, explanation
+from tests.suites.conformance.request_differences import Met
+from tests.suites.conformance.wire import Answer, Request
+
+DROPPED = "Apache does not pass the visitor's Cache-Control to the application"
+SAID = "GET /v2/ host={} ip=127.0.0.1 proto=http own=a"
+
+
+def redirect(target: str) -> Answer:
+    return Answer(302, {"location": target}, b"")
+
+
+def kept(host: str) -> Answer:
+    return Answer(200, {}, SAID.format(host).encode())
+
+
+def row(nginx: Answer, other: Answer, *shown: str) -> str:
+    return explanation("apache-event", Case(Request("/"), nginx, other, Met(shown=frozenset(shown))))
+
+
+def test_bytes_that_no_url_may_hold_are_encoded_in_a_redirect() -> None:
+    name = "characters that no URL may hold in a redirect"
+    assert row(redirect("https://x.test/info.php\xff?a=1"), redirect("https://x.test/info.php%FF?a=1")) == name
+    assert row(redirect('https://x.test/"'), redirect("https://x.test/%22")) == name
+    assert row(redirect("https://x.test/\xff"), redirect("https://x.test/%FE")) == ""
+
+
+@pytest.mark.parametrize("spelled", ["S394.TEST", "s394.test.", "S394.test."])
+def test_the_spelling_of_a_host_makes_no_other_kept_answer(spelled: str) -> None:
+    assert row(kept(spelled), kept("s394.test"), DROPPED) == "answers that were dropped"
+    assert row(kept(spelled), kept("other.test"), DROPPED) == ""
+    assert row(kept(spelled), kept("s394.test")) == ""  # of a site that keeps nothing

@@ -1,0 +1,97 @@
+"""OpenLiteSpeed takes part where an installation is named; what can be tested without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from panel.rendering.explain import Request as Question
+from panel.rendering.explain import explain
+from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec, Upstream, UpstreamServer
+from tests.suites.conformance.explained import Case, explanation, fixed
+from tests.suites.conformance.explained.equivalent_requests import twins
+from tests.suites.conformance.request_differences import Met
+from tests.suites.conformance.servers import ENGINES, OPENLITESPEED, engines
+from tests.suites.conformance.wire import Answer, Request
+from tests.support.openlitespeed import VARIABLE, OpenLiteSpeedInstance
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder laid out as an installation is."""
+    folder = tmp_path / "lsws"
+    for name in ("bin/openlitespeed", "conf/httpd_config.conf", "conf/mime.properties", "modules/conf/cache.so"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    monkeypatch.setenv(VARIABLE, str(folder))
+    return folder
+
+
+def test_it_takes_part_where_the_environment_names_one(installed: Path) -> None:
+    assert engines() == [*ENGINES, OPENLITESPEED]
+
+
+def test_without_the_environment_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert engines() == list(ENGINES)
+
+
+def test_a_wrong_folder_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(AssertionError, match="holds no bin/openlitespeed"):
+        engines()
+
+
+def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path) -> None:
+    server = OpenLiteSpeedInstance(tmp_path / "copy")
+    assert Path(server.binary).read_text() == "bin/openlitespeed"
+    assert (server.root / "modules" / "conf" / "cache.so").exists()
+    assert (server.root / "conf" / "mime.properties").exists()
+    assert not server.main_config.exists()
+    assert server.paths["config_root"] == str(server.root / "conf")
+
+
+def test_a_row_excuses_only_the_answer_that_it_says() -> None:
+    shown = frozenset({"OpenLiteSpeed adds public to the cache time of files"})
+    request, plain = Request("/"), Answer(200, {"cache-control": "max-age=60", "expires": "x"}, b"a")
+
+    def name(other: Answer, *texts: str) -> str:
+        return explanation("openlitespeed", Case(request, plain, other, Met(frozenset(texts))))
+
+    public = {**plain.headers, "cache-control": "public, max-age=60"}
+    assert name(Answer(200, public, b"a"), *shown) == "public"
+    assert not name(Answer(200, public, b"a"))
+    assert not name(Answer(200, public, b"b"), *shown)
+    assert not name(Answer(404, public, b"a"), *shown)
+
+
+def test_400_after_a_body_is_documented_only_where_it_was_longer_than_an_added_header() -> None:
+    page = b'<html style="height:100%">'
+
+    def name(body: str, *added: Header) -> str:
+        place = Location("", "/", "proxy", upstream="app", request_headers=added)
+        app = Upstream("app", (UpstreamServer("127.0.0.1:8000"),))
+        spec = SiteSpec("a", (ServerBlock((Listen(80),), locations=(place,)),), upstreams=(app,))
+        where = explain([spec], Question("http", "a.test", 80, "/"))
+        before = Request("/", "POST", body=body), Met(spec=spec, explained=where)
+        return explanation("openlitespeed", Case(Request("/"), Answer(200), Answer(400, {}, page), before=before))
+
+    assert name("x" * 20, Header("X-Own", "a")) == "after a body"
+    assert not name("x", Header("X-Own", "a"))
+    assert not name("x" * 20)
+
+
+def test_several_rows_make_one_answer() -> None:
+    request = Request("/none#a", "PUT")
+    (twin,) = twins(request)
+    refused, missing = Answer(405), Answer(404, {}, b"<center>nginx</center>")
+    case = Case(
+        request, Answer(405), Answer(404, {}, b'<html style="height:100%">'), Met(), ((twin, refused, missing, Met()),)
+    )
+    assert explanation("openlitespeed", case) == "fragment and methods of files"
+
+
+def test_every_answer_to_a_fixed_case_that_is_excused_names_a_row() -> None:
+    assert all(fixed.known(item.row) for items in fixed.CASES.values() for item in items)

@@ -1,0 +1,17 @@
+"""The run of hostile values in small, with the servers' own tests. `make quoting` is the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rendering.escaping import INSTALLS
+from tests.rendering.hostile import FIELDS
+from tests.suites.conformance.quoting import REFUSED, TAKEN, run
+
+
+@pytest.mark.parametrize("engine", INSTALLS)
+def test_no_value_gets_out_of_its_word(engine: str) -> None:
+    for field in FIELDS:
+        found = run(engine, field, 12, 20260701)
+        assert not found.unexplained, "\n".join(map(str, found.unexplained))
+        assert found.known[REFUSED] + found.known[TAKEN] == found.compared == 12

@@ -1,0 +1,67 @@
+"""What only one of both servers has in its cache, since they answered a request before differently.
+
+gallop keeps what it answers a client whose `If-Unmodified-Since` is no date, where nginx gives up with a 412; an older
+nginx answers CONNECT, and may keep the page. The one that has the answer says HIT for the next request, the other MISS;
+from then on each has its own, which tells of the request that it was made for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from tests.suites.conformance.wire import Answer
+from tests.suites.differential.changes import changed, logged
+from tests.suites.differential.logs import FIELD
+from tests.suites.differential.servers import Pair
+
+NAME = "kept by one of both only, after an answer that differed"
+_URI = re.compile(r"\|rl=\d+\| \S+ \S+ (.*)\|a=([^|]*)\|")
+_SEEN = re.compile(r"\|[\d :,-]+\|(?:HIT|MISS)\|[\d :,-]+\|")
+_SHOWN = re.compile(r"\|\d*\|([^|]*)\|(?:HIT|MISS)\|")
+
+
+@dataclass
+class Kept:
+    """The URIs whose answers one of both may have kept, and what either was seen to answer there."""
+
+    bodies: defaultdict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+
+    def note(self, pair: Pair) -> None:
+        """Of a pair that a rule explains: its statuses differ, and one of both asked an upstream."""
+        told = [answer.headers.get(name, "") for answer in (pair.nginx, pair.gallop) for name in (FIELD, "x-more")]
+        if pair.nginx.status != pair.gallop.status and any("|MISS|" in line for line in told):
+            self._remember(pair)
+
+    def forgotten(self, pair: Pair) -> Pair:
+        """The pair without where its answers come from, if that is such a URI and one of both had it."""
+        both = (pair.nginx, pair.gallop)
+        uris = {_uri(answer) for answer in both}
+        told = [(answer, answer.headers.get(FIELD) or answer.headers.get("x-more", "")) for answer in both]
+        hits = [answer for answer, line in told if "|HIT|" in line]
+        if uris - {*self.bodies} or not hits:
+            return pair
+        nginx, gallop = (
+            changed(logged(answer, lambda line: _SEEN.sub("|", line)), lambda value: _SHOWN.sub(r"|\1|", value))
+            for answer in both
+        )
+        if nginx.body != gallop.body:
+            if any(answer.body not in self.bodies[_uri(answer)] for answer in hits):
+                return pair
+            self._remember(pair)
+            nginx.headers["content-length"] = gallop.headers["content-length"] = ""
+            nginx = replace(nginx, body=gallop.body)
+        return replace(pair, nginx=nginx, gallop=gallop)
+
+    def _remember(self, pair: Pair) -> None:
+        for answer in (pair.nginx, pair.gallop):
+            self.bodies[_uri(answer)].add(answer.body)
+
+
+def _uri(answer: Answer) -> str:
+    """What the answer is kept under: the page whose tag is `up` has its arguments as the key."""
+    found = _URI.search(answer.headers.get(FIELD, ""))
+    if not found:  # a request without a number is not in the log
+        return answer.headers.get("x-seen", "").partition("|")[0]
+    return f"?{found[2]}" if answer.body.startswith(b"cached ") or "x22up" in found.string else found[1]

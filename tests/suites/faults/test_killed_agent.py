@@ -1,0 +1,169 @@
+"""kill -9 of the agent at every step of a transaction: old or new, whole, and the sites answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from agents.host.faults import APPLY_POINTS, UNDO_POINTS
+from tests.agents.process import AgentProcess
+from tests.agents.sites import Sites, sha256
+from tests.suites.faults.scene import Scene
+from tests.support.disk import Disk
+
+COMMITTED = APPLY_POINTS.index("committed")
+
+
+def killed_at(point: str, scene: Scene, agent_file: Path, state: Path, *, healthy: bool = True) -> None:
+    with AgentProcess(agent_file, state, fault=f"kill:{point}") as agent:
+        agent.send("apply", scene.request(healthy=healthy))
+        with pytest.raises(EOFError):
+            while True:
+                agent.receive()
+        assert agent.process.wait(60) == -9, "the fault point was never reached"
+
+
+@pytest.mark.parametrize("point", APPLY_POINTS)
+def test_killed_while_applying(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state")
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        which = scene.assert_whole(agent)
+        assert which == ("new" if APPLY_POINTS.index(point) >= COMMITTED else "old")
+        scene.assert_goes_on(agent)
+
+
+@pytest.mark.parametrize("point", UNDO_POINTS)
+def test_killed_while_undoing(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state", healthy=False)
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+        scene.assert_goes_on(agent)
+
+
+@pytest.mark.parametrize("point", ["switch-1", "reloaded", "undo-0"])
+def test_killed_again_while_recovering(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state", healthy=point != "undo-0")
+    for again in UNDO_POINTS:
+        with AgentProcess(agent_file, tmp_path / "state", fault=f"kill:{again}") as agent:
+            agent.send("recover")
+            with pytest.raises(EOFError):
+                agent.receive_result()
+        scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+
+
+@pytest.mark.parametrize("point", ["switched", "reloaded", "probed", "committed"])
+def test_killed_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(sites)
+    killed_at(point, scene, agent_file, tmp_path / "state")
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == ("new" if point == "committed" else "old")
+
+
+def test_the_next_transaction_repairs_without_being_told(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        scene.assert_goes_on(agent)
+        assert agent.call("status", {"transaction": "deploy-1"})["outcome"] == "rolled_back"
+        assert not nginx_sites.path("cart.conf").exists()
+        assert nginx_sites.path("gone.conf").exists()
+
+
+def test_the_server_died_with_the_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    """As after a power cut in the middle of the switch: recovery starts the server again."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    nginx_sites.server.stop()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+
+
+def test_the_server_is_ending_while_the_agent_recovers(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    """Told to quit, nginx finishes the requests it has and no longer minds a reload; then it is gone."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    with socket.create_connection(("127.0.0.1", nginx_sites.port)) as request:
+        request.sendall(b"GET / HTTP/1.1\r\nHost: shop.test\r\n")  # not finished yet
+        pid = nginx_sites.server.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGQUIT)
+        end_of_request = threading.Timer(0.5, request.close)
+        end_of_request.start()
+        with AgentProcess(agent_file, tmp_path / "state") as agent:
+            assert scene.assert_whole(agent) == "old"
+        end_of_request.join()
+
+
+def test_an_edit_made_between_kill_and_recovery_is_kept_aside(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene = Scene(nginx_sites)
+    killed_at("switched", scene, agent_file, tmp_path / "state")
+    nginx_sites.put("shop.conf", nginx_sites.text("shop", "by hand"))
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+    kept = [path.read_text() for path in (tmp_path / "state").rglob("*~edited-*")]
+    assert kept == [nginx_sites.text("shop", "by hand")]
+
+
+def test_a_journal_cut_off_in_its_first_record_is_no_transaction(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene, journal = Scene(nginx_sites), tmp_path / "state" / "open"
+    killed_at("journaled", scene, agent_file, tmp_path / "state")
+    journal.write_bytes(journal.read_bytes()[:40])  # the power failed before it was on the disk; nothing was changed
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+        assert not journal.exists()
+        scene.assert_goes_on(agent)
+
+
+@pytest.mark.parametrize("point", ["staging", "staged", "switch-0", "reloading", "live"])
+def test_a_full_disk_puts_everything_back(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    with AgentProcess(agent_file, tmp_path / "state", fault=f"full:{point}") as agent:
+        result = agent.call("apply", scene.request())
+        assert result["outcome"] == "rolled_back"
+        assert "No space left on device" in result["error"]
+        assert scene.assert_whole(agent) == "old"
+
+
+def test_comparing_files_first_undoes_what_a_killed_agent_left(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    """A plan compares files first; half a deployment is not an edit by a person."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    path = str(nginx_sites.path("shop.conf"))
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        files = [{"path": path, "sha256": sha256(scene.old["shop.conf"]), "secret": False}]
+        assert agent.call("drift", {"files": files}) == {"files": []}
+        assert not (tmp_path / "state" / "open").exists()
+        assert scene.assert_whole(agent) == "old"
+
+
+def test_an_edit_is_kept_beside_its_file_when_the_disk_is_full(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene = Scene(nginx_sites)
+    with Disk(tmp_path / "disk", "tmpfs", image=tmp_path / "image") as disk:
+        killed_at("switched", scene, agent_file, disk.path / "state")
+        edit = nginx_sites.text("shop", "by hand")
+        nginx_sites.put("shop.conf", edit)
+        disk.fill(0)
+        with AgentProcess(agent_file, disk.path / "state") as agent:
+            assert scene.assert_whole(agent) == "old"
+    assert nginx_sites.path(".shop.conf.edited").read_text() == edit

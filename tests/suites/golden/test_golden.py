@@ -1,0 +1,45 @@
+"""What each engine is given for each case, reviewed as text; `--update-golden` writes it anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from panel.rendering import render, render_install
+from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
+from tests.rendering.cases import CASES, INSTALLS
+
+GOLDEN = Path(__file__).resolve().parent
+Case = Callable[[], SiteSpec]
+
+
+def expected_files(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def rendered_files(spec: SiteSpec, engine: str) -> dict[str, str]:
+    files: list[RenderedFile] = [*render(spec, INSTALLS[engine]), *render_install([spec], INSTALLS[engine])]
+    texts = {f"files{file.path}": f"-> {file.link_target}\n" if file.link_target else file.text for file in files}
+    return {"spec.json": json.dumps(to_json(spec), indent=1, ensure_ascii=False) + "\n", **texts}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("engine", INSTALLS)
+def test_files_are_the_reviewed_ones(engine: str, case: Case, request: pytest.FixtureRequest) -> None:
+    folder = GOLDEN / engine / case.__name__
+    rendered = rendered_files(case(), engine)
+    if request.config.getoption("--update-golden"):
+        for old in expected_files(folder):
+            (folder / old).unlink()
+        for name, text in rendered.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+    assert rendered == expected_files(folder)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_spec_survives_its_json_form(case: Case) -> None:
+    assert from_json(SiteSpec, json.loads(json.dumps(to_json(case())))) == case()

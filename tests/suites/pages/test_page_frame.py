@@ -1,0 +1,143 @@
+"""What every page has: the frame, the policy that forbids inline code, error pages, health."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.db import OperationalError
+from django.http import HttpResponse
+from django.test import Client
+
+from panel.websites.models import Site
+from tests.suites.security import world
+from tests.suites.security.addresses import addresses
+from tests.support.cast import signed_in
+
+TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
+
+
+@pytest.mark.parametrize("url", ["/", "/sites/", "/hosts/", "/search/", "/help/"])
+def test_pages_carry_a_policy_and_nothing_inline(owner: Client, shop: Site, url: str) -> None:
+    answer = owner.get(url)
+    assert answer.status_code == 200
+    policy = answer["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    page = answer.content.decode()
+    assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+    assert not re.search(r"\son[a-z]+=", page)
+    assert not re.search(r"\sstyle=|<style", page)
+    assert "X-Request-Id" in answer
+
+
+def test_no_template_holds_what_the_policy_forbids() -> None:
+    wrong = [
+        str(path.relative_to(TEMPLATES))
+        for path in TEMPLATES.rglob("*.html")
+        if re.search(
+            r"<script(?![^>]*\bsrc=)|\son(click|change|submit|load)=|\sstyle=|hx-on|https?://[a-z.]*cdn",
+            path.read_text(),
+        )
+    ]
+    assert not wrong
+
+
+def test_no_two_pages_of_a_site_or_host_have_one_title(db: None) -> None:
+    """Tabs of a browser and its history show titles alone."""
+    client = signed_in(world.build().admin)
+    titles: dict[str, list[str]] = {}
+    for address in addresses():
+        if re.match(r"/(sites|hosts)/", address.path):
+            answer = client.get(address.path)
+            title = re.search(r"<title>(.*?)</title>", answer.content.decode()) if answer.status_code == 200 else None
+            if title:
+                titles.setdefault(title[1], []).append(address.path)
+    assert len(titles) > 40, "most of them are pages"
+    assert not {title: paths for title, paths in titles.items() if len(paths) > 1}
+
+
+def test_the_current_place_is_marked(owner: Client, shop: Site) -> None:
+    page = owner.get("/sites/shop/").content.decode()
+    assert re.search(r'href="/sites/" aria-current="page"', page)
+    assert not re.search(r'href="/hosts/" aria-current="page"', page)
+
+
+def test_the_users_theme_is_the_pages(owner: Client, people: object) -> None:
+    people.owner.theme = "dark"  # type: ignore[attr-defined]
+    people.owner.save()  # type: ignore[attr-defined]
+    assert 'data-theme="dark"' in owner.get("/").content.decode()
+
+
+def test_a_missing_page_says_so_in_the_frame(owner: Client) -> None:
+    answer = owner.get("/nowhere/")
+    assert answer.status_code == 404
+    assert b"Not found" in answer.content
+    assert answer["X-Request-Id"].encode() in answer.content
+
+
+def test_a_refusal_says_who_can_help(viewer: Client) -> None:
+    answer = viewer.get("/sites/+new/")
+    assert answer.status_code == 403
+    assert b"Ask an administrator" in answer.content
+
+
+def test_an_expired_form_says_what_to_do(people: object) -> None:
+    client = Client(HTTP_HOST="localhost", enforce_csrf_checks=True)
+    client.force_login(people.owner, backend="django.contrib.auth.backends.ModelBackend")  # type: ignore[attr-defined]
+    answer = client.post("/sites/+bulk/", {})
+    assert answer.status_code == 403
+    assert b"This form has expired" in answer.content
+
+
+def test_the_panels_own_failure_needs_no_database() -> None:
+    from panel.core.views.pages import server_error
+
+    answer = server_error(None)  # type: ignore[arg-type]
+    assert answer.status_code == 500
+    assert b"Your sites are still served by their hosts" in answer.content
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from panel.core import database
+    from panel.core.views import pages
+
+    class Away:
+        def cursor(self) -> None:
+            raise OperationalError("connection refused")
+
+    def failed() -> HttpResponse:
+        try:
+            raise OperationalError("connection refused")
+        except OperationalError:
+            return pages.server_error(None)  # type: ignore[arg-type]
+
+    assert failed().status_code == 500, "it answers: this was a fault of the panel"
+    monkeypatch.setattr(database, "connection", Away())
+    answer = failed()
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert b"cannot reach its database" in answer.content and b"PADDOCK_DATABASE_URL" in answer.content
+    assert Client(HTTP_HOST="localhost").get("/healthz").status_code == 503
+
+
+@pytest.mark.django_db
+def test_health_needs_no_account_and_says_little() -> None:
+    answer = Client(HTTP_HOST="localhost").get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_an_empty_panel_leads_through_the_first_steps(admin: Client) -> None:
+    page = admin.get("/").content.decode()
+    assert "Getting started" in page
+    assert "Create your first site" in page
+    assert 'href="/sites/+new/"' in page
+
+
+def test_what_needs_attention_comes_first(admin: Client, people: object, shop: Site) -> None:
+    host = people.host  # type: ignore[attr-defined]
+    host.status, host.status_detail = "unreachable", "No answer within 10 s."
+    host.save()
+    page = admin.get("/").content.decode()
+    assert page.index("No answer within 10 s.") < page.index("Hosts ready")

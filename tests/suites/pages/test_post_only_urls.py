@@ -1,0 +1,39 @@
+"""Addresses that forms are sent to, opened in a browser."""
+
+from __future__ import annotations
+
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient, Client
+
+from tests.suites.security.addresses import API, addresses
+from tests.support.cast import Cast
+
+
+def test_every_one_says_what_it_is(people: Cast, admin: Client) -> None:
+    found = 0
+    for address in addresses():
+        if address.path.startswith(API) or address.name == "accounts:self_check" or "events" in address.path:
+            continue
+        answer = admin.get(address.path)
+        if answer.status_code == 405:
+            found += 1
+            page = answer.content.decode()
+            assert "<h1>This page has no content</h1>" in page and "Go to the dashboard" in page, address.path
+            assert "POST" in answer.headers["Allow"]
+    assert found > 20, "actions are done by POST alone"
+
+
+def test_by_asgi_too(people: Cast) -> None:
+    async def opened() -> str:
+        client = AsyncClient()
+        await client.aforce_login(people.owner, backend="django.contrib.auth.backends.ModelBackend")
+        return (await client.get("/deployments/plan")).content.decode()
+
+    page = async_to_sync(opened)()
+    assert "<h1>This page has no content</h1>" in page and "olaf" in page
+
+
+def test_other_methods_and_the_api_are_answered_as_before(people: Cast, owner: Client) -> None:
+    assert owner.put("/deployments/plan").content == b""
+    problem = owner.get("/api/v1/sites/bulk/")
+    assert problem.headers["Content-Type"].startswith("application/problem+json")

@@ -1,0 +1,196 @@
+"""The panel in a process of its own, so that its CPU and memory can be told from everybody else's.
+
+`python -m tests.suites.perf.controller FOLDER` reads one request a line (JSON) and answers each with one line:
+
+    {"op": "add", "hosts": [...]}                        hosts, servers and one site on each, as rows
+    {"op": "push", "mark": "v1", "count": 10, "cold": false}
+        change the first `count` sites, plan them, confirm, and be the worker that carries it out. The answer has
+        seconds: wall, cpu (this process), machine_cpu (the hosts' too), the parts edit (not part of wall), plan,
+        confirm, run, and agent (waiting for the hosts, summed over them); peak_bytes, file_bytes, queries.
+
+`cold`: without connections, as after a restart; else with the connections and agents of the push before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.suites.perf.account import cpu_seconds
+
+# What makes a site file of the same size as the one that the peers write.
+HEADERS = [{"name": f"X-Header-{number:02}", "value": "a" * 60} for number in range(10)]
+
+
+class AgentClock:
+    """Seconds that were spent waiting for agents; what the panel does with their events in between is its own."""
+
+    def __init__(self) -> None:
+        from panel.remote.client import AgentClient
+
+        self.seconds = 0.0
+        self._lock = threading.Lock()
+        original = AgentClient.call
+
+        def call(client: AgentClient, op: str, args: Any = None, on_event: Any = None, timeout: Any = None) -> Any:
+            own = 0.0
+
+            def heard(data: dict[str, Any]) -> None:
+                nonlocal own
+                since = time.perf_counter()
+                on_event(data)
+                own += time.perf_counter() - since
+
+            began = time.perf_counter()
+            try:
+                return original(client, op, args, heard if on_event else None, timeout)
+            finally:
+                with self._lock:
+                    self.seconds += time.perf_counter() - began - own
+
+        AgentClient.call = call  # type: ignore[method-assign]
+
+
+def peak_bytes() -> int:
+    """The most memory that this process ever had resident (proc(5), VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+class Controller:
+    def __init__(self) -> None:
+        from panel.accounts.models import Role, Team, User
+
+        self.admin = User.objects.create_user("admin", "correct horse battery staple", role=Role.ADMIN)
+        self.team = Team.objects.create(name="Everyone", slug="everyone")
+        self.locations: list[Any] = []
+        self.clock = AgentClock()
+
+    def add(self, hosts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """One row of each kind for every host; nothing is sent."""
+        from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
+        from panel.websites import services
+
+        for given in hosts:
+            values = {name: given[name] for name in ("name", "port", "username", "private_key", "host_key")}
+            host = Host.objects.create(
+                connection="ssh",
+                address="127.0.0.1",
+                status=HostStatus.READY,
+                site_roots=[given["site_root"]],
+                **values,
+            )
+            install = EngineInstall.objects.create(
+                host=host, engine=Engine.NGINX, layout=Layout.CONF_D, version="1.22.1", paths=given["paths"]
+            )
+            site = services.site_create(
+                actor=self.admin,
+                team=self.team,
+                name=f"panel-{host.name}",
+                domains=["panel.example"],
+                install=install,
+                port=given["http_port"],
+                address="127.0.0.1",
+                root=given["site_root"],
+            )
+            values = {"match": "=", "pattern": "/version", "handler": "return", "return_code": 200}
+            location = services.location_create(
+                actor=self.admin, block=site.blocks.get(), return_value="none", headers=HEADERS, **values
+            )
+            self.locations.append(location)
+        return {"sites": len(self.locations)}
+
+    def push(self, mark: str, count: int, cold: bool) -> dict[str, Any]:
+        from panel.deployments import tasks
+        from panel.deployments.models import Deployment, DeploymentStatus
+        from panel.deployments.planning import services
+        from panel.remote import pool
+
+        began = time.perf_counter()
+        chosen = self.locations[:count]
+        self._edit(chosen, mark)
+        edit = time.perf_counter() - began
+        if cold:
+            pool.close()
+            time.sleep(0.5)  # the agents of the push before end
+        self.clock.seconds = 0.0
+        cpu, machine, began = time.process_time(), cpu_seconds(), time.perf_counter()
+        plans = services.deployment_plan(actor=self.admin, sites=[location.block.site for location in chosen])
+        planned = time.perf_counter()
+        batch = services.deployment_confirm(actor=self.admin, deployment=plans[0])
+        confirmed = time.perf_counter()
+        self._work(tasks, [str(row.uuid) for row in batch])
+        ended = time.perf_counter()
+        measured = {
+            "wall": ended - began,
+            "cpu": time.process_time() - cpu,
+            "machine_cpu": cpu_seconds() - machine,
+            "edit": edit,
+            "plan": planned - began,
+            "confirm": confirmed - planned,
+            "run": ended - confirmed,
+            "agent": self.clock.seconds,
+            "peak_bytes": peak_bytes(),
+        }
+        for row in Deployment.objects.filter(batch=batch[0].batch):
+            assert row.status == DeploymentStatus.SUCCEEDED, f"{row}: {row.status} {row.error}"
+        measured["file_bytes"] = plans[0].items.get().revision.files and _size(plans[0])
+        return measured
+
+    def _work(self, tasks: Any, uuids: Sequence[str]) -> None:
+        """As a Celery worker does: each message in a thread, whose connection to the database is closed after it."""
+        from django.conf import settings
+        from django.db import connection
+
+        def work(part: Sequence[str]) -> None:
+            try:
+                tasks.run(*part)
+            finally:
+                connection.close()
+
+        size = tasks.execution.AT_ONCE
+        with ThreadPoolExecutor(settings.CELERY_WORKER_CONCURRENCY) as threads:
+            list(threads.map(work, [uuids[start : start + size] for start in range(0, len(uuids), size)]))
+
+    def _edit(self, locations: Sequence[Any], mark: str) -> None:
+        from panel.websites import services
+
+        for location in locations:
+            services.location_update(actor=self.admin, location=location, return_value=mark)
+
+
+def _size(deployment: Any) -> int:
+    from panel.deployments.revisions.rendered import contents
+
+    return sum(len(text) for text in contents(file.sha256 for file in deployment.plan.files).values())
+
+
+def main(folder: Path) -> None:
+    os.environ["PADDOCK_HOME"] = str(folder)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
+    # As `make run` does: what migrating needs in memory is not what a worker needs.
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True)
+    # It came with the tests' browser; Celery loads it where it is installed, and a panel's worker has none.
+    sys.modules["greenlet"] = None  # type: ignore[assignment]
+    import django
+
+    django.setup()
+    import panel.celery  # noqa: F401 - what `.delay` sends its messages with
+
+    controller = Controller()
+    for line in sys.stdin:
+        request = json.loads(line)
+        operation = {"add": controller.add, "push": controller.push}[request.pop("op")]
+        print(json.dumps(operation(**request)), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

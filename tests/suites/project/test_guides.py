@@ -1,0 +1,70 @@
+"""What the guides and the README name is there: words on pages, settings, commands, make targets, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+
+def shown() -> str:
+    """Every text that a page may show, as it stands in templates and code."""
+    files = [*(ROOT / "templates").rglob("*.html"), *(ROOT / "panel").rglob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def emphasised(path: Path) -> Iterator[str]:
+    """Names of pages, buttons and fields stand between single asterisks; *A, B* and *A → B* are two of them."""
+    text = re.sub(r"```.*?```|`[^`]*`|\*\*.*?\*\*", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for found in re.findall(r"(?<![\w*])\*\[?([A-Z][^*\]]{1,60}?)\]?(?:\([^)]*\))?\*(?!\*)", text):
+        for part in re.split(r" → |, (?=[A-Z])", " ".join(found.split())):
+            yield part.rstrip(" …")
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_words_that_a_guide_names_stand_on_a_page(path: Path) -> None:
+    pages = shown()
+    missing = [word for word in emphasised(path) if word.lower() not in pages.lower()]
+    assert not missing, f"{path.name} names what no page shows: {missing}"
+
+
+def test_the_words_were_found() -> None:
+    assert sum(len(list(emphasised(path))) for path in GUIDES) > 25
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    sources = [ROOT / "panel" / "settings.py", ROOT / "panel" / "env.py"]
+    read = {name for path in sources for name in re.findall(r'"(PADDOCK_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
+    table = (ROOT / "docs" / "guide" / "production.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(PADDOCK_[A-Z_]+)`", table, re.MULTILINE))
+    assert read == documented
+
+
+def test_links_lead_to_files() -> None:
+    wrong = []
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            if "://" not in target and not (path.parent / target).exists():
+                wrong.append(f"{path.relative_to(ROOT)}: {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_commands_and_targets_are_there() -> None:
+    commands, wrong = get_commands(), []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z.$()A-Z/-]+):", makefile, re.MULTILINE))
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        named = [name for name in re.findall(r"manage\.py ([a-z_]+)", text) if name not in commands]
+        named += [name for name in re.findall(r"(?:^    |`)make ([a-z]+)", text, re.MULTILINE) if name not in targets]
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in named]
+        scripts = re.findall(r"(?:^    |`)(scripts/[\w.-]+)", text, re.MULTILINE)
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in scripts if not (ROOT / name).exists()]
+    assert not wrong, "\n".join(wrong)

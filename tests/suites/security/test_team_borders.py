@@ -1,0 +1,41 @@
+"""What one team may learn and change of another's, where the authorization matrix found a hole."""
+
+from __future__ import annotations
+
+from panel.accounts.models import SavedView
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.scenarios.quick import QUICK
+from tests.api.caller import caller_of
+from tests.suites.security import world as marks
+from tests.suites.security.world import World
+
+
+def test_quick_scenario_of_another_team_is_neither_shown_nor_taken_over(world: World) -> None:
+    Scenario.objects.filter(pk=marks.KEY).update(name=QUICK[0].name)
+    answer = caller_of(world.outsider).post("scenarios/quick/", {"quick": QUICK[0].slug})
+    assert answer.status_code == 201
+    assert (answer.json()["name"], answer.json()["id"] == marks.KEY) == (f"{QUICK[0].name} (2)", False)  # type: ignore[attr-defined]
+    own = caller_of(world.owner).post("scenarios/quick/", {"quick": QUICK[0].slug})
+    assert own.json()["id"] == marks.KEY  # type: ignore[attr-defined]
+
+
+def test_quick_scenario_needs_the_permission_to_benchmark_also_when_it_is_there(world: World) -> None:
+    Scenario.objects.filter(pk=marks.KEY).update(name=QUICK[0].name)
+    reader = caller_of(world.owner, ["read"])
+    for caller in (reader, caller_of(world.viewer)):
+        assert caller.post("scenarios/quick/", {"quick": QUICK[0].slug}).status_code == 403
+
+
+def test_token_of_scope_read_changes_no_saved_view(world: World) -> None:
+    reader = caller_of(world.owner, ["read"])
+    assert reader.delete(f"saved-views/{marks.KEY}/").status_code == 403
+    assert reader.post("saved-views/", {"page": "sites", "name": "x", "query": "q=a"}).status_code == 403
+    assert SavedView.objects.count() == 1
+    assert caller_of(world.owner, ["sites"]).delete(f"saved-views/{marks.KEY}/").status_code == 204
+
+
+def test_server_without_paths_is_refused_at_the_field(world: World) -> None:
+    body = {"host": marks.HOST, "engine": "nginx"}
+    answer = caller_of(world.admin).post("installs/", body)
+    assert answer.status_code == 422 and "/paths" in answer.content.decode()
+    assert caller_of(world.outsider).post("installs/", body).status_code in (403, 422)

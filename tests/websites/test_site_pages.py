@@ -1,0 +1,247 @@
+"""A site's other pages: overview, parts, certificates, what is rendered, clone, server, deletion."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from panel.deployments.models import Blob, PinnedFile
+from panel.hosts.models import EngineInstall
+from panel.websites import services
+from panel.websites.models import Certificate, PhpPool, Site, Upstream
+from tests.support.cast import Cast, signed_in
+from tests.websites.conftest import shop_definition
+
+TABS = (
+    "",
+    "blocks/",
+    "php/",
+    "upstreams/",
+    "tls/",
+    "raw/",
+    "history/",
+    "benchmarks/",
+    "traffic/",
+    "logs/",
+    "edit/",
+    "clone/",
+)
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_opens_and_names_its_site(owner: Client, shop: Site, tab: str) -> None:
+    answer = owner.get(f"/sites/shop/{tab}")
+    assert answer.status_code == 200
+    assert "<h1>shop</h1>" in text_of(answer)
+
+
+def test_the_overview_leads_to_what_keeps_it_from_being_deployed(owner: Client, people: Cast) -> None:
+    block = {"listens": [{"port": 80}], "names": ["x.example"], "root": "/opt/x", "locations": []}
+    site = services.site_define(
+        actor=people.owner, data=shop_definition(people, name="x", blocks=[block], upstreams=[], php_pools=[])
+    )
+    page = text_of(owner.get("/sites/x/"))
+    assert "/opt/x is outside the site folders of web-1: /srv/www." in page
+    assert f'href="/sites/x/blocks/{site.blocks.get().pk}/"' in page
+
+
+def test_the_overview_says_which_files_keep_an_edit_of_the_host(owner: Client, people: Cast, shop: Site) -> None:
+    where = "/sites/shop/"
+    assert "Adopted files" not in text_of(owner.get(where))
+    Blob.objects.create(sha256="ab", content="# mine\n", size=7)
+    path = "/etc/nginx/conf.d/shop.conf"
+    PinnedFile.objects.create(site=shop, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
+    told = text_of(owner.get(where)).partition("Adopted files")[2]
+    assert path in told
+    assert "/deployments/drift" in told
+
+
+def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) -> None:
+    certificate = services.certificate_self_sign(actor=people.owner, team=people.team, name="c", names=["shop.example"])
+    block = shop.blocks.get()
+    listens = [{"port": 443, "tls": True}]
+    services.block_update(actor=people.owner, block=block, listens=listens, certificate=certificate)
+    page = text_of(owner.get("/sites/shop/raw/"))
+    assert "server_name shop.example www.shop.example;" in page
+    assert "Secret: its content is hidden." in page
+    assert "PRIVATE KEY" not in page
+
+
+def test_rendered_files_of_an_unknown_server(owner: Client, shop: Site) -> None:
+    for wanted in ("999999", "abc", "-1"):
+        assert "server_name" not in text_of(owner.get(f"/sites/shop/raw/?install={wanted}"))
+
+
+def test_an_upstream_is_added_changed_and_kept_while_it_is_used(owner: Client, shop: Site) -> None:
+    sent = {
+        "name": "api",
+        "balancing": "least_conn",
+        "keepalive": "8",
+        "servers": "10.0.0.2:80 weight=3\n10.0.0.3:80 backup",
+    }
+    assert owner.post("/sites/shop/upstreams/+new/", sent).status_code == 302
+    api = Upstream.objects.get(name="api")
+    assert [(row.address, row.weight, row.backup) for row in api.servers.all()] == [
+        ("10.0.0.2:80", 3, False),
+        ("10.0.0.3:80", 1, True),
+    ]
+    owner.post(f"/sites/shop/upstreams/{api.pk}/", sent | {"servers": "10.0.0.9:80", "version": api.row_version})
+    assert [row.address for row in api.servers.all()] == ["10.0.0.9:80"]
+    used = Upstream.objects.get(name="app")
+    answer = owner.post(f"/sites/shop/upstreams/{used.pk}/delete/", follow=True)
+    assert "app is used by the locations /api/" in text_of(answer)
+    assert Upstream.objects.filter(pk=used.pk).exists()
+
+
+def test_an_upstream_may_not_lead_to_where_clouds_keep_secrets(owner: Client, shop: Site) -> None:
+    sent = {"name": "meta", "balancing": "round_robin", "keepalive": "8", "servers": "169.254.169.254:80"}
+    answer = owner.post("/sites/shop/upstreams/+new/", sent)
+    assert answer.status_code == 422
+    assert "metadata service" in text_of(answer)
+
+
+def test_a_php_pool_refuses_settings_that_change_what_code_runs(owner: Client, shop: Site) -> None:
+    sent = {"name": "php2", "address": "127.0.0.1:9000", "settings": "auto_prepend_file = /tmp/x.php"}
+    answer = owner.post("/sites/shop/php/+new/", sent)
+    assert answer.status_code == 422
+    assert "auto_prepend_file cannot be set per site" in text_of(answer)
+    assert owner.post("/sites/shop/php/+new/", sent | {"settings": "memory_limit = 256M"}).status_code == 302
+    assert PhpPool.objects.get(name="php2").settings == {"memory_limit": "256M"}
+
+
+def test_a_self_signed_certificate_and_its_deletion_by_name(owner: Client, people: Cast) -> None:
+    sent = {"name": "test", "team": people.team.pk, "names": "a.example\n*.a.example", "days": "30"}
+    assert owner.post("/sites/+certificates/+self-signed/", sent)["Location"] == "/sites/+certificates/test/"
+    page = text_of(owner.get("/sites/+certificates/test/"))
+    assert "a.example, *.a.example" in page
+    assert "PRIVATE KEY" not in page
+    assert owner.post("/sites/+certificates/test/delete/", {"confirm": "tset"}).status_code == 422
+    assert Certificate.objects.exists()
+    owner.post("/sites/+certificates/test/delete/", {"confirm": "test"})
+    assert not Certificate.objects.exists()
+
+
+def test_a_certificate_that_is_none_is_refused_at_its_field(owner: Client, people: Cast) -> None:
+    sent = {"name": "bad", "team": people.team.pk, "certificate_pem": "nonsense", "private_key_pem": "nonsense"}
+    answer = owner.post("/sites/+certificates/+upload/", sent)
+    assert answer.status_code == 422
+    assert answer.context["form"].errors["certificate_pem"][0].startswith("This is not a PEM certificate")
+
+
+def test_another_teams_certificate_is_invisible(outsider: Client, people: Cast) -> None:
+    services.certificate_self_sign(actor=people.owner, team=people.team, name="c", names=["a.example"])
+    for url in ("c/", "c/delete/", "c/renew/"):
+        assert outsider.get(f"/sites/+certificates/{url}").status_code == 404
+
+
+def test_a_clone_with_its_own_domains(owner: Client, shop: Site) -> None:
+    answer = owner.post("/sites/shop/clone/", {"name": "shop-2", "domains": "two.example"})
+    assert answer["Location"] == "/sites/shop-2/"
+    copy = Site.objects.get(name="shop-2")
+    assert [row.name for row in copy.blocks.get().names.all()] == ["two.example"]
+    assert copy.blocks.get().locations.count() == 3
+
+
+def test_a_draft_chooses_its_server(owner: Client, people: Cast, shop: Site) -> None:
+    assert owner.post("/sites/shop/server/", {"install": people.apache.pk}).status_code == 302
+    shop.refresh_from_db()
+    assert shop.install == people.apache
+    assert owner.post("/sites/shop/server/", {"install": "999999"}).status_code == 422
+    shop.refresh_from_db()
+    assert shop.install == people.apache
+
+
+def test_the_name_edit_keeps_the_rest(owner: Client, people: Cast, shop: Site) -> None:
+    sent = {"name": "store", "team": people.team.pk, "health_path": "/health", "notes": "Mind the gap", "version": ""}
+    assert owner.post("/sites/shop/edit/", sent)["Location"] == "/sites/store/"
+    shop.refresh_from_db()
+    assert (shop.name, shop.health_path, shop.notes) == ("store", "/health", "Mind the gap")
+    assert EngineInstall.objects.get(sites=shop) == people.nginx
+
+
+def test_deleting_asks_for_the_name_and_says_what_is_lost(owner: Client, shop: Site) -> None:
+    page = text_of(owner.get("/sites/shop/delete/"))
+    assert "1 server block with its locations" in page
+    assert "Type shop to confirm" in page
+    assert (
+        owner.post("/sites/shop/delete/", {"confirm": "shop "}).status_code == 302
+    )  # spaces round it are no other name
+    assert not Site.objects.exists()
+
+
+def test_deleting_with_the_wrong_name_deletes_nothing(owner: Client, shop: Site) -> None:
+    answer = owner.post("/sites/shop/delete/", {"confirm": "Shop"})
+    assert answer.status_code == 422
+    assert "The name does not match" in text_of(answer)
+    assert Site.objects.exists()
+
+
+def test_logs_of_the_server_are_for_administrators(owner: Client, admin: Client, shop: Site) -> None:
+    assert "This site has no log of its own" in text_of(owner.get("/sites/shop/logs/"))
+    assert owner.get("/sites/shop/logs/?log=server-access").status_code == 404
+    assert "The web server's access log" in text_of(admin.get("/sites/shop/logs/"))
+
+
+def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, shop: Site) -> None:
+    found = text_of(owner.get("/search/?q=www.shop"))
+    assert 'href="/sites/shop/"' in found
+    assert "No name, domain, address, or folder matches" in text_of(outsider.get("/search/?q=www.shop"))
+    part = owner.get("/search/?q=shop", HTTP_HX_REQUEST="true", HTTP_HX_TARGET="palette-results")
+    assert b"<html" not in part.content
+    assert "Enter at least two letters" in text_of(owner.get("/search/?q=s"))
+
+
+@pytest.mark.parametrize(
+    ("words", "leads_to"),
+    [
+        ("127.0.0.1:3000", "/sites/shop/upstreams/"),
+        ("php8.2-fpm", "/sites/shop/php/"),
+        ("/srv/www/shop", "/sites/shop/blocks/"),
+    ],
+)
+def test_what_stands_behind_a_site_leads_to_it(
+    owner: Client, outsider: Client, shop: Site, words: str, leads_to: str
+) -> None:
+    """Who depends on this address or folder? Nobody of another team is told."""
+    assert f'href="{leads_to}"' in text_of(owner.get("/search/", {"q": words}))
+    assert "shop" not in text_of(outsider.get("/search/", {"q": words})).partition("<main")[2].replace(words, "")
+
+
+def test_search_leads_to_the_panels_own_pages(owner: Client, admin: Client) -> None:
+    """Those alone that one may open."""
+    assert 'href="/account/tokens/"' in text_of(owner.get("/search/?q=api+tok"))
+    assert 'href="/settings/users/"' in text_of(admin.get("/search/?q=users")).partition("<main")[2]
+    assert 'href="/settings/users/"' not in text_of(owner.get("/search/?q=users")).partition("<main")[2]
+
+
+def test_ticked_sites_go_on_to_a_benchmark(owner: Client, shop: Site) -> None:
+    answer = owner.post("/sites/+bulk/", {"site": ["shop"], "action": "measure"})
+    assert answer["Location"] == "/benchmarks/new?site=shop"
+
+
+def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:
+    given = {"name": "shop-2", "domains": "", "install": people.apache.pk, "port": "99999"}
+    refused = owner.post("/sites/shop/clone/", given)
+    assert refused.status_code == 422
+    assert "65535" in refused.content.decode()
+    assert owner.post("/sites/shop/clone/", given | {"name": "shop-2", "domains": "two.example"}).status_code == 422
+    assert not Site.objects.filter(name="shop-2").exists()
+    done = owner.post("/sites/shop/clone/", given | {"domains": "two.example", "port": "8099"})
+    assert done.status_code == 302, done.content.decode()
+    assert Site.objects.get(name="shop-2").install == people.apache
+
+
+def test_what_is_missing_leads_only_those_to_the_editor_who_may_use_it(people: Cast, shop: Site) -> None:
+    block = shop.blocks.get()
+    services.block_update(actor=people.owner, block=block, listens=[{"port": 443, "tls": True}])
+    editor = f'href="/sites/shop/blocks/{block.pk}/"'
+    assert editor in text_of(signed_in(people.owner).get("/sites/shop/"))
+    page = text_of(signed_in(people.viewer).get("/sites/shop/"))
+    assert "Fix before deploying" in page and editor not in page

@@ -1,0 +1,124 @@
+"""The page that says which location answers an address, for drafts too."""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from panel.websites import services
+from panel.websites.models import Location, ServerName, Site
+from tests.api.caller import caller_of
+from tests.support.cast import Cast
+from tests.websites.conftest import shop_definition
+
+URL = "/sites/shop/explain/"
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("address", "pattern"),
+    [
+        ("http://shop.example/health", "/health"),
+        ("http://www.shop.example/api/v1/items?x=1", "/api/"),
+        ("http://shop.example/a/../b/x.php", r"\.php$"),
+    ],
+)
+def test_the_location_that_answers_is_led_to(owner: Client, shop: Site, address: str, pattern: str) -> None:
+    page = text_of(owner.get(URL, {"url": address}))
+    location = Location.objects.get(pattern=pattern)
+    assert f'href="/sites/shop/locations/{location.pk}/"' in page
+    assert "server block 1 of shop (shop.example www.shop.example) answers" in page
+
+
+def test_files_of_the_server_block_answer_the_rest(owner: Client, shop: Site) -> None:
+    page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
+    assert f"{shop.blocks.get().root}/about.html, if it exists; otherwise 404" in page
+    assert f'href="/sites/shop/blocks/{shop.blocks.get().pk}/"' in page
+
+
+def test_a_port_that_nobody_listens_on(owner: Client, shop: Site) -> None:
+    assert "nothing listens on port 8443" in text_of(owner.get(URL, {"url": "https://shop.example:8443/"}))
+
+
+def test_a_draft_without_a_server_can_be_asked(owner: Client, people: Cast) -> None:
+    services.site_define(actor=people.owner, data=shop_definition(people, install=None))
+    assert "/health" in text_of(owner.get(URL, {"url": "http://shop.example/health"}))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("shop.example/x", "Enter a complete URL"),
+        ("ftp://shop.example/", "Enter a complete URL"),
+        ("http:///x", "Enter a complete URL"),
+        ("http://[::1/", "This is not a valid URL"),
+        ("http://shop.example:99999/", "This is not a valid URL"),
+        ("http://shop.example/a\u2028b", "server settings cannot contain it"),
+        ("", "Enter an address"),
+    ],
+)
+def test_what_is_no_address_is_said(owner: Client, shop: Site, address: str, words: str) -> None:
+    answer = owner.get(URL, {"url": address})
+    assert answer.status_code == 200
+    assert words in text_of(answer)
+    assert "Request handling" not in text_of(answer)
+
+
+def test_another_teams_site_that_answers_is_not_told(owner: Client, admin: Client, people: Cast, shop: Site) -> None:
+    block = {"listens": [{"port": 80}], "names": ["hidden.example"], "root": "/srv/www/b", "locations": []}
+    data = {"name": "secret-project", "team": "blog", "install": people.nginx.pk, "blocks": [block]}
+    services.site_define(actor=people.outsider, data=data)
+    page = text_of(owner.get(URL, {"url": "http://hidden.example/"}))
+    assert "site handles this request. Ask an administrator" in page
+    assert "secret-project" not in page
+    assert 'href="/sites/secret-project/"' in text_of(admin.get(URL, {"url": "http://hidden.example/"}))
+
+
+def test_as_one_types_only_the_answer_comes(owner: Client, shop: Site) -> None:
+    answer = owner.get(URL, {"url": "http://shop.example/health"}, HTTP_HX_REQUEST="true", HTTP_HX_TARGET="answer")
+    assert b"<html" not in answer.content
+    assert "Request handling" in text_of(answer)
+
+
+def test_an_outsider_cannot_ask(outsider: Client, shop: Site) -> None:
+    assert outsider.get(URL, {"url": "http://shop.example/"}).status_code == 404
+
+
+def test_try_files_of_the_server_block_lead_to_the_block(owner: Client, people: Cast, shop: Site) -> None:
+    block = shop.blocks.get()
+    services.block_update(actor=people.owner, block=block, try_files=["$uri", "=404"])
+    page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
+    assert f'href="/sites/shop/blocks/{block.pk}/"' in page
+    assert "Edit this server block" in page
+
+
+SLOW = r"^/(a+)+$"
+
+
+def test_slow_expression_is_stopped_and_named(owner: Client, shop: Site, people: Cast) -> None:
+    """One such location used to stop the web process: the time doubled with each letter of the path."""
+    Location.objects.filter(pattern=r"\.php$").update(pattern=SLOW)
+    began = time.monotonic()
+    page = text_of(owner.get(URL, {"url": "http://shop.example/" + "a" * 60 + "!"}))
+    assert time.monotonic() - began < 2
+    assert f"This expression takes too long: “{SLOW}”" in page
+    url = "http://shop.example/" + "a" * 60 + "!"
+    answer = caller_of(people.owner).get(f"sites/shop/explain/?url={url}")
+    assert answer.status_code == 400 and "takes too long" in answer.json()["detail"]
+
+
+def test_slow_name_of_another_teams_site_is_not_shown(owner: Client, shop: Site, people: Cast) -> None:
+    definition = shop_definition(people, name="other", team=people.other_team.slug, upstreams=[], php_pools=[])
+    definition["blocks"] = [{"listens": [{"port": 80}], "names": ["other.example"], "root": "/srv/www/other"}]
+    other = services.site_define(actor=people.admin, data=definition)
+    ServerName.objects.filter(block__site=other).update(name=r"~^(a+)+$")
+    page = text_of(owner.get(URL, {"url": "http://" + "a" * 60 + ".b/"}))
+    assert "A server name of another site on this server cannot be evaluated" in page
+    assert "(a+)+" not in page
