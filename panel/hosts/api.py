@@ -1,4 +1,4 @@
-"""Hosts, the servers on them, and errands over the API. Everyone may look; administrators change."""
+"""Hosts, their web servers, and jobs over the API. All users can read; administrators change."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from panel.hosts.traffic import host_traffic
 
 
 def queued(operation: HostOperation) -> Response:
-    """The errand waits for a worker: 202 and where to follow it."""
+    """Response for a queued job: 202 with its URL."""
     location = f"/api/v1/jobs/{operation.uuid}/"
     return Response(OperationSerializer(operation).data, status=202, headers={"Location": location})
 
 
 def named_hosts(rows: QuerySet[Host], values: dict[str, Any]) -> list[Host]:
-    """Those that a body names in `hosts`, or by their tags in `hosts_tagged`."""
+    """Hosts that a request body names in `hosts`, or by tag in `hosts_tagged`."""
     if "hosts_tagged" in values:
         return all_tagged(rows, values["hosts_tagged"], "/hosts_tagged")
     return all_or_none(rows, "name", values["hosts"], "/hosts")
 
 
 class Hosts(Resource):
-    """Machines that sites are deployed to."""
+    """Hosts to which sites are deployed."""
 
     model = Host
     serializer_class = HostSerializer
@@ -87,13 +87,13 @@ class Hosts(Resource):
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:
-        """Adds a host over SSH. Its key is fetched, no secret is sent; compare it, then `trust-key/`."""
+        """Add a host over SSH. Its key is read without sending a secret; compare the key, then call `trust-key/`."""
         host = services.host_create(actor=self.actor, **self.body(HostInput))
         return self.answer(host, status=201, location=f"/api/v1/hosts/{host.name}/")
 
     @extend_schema(request=HostInput)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Changes a host. A new address, port or user clears the stored private key and passwords: send them along."""
+        """Change a host. A new address, port or user deletes the stored private key and passwords: send them again."""
         host = self.get_object()
         expected = self.expected_version(host)
         services.host_update(
@@ -103,7 +103,7 @@ class Hosts(Resource):
 
     @extend_schema(request=HostDelete)
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Forgets the host; `confirm` is its name. On the host nothing changes."""
+        """Delete the host from the panel; `confirm` is its name. Nothing changes on the host."""
         host = self.get_object()
         expected = self.expected_version(host)
         confirm = self.body(HostDelete)["confirm"]
@@ -113,10 +113,10 @@ class Hosts(Resource):
     @extend_schema(request=TrustInput, responses=HostSerializer)
     @action(detail=True, methods=["post"], url_path="trust-key")
     def trust_key(self, request: Request, name: str = "") -> Response:
-        """Trusts the key that the host offers, if it is the one named: compare it with the host's own words first.
+        """Trust the host's offered key if it equals the given one: compare it with the host's own output first.
 
-        A key in place of a trusted one needs a session whose owner has just confirmed the password. It clears the
-        stored private key and passwords: send them again with PATCH.
+        Replacing a trusted key needs a session with a recently confirmed password. It deletes the stored private key
+        and passwords: send them again with PATCH.
         """
         confirmed, host = self.body(TrustInput)["fingerprint"], self.get_object()
         if host.host_key:
@@ -131,11 +131,11 @@ class Hosts(Resource):
     )
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
-        """What is done to many hosts, all or none.
+        """Change many hosts, all or none.
 
-        `pause` and `resume` say whether anything may begin there, `tag` gives and takes tags (`add`, `remove`); they
-        answer with the hosts (200). The rest are errands, each with a job of its own, /jobs/{uuid}/ (202); a host that
-        waits for this errand already answers with the one that waits.
+        `pause` and `resume` control whether jobs may start there, `tag` adds and removes tags (`add`, `remove`); the
+        response contains the hosts (200). Other actions are jobs, one per host, at /jobs/{uuid}/ (202); a job that is
+        already waiting is reused.
         """
         values = self.body(HostBulkInput)
         hosts = named_hosts(self.rows(), values)
@@ -153,26 +153,27 @@ class Hosts(Resource):
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"])
     def check(self, request: Request, name: str = "") -> Response:
-        """Connects, reads the facts and finds the servers that are installed."""
+        """Connect, read the facts and find the installed web servers."""
         return self._errand(OperationKind.CHECK)
 
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"], url_path="install-gallop")
     def install_native(self, request: Request, name: str = "") -> Response:
-        """Brings the bundled web server to the host."""
+        """Install the bundled web server on the host."""
         return self._errand(OperationKind.INSTALL_NATIVE)
 
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"], url_path="check-drift")
     def check_drift(self, request: Request, name: str = "") -> Response:
-        """Looks whether managed files were edited on the host; what is found is at /drifts/."""
+        """Check whether managed files were edited on the host; results are at /drifts/."""
         return self._errand(OperationKind.DRIFT)
 
     @extend_schema(request=PrepareInput, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, name: str = "") -> Response:
-        """What the distribution would install for an application of suites: the job's result. With `plan`, that job's
-        uuid, exactly this is installed, or nothing."""
+        """List the packages that an application of suites needs: the job's result. With `plan`, that job's uuid,
+        install exactly these packages, or nothing.
+        """
         values = {key: str(value) for key, value in self.body(PrepareInput).items()}
         kind = OperationKind.PREPARE
         return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind, params=values))
@@ -180,7 +181,7 @@ class Hosts(Resource):
     @extend_schema(request=AdoptInput, responses={201: InstallSerializer})
     @action(detail=True, methods=["post"], url_path="adopt-server")
     def adopt_server(self, request: Request, name: str = "") -> Response:
-        """Takes in a server that the last check found and left alone: see `other_servers` among the host's facts."""
+        """Add a web server that the last check found but did not add: see `other_servers` in the host's facts."""
         install = services.install_adopt(actor=self.actor, host=self.get_object(), **self.body(AdoptInput))
         headers = {"Location": f"/api/v1/installs/{install.pk}/"}
         return Response(InstallSerializer(install).data, status=201, headers=headers)
@@ -188,14 +189,16 @@ class Hosts(Resource):
     @extend_schema(responses=HostTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def traffic(self, request: Request, name: str = "") -> Response:
-        """What the host's servers counted: connections, sites, upstreams, caches. Only gallop tells it."""
+        """Return the counters of the host's web servers: connections, sites, upstreams, caches. Only gallop provides
+        them.
+        """
         require(self.actor, Action.ADMINISTER)
         return Response(HostTrafficSerializer({"servers": host_traffic(self.get_object())}).data)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def logs(self, request: Request, name: str = "") -> Response:
-        """The last lines of a common log of the host's servers; without `log`, which logs there are."""
+        """Return the last lines of a common log of the host's web servers; without `log`, the list of logs."""
         require(self.actor, Action.ADMINISTER)
         host = self.get_object()
         return logs_answer(
@@ -224,7 +227,7 @@ class Installs(Resource):
 
     @extend_schema(request=InstallInput, responses={201: InstallSerializer})
     def create(self, request: Request) -> Response:
-        """Registers a server that is there and was not found by itself."""
+        """Register an existing web server that the check did not find."""
         install = services.install_create(actor=self.actor, **self.body(InstallInput))
         return self.answer(install, status=201, location=f"/api/v1/installs/{install.pk}/")
 
@@ -244,7 +247,7 @@ class Installs(Resource):
     @extend_schema(request=ServiceInput, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"])
     def service(self, request: Request, pk: str = "") -> Response:
-        """Starts, stops or reloads the server."""
+        """Start, stop or reload the web server."""
         install = self.get_object()
         params = {"install": install.pk, "action": self.body(ServiceInput)["action"]}
         return queued(
@@ -253,7 +256,9 @@ class Installs(Resource):
 
 
 class Operations(Resource):
-    """Errands on hosts: checks, server actions, installations. Each is a job too, with its event stream."""
+    """Jobs on hosts: checks, web server actions, installations. Each also appears under /jobs/ with
+    its event stream.
+    """
 
     model = HostOperation
     serializer_class = OperationSerializer

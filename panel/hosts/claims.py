@@ -1,7 +1,7 @@
-"""How a worker owns rows of work (HostOperation, Deployment, Run): claimed by a conditional update, kept by a
-heartbeat, free for others once that has stopped.
+"""Ownership of job rows (HostOperation, Deployment, Run): claimed by a conditional update, kept by a heartbeat, and
+free for other workers once the heartbeat has stopped.
 
-A row is owned while it is `running`, `claimed_by` is the claim's token and `heartbeat_at` is fresh.
+A row is owned while it is `running`, `claimed_by` is the claim's token and `heartbeat_at` is recent.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ ORPHANED_AFTER = timedelta(seconds=30)
 
 
 class Attempt(StrEnum):
-    """What came of asking for a row to be carried out."""
+    """Result of an attempt to execute a row."""
 
-    NOTHING = "nothing"  # it was not queued, or another worker has it
-    BUSY = "busy"  # its host is; it waits in the queue
-    DONE = "done"  # it ended, or waits in the queue to be asked about
+    NOTHING = "nothing"  # not queued, or owned by another worker
+    BUSY = "busy"  # the host is locked; the row stays queued
+    DONE = "done"  # ended, or queued to request its result
 
 
 class Claim:
-    """The rows of one model that this worker owns, under a token that no other claim has: a worker that comes back
-    from a long sleep must see that it lost them."""
+    """Rows of one model that this worker owns, under a unique token: a worker that was suspended for long must notice
+    that it lost them.
+    """
 
     def __init__(self, model: type[Job]) -> None:
         self.model = model
@@ -47,11 +48,11 @@ class Claim:
 
     @property
     def rows(self) -> QuerySet[Any]:
-        """Those that are owned still. An update of these never touches what another worker took over."""
+        """Rows that are still owned. Updates of these never affect rows of another worker."""
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claims those that are queued, `values` set with it; how many that were."""
+        """Claim queued rows and set `values`; return the number of claimed rows."""
         queued = self.model._default_manager.filter(uuid__in=list(uuids), status=JobStatus.QUEUED)
         with transaction.atomic():
             free = list(_unheld(queued).values_list("pk", flat=True))
@@ -59,12 +60,12 @@ class Claim:
             return queued.filter(pk__in=free).update(**owned, **values) if free else 0
 
     def release(self, pks: Iterable[int], **values: Any) -> None:
-        """Back into the queue: another try comes with the next sweep."""
+        """Requeue rows; the next sweep tries them again."""
         self.rows.filter(pk__in=list(pks)).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None, **values)
 
     @contextmanager
     def heartbeat(self, locks: HeldLocks | None = None) -> Iterator[None]:
-        """Says every few seconds that this worker lives, to the rows and to the locks of their hosts."""
+        """Refresh the heartbeat of the rows and of their host locks every few seconds."""
         done = threading.Event()
         thread = threading.Thread(target=self._beat, args=(done, locks), name=f"heartbeat {self.token}", daemon=True)
         thread.start()
@@ -78,7 +79,7 @@ class Claim:
         while not done.wait(HEARTBEAT_S):
             try:
                 with transaction.atomic():
-                    # What the worker writes at this moment is left out: waiting for it could be waiting in a circle.
+                    # Rows that the worker is writing are skipped, because waiting for them could deadlock.
                     here = list(_unheld(self.rows).values_list("pk", flat=True))
                     self.rows.filter(pk__in=here).update(heartbeat_at=timezone.now())
                 if locks is not None:
@@ -89,7 +90,7 @@ class Claim:
             except DatabaseError:
                 logger.exception("%s could not say that it lives", self.token)
             finally:
-                connection.close()  # a pool of connections is for those who work
+                connection.close()  # a pooled connection is for active workers
 
 
 def _unheld(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -97,7 +98,7 @@ def _unheld(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def orphans(model: type[Job]) -> QuerySet[Any]:
-    """The rows whose worker has ended: its heartbeat has stopped, or it ran on this machine and is not there."""
+    """Rows whose worker has ended: its heartbeat has stopped, or its process on this machine is gone."""
     running = model._default_manager.filter(status=JobStatus.RUNNING)
     owners = set(running.order_by().values_list("claimed_by", flat=True))
     silent = Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - ORPHANED_AFTER)
@@ -105,7 +106,7 @@ def orphans(model: type[Job]) -> QuerySet[Any]:
 
 
 def orphans_queue(model: type[Job], *order: str) -> list[UUID]:
-    """Puts rows whose worker is gone back into the queue; all that wait there."""
+    """Requeue rows of dead workers; return all queued rows."""
     orphans(model).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
     waiting = model._default_manager.filter(status=JobStatus.QUEUED).order_by(*order)
     return list(waiting.values_list("uuid", flat=True))

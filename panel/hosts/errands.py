@@ -1,4 +1,4 @@
-"""What can be asked of a host: check it, control a server, install gallop. Each returns what the job's page shows."""
+"""Jobs on a host: check, control a web server, install gallop. Each returns the data of the job's page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SERVICE_TIMEOUT_S = 60.0
 
 
 def check(operation: HostOperation) -> dict[str, Any]:
-    """Facts and servers of the host; of one that is not trusted yet, the key that it offers."""
+    """Read the host's facts and web servers; for an untrusted host, the offered key."""
     host = operation.host
     if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
         try:
             host_offer_key(actor=None, host=host)
         except RemoteError as error:
-            Host.objects.filter(pk=host.pk).update(status_detail=error.message)  # trusted or not, as it is by now
+            Host.objects.filter(pk=host.pk).update(status_detail=error.message)  # the current status, trusted or not
             raise
         if host.offered_host_key or not host.host_key:
             return {"offered_host_key": host.offered_host_key}
@@ -47,8 +47,9 @@ def check(operation: HostOperation) -> dict[str, Any]:
 
 
 def look(host: Host) -> None:
-    """Whether the host answers and its servers run, for its page and the dashboard. Raises RemoteError; what that says
-    of the host is `lost`'s to note."""
+    """Check that the host responds and its web servers run, for its page and the dashboard. Raises RemoteError, which
+    the caller records with `lost`.
+    """
     with pool.session(target_for(host)) as agent:
         for install in host.installs.all():
             _observe(agent, install)
@@ -56,7 +57,7 @@ def look(host: Host) -> None:
 
 
 def lost(host: Host, error: RemoteError) -> None:
-    """Notes why the host could not be asked."""
+    """Record the reason why the host did not respond."""
     if isinstance(error, HostKeyChanged):
         Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
         _seen(host, HostStatus.KEY_CHANGED, error.message)
@@ -65,14 +66,15 @@ def lost(host: Host, error: RemoteError) -> None:
 
 
 def service(operation: HostOperation) -> dict[str, Any]:
-    """Starts, stops or reloads one server; its own words come back."""
+    """Start, stop or reload one web server and return its output."""
     install = EngineInstall.objects.select_related("host").get(pk=operation.params["install"])
     return server_told(install, operation.params["action"])
 
 
 def server_told(install: EngineInstall, action: str) -> dict[str, Any]:
-    """What the agent answers to start, stop, reload or status; whether it runs is noted. Raises RemoteError. Whoever
-    changes something holds the host's lock."""
+    """Response of the agent to start, stop, reload or status; the running state is recorded. Raises RemoteError. For
+    changes, the caller must hold the host's lock.
+    """
     args = {"engine": plain(engine_control(install)), "action": action}
     with pool.session(target_for(install.host)) as agent:
         result = agent.call("service", args, timeout=SERVICE_TIMEOUT_S)
@@ -81,7 +83,7 @@ def server_told(install: EngineInstall, action: str) -> dict[str, Any]:
 
 
 def install_native(operation: HostOperation) -> dict[str, Any]:
-    """gallop's program and its own main configuration, running; the same again changes nothing."""
+    """Install and start gallop with its own main configuration; repeated calls change nothing."""
     with pool.session(target_for(operation.host)) as agent:
         install, result = native.install(operation.host, agent)
         running_set(install, True)
@@ -89,7 +91,7 @@ def install_native(operation: HostOperation) -> dict[str, Any]:
 
 
 def _observe(agent: Session, install: EngineInstall) -> str:
-    """Notes whether a server runs; one that cannot be asked counts as not running and does not hide the others."""
+    """Record whether a web server runs; an unreachable one counts as stopped and does not affect the others."""
     try:
         args = {"engine": plain(engine_control(install)), "action": "status"}
         running = bool(agent.call("service", args, timeout=SERVICE_TIMEOUT_S)["running"])

@@ -1,7 +1,7 @@
-"""Carrying out what was asked of a host: claim the row, do the errand over the agent, write down what came of it.
+"""Execution of host jobs: claim the row, run the job through the agent, record the result.
 
-The row is the truth (claims.py). Every errand may be done again without harm, so what a dead worker left is simply
-queued again.
+The row holds the truth (claims.py). All of these jobs can be repeated safely, so jobs of a dead worker are queued
+again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from panel.hosts.models import HostOperation, OperationKind
 logger = logging.getLogger(__name__)
 
 Errand = Callable[[HostOperation], dict[str, Any]]
-# Kinds that other apps carry out are registered by them (deployments: drift).
+# Other apps register their own kinds (deployments: drift).
 ERRANDS: dict[str, Errand] = {
     OperationKind.CHECK: errands.check,
     OperationKind.SERVICE: errands.service,
     OperationKind.INSTALL_NATIVE: errands.install_native,
     OperationKind.PREPARE: preparing.prepare,
 }
-# These only look; the others exclude deployments and benchmarks while they run.
+# These only read; all others exclude deployments and benchmarks while they run.
 WITHOUT_LOCK = {OperationKind.CHECK, OperationKind.DRIFT}
 
 
 def operation_execute(uuid: UUID) -> Attempt:
-    """Does one errand to its end, whatever that is; nothing is raised for what the host or its admin is at fault."""
+    """Run one job to its end; errors of the host or its admin are recorded, not raised."""
     claim = Claim(HostOperation)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -63,7 +63,7 @@ def operation_execute(uuid: UUID) -> Attempt:
 
 
 def orphans_queue() -> list[UUID]:
-    """Takes errands from workers that are gone; returns all that wait."""
+    """Requeue jobs of dead workers; return all queued jobs."""
     return claims.orphans_queue(HostOperation, "created_at", "pk")
 
 

@@ -43,7 +43,7 @@ class HostFilterForm(Form):
 
 
 class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
-    """One of all servers, with its host's tags beside it: where there are many, words or a tag narrow the choice."""
+    """Choice of a web server, with its host's tags; long lists can be filtered by text or tag."""
 
     def __init__(self, **kwargs: Any) -> None:
         queryset = EngineInstall.objects.select_related("host")
@@ -56,7 +56,7 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
 
 
 class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A host. Secrets are written, never shown; an empty one leaves the stored one as it is."""
+    """Form of a host. Secrets are write-only; an empty secret keeps the stored one."""
 
     SECRETS = ("private_key", "password", "sudo_password")
 
@@ -152,7 +152,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self._kept("password")
 
     def clean_sudo_password(self) -> str:
-        """A stored one goes when sudo is no longer used."""
+        """Delete the stored password if sudo is turned off."""
         return self._kept("sudo_password") if self.data.get(self.add_prefix("use_sudo")) else ""
 
     @property
@@ -160,6 +160,6 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        """As the services take them; without the stored secrets that stay as they are."""
+        """Field values for the services, without unchanged secrets."""
         kept = {name for name, value in self.stored.items() if value and self.cleaned_data.get(name) == value}
         return {name: value for name, value in self.cleaned_data.items() if name not in kept | {"version"}}

@@ -1,4 +1,4 @@
-"""Hosts as lists show them, in a constant number of queries."""
+"""Hosts for lists, in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDERINGS = {
 
 
 def hosts_listed(user: User) -> QuerySet[Host]:
-    """All hosts, for whoever may view at all, with their servers and `site_count`. Secrets are not even loaded."""
+    """All hosts, for every user with view permission, with web servers and `site_count`. Secrets are not loaded."""
     if not may(user, Action.VIEW):
         return Host.objects.none()
     counted = EngineInstall.objects.filter(host=OuterRef("pk")).order_by().values("host")
@@ -36,7 +36,7 @@ def hosts_listed(user: User) -> QuerySet[Host]:
 
 
 def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Host]:
-    """`wanted` is HostFilterForm's cleaned data; what is empty does not filter."""
+    """Filter hosts. `wanted` is HostFilterForm's cleaned data; empty values do not filter."""
     if wanted.get("q"):
         hosts = hosts.filter(Q(name__icontains=wanted["q"]) | Q(address__icontains=wanted["q"]))
     if wanted.get("status"):

@@ -1,8 +1,7 @@
-"""At most one deployment, benchmark or service action touches a host at a time.
+"""Locks that allow one deployment, benchmark or service action per host at a time.
 
-The lock is a row that is taken by a conditional update, so it holds across processes and machines. A worker that was
-killed does not keep it: the lock expires, and at once where the worker ran on this machine. A long job calls `extend`
-with its heartbeat.
+A lock is a row taken by a conditional update, so it works across processes and machines. The lock of a killed worker
+expires, immediately if the worker ran on this machine. A long job calls `extend` with its heartbeat.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _HELD = ("holder", "owner", "expires_at")
 
 
 class HostBusy(ApplicationError):
-    """Somebody else holds the host; nothing was done."""
+    """Another job holds the host's lock; nothing was done."""
 
     def __init__(self, host: Host, holder: str) -> None:
         super().__init__(
@@ -38,16 +37,19 @@ class HostBusy(ApplicationError):
 
 
 class HeldLocks:
-    """The locks of some hosts, each for a holder of its own: words for a person, unique to the work ("deployment
-    4f1c..."). Several at once cost as many queries as one. Rows are always locked in the order of their keys, so
-    that workers with hosts in common never wait for each other in a circle."""
+    """Locks on some hosts, each with its own holder: a text for people, unique to the job ("deployment 4f1c...").
+
+    The number of queries is independent of the number of locks. Rows are locked in the order of their keys, so workers
+    with common hosts cannot deadlock.
+    """
 
     def __init__(self) -> None:
         self._holders: dict[Host, str] = {}
 
     def take(self, wanted: Mapping[Host, str]) -> dict[Host, HostBusy]:
-        """Takes those that are free; for each of the others, who has it. The same holder may take its own lock again,
-        after a crash."""
+        """Take the free locks; return the current holders of the others. The same holder may take its own lock again
+        after a crash.
+        """
         now = timezone.now()
         with transaction.atomic():
             rows = _locked(wanted)
@@ -63,18 +65,18 @@ class HeldLocks:
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 
     def extend(self) -> None:
-        """Holds them for another lease. HostBusy when one expired and somebody else has it now."""
+        """Renew the locks for another lease. HostBusy if one expired and was taken by another holder."""
         holders = dict(self._holders)
         with transaction.atomic():
             rows = _locked(holders)
             mine = [host for host, holder in holders.items() if host.pk in rows and rows[host.pk].holder == holder]
             HostLock.objects.filter(host__in=mine).update(expires_at=timezone.now() + LEASE)
         for host in holders:
-            if host not in mine and host in self._holders:  # it may have been released meanwhile
+            if host not in mine and host in self._holders:  # released in the meantime
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
 
     def release(self, hosts: Collection[Host] | None = None) -> None:
-        """Gives `hosts` back, by default all."""
+        """Release the locks on `hosts`, by default all."""
         given = {host: self._holders.pop(host) for host in list(self._holders if hosts is None else hosts)}
         if not given:
             return
@@ -86,14 +88,14 @@ class HeldLocks:
 
 @contextmanager
 def host_lock(host: Host, holder: str, *, wait_s: float = 0.0) -> Iterator[HeldLocks]:
-    """Holds `host` for `holder`, at most `wait_s` seconds from now. HostBusy names who has it."""
+    """Hold the lock on `host` for `holder`, waiting at most `wait_s` seconds. HostBusy names the current holder."""
     with host_locks({host: holder}, wait_s=wait_s) as locks:
         yield locks
 
 
 @contextmanager
 def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0) -> Iterator[HeldLocks]:
-    """Holds all of these hosts or none: HostBusy names who has the first of them that is not free."""
+    """Hold the locks on all of these hosts, or none: HostBusy names the holder of the first unavailable one."""
     locks = HeldLocks()
     deadline = time.monotonic() + wait_s
     while busy := locks.take(wanted):
@@ -108,7 +110,7 @@ def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0) -> Iterator[H
 
 
 def _locked(hosts: Collection[Host]) -> dict[int, HostLock]:
-    """The rows by their host's id, kept from everyone else until the transaction ends."""
+    """Rows by their host's id, locked until the transaction ends."""
     rows = HostLock.objects.select_for_update(no_key=True).filter(host__in=list(hosts)).order_by("pk")
     return {row.host_id: row for row in rows}
 

@@ -1,4 +1,4 @@
-"""The last lines of a log on a host, through its agent: no shell, and only below the folders that are named."""
+"""Last lines of a log on a host, read by its agent: without a shell, and only below the given folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 8.0
 
 @dataclass(frozen=True)
 class Log:
-    """A log to choose: `key` names it in an address, so that no path ever stands in one."""
+    """A log to choose: `key` names it in a URL, so that URLs contain no paths."""
 
     key: str
     label: str
@@ -25,19 +25,19 @@ class Log:
 
 @dataclass(frozen=True)
 class ServerLog(Log):
-    """One of the common logs of a server; `root` is the folder that it lies in."""
+    """A common log of a web server; `root` is its folder."""
 
     root: str
 
 
 def _server_words(install: EngineInstall) -> str:
-    """One of the host's servers; with its label where the host may have two of a kind."""
+    """Name of a web server; with its label if the host may have two of a kind."""
     label = "" if install.label == "default" else f" ({install.label})"
     return f"{install.get_engine_display()}{label}"
 
 
 def host_logs(host: Host) -> list[ServerLog]:
-    """The common logs of the host's servers. They hold the visitors of every team, so they are for administrators."""
+    """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
     found = []
     for install in host.installs.all():
         root = install.paths.get("log_dir", "")
@@ -49,14 +49,14 @@ def host_logs(host: Host) -> list[ServerLog]:
 
 
 def host_log_tail(host: Host, log: ServerLog, *, lines: int = 200) -> list[str]:
-    """At most `lines` lines from the end of one of `host_logs`; raises as `log_tail` does."""
+    """At most `lines` lines from the end of one of `host_logs`; raises the errors of `log_tail`."""
     return log_tail(Host.objects.get(pk=host.pk), log.path, roots=[log.root], lines=lines)
 
 
 def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -> list[str]:
-    """At most `lines` whole lines from the end of `path`, which must lie below one of `roots` on the host.
+    """At most `lines` whole lines from the end of `path`, which must be below one of `roots` on the host.
 
-    Raises RemoteError, with the host's own words when it refuses; Conflict when its key changed.
+    Raises RemoteError, with the host's own message if it refuses; Conflict if its key changed.
     """
     with pool.session(target_for(host)) as session:
         answer = session.call("tail", {"path": path, "roots": list(roots), "lines": lines}, timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Machines, how they are reached, and the web servers installed on them."""
+"""Models of hosts, their connections, and their web servers."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from panel.hosts.validators import (
 
 
 class Connection(models.TextChoices):
-    LOCAL = "local", _("This host")  # the agent as a child process
+    LOCAL = "local", _("This host")  # the agent runs as a child process
     SSH = "ssh", _("SSH")
 
 
 class HostStatus(models.TextChoices):
-    NEW = "new", _("Not yet trusted")  # its host key waits to be confirmed
+    NEW = "new", _("Not yet trusted")  # its host key must be confirmed
     READY = "ready", _("Ready")
     UNREACHABLE = "unreachable", _("Unreachable")
-    KEY_CHANGED = "key_changed", _("Host key changed")  # nothing is sent until an admin decides
+    KEY_CHANGED = "key_changed", _("Host key changed")  # nothing is sent until an administrator decides
 
 
 class Layout(models.TextChoices):
-    """Where a server's distribution expects the files of single sites."""
+    """Folder layout for the files of sites, as in a distribution's web server."""
 
     CONF_D = "conf_d", _("conf.d/*.conf; disabled files end in .conf.disabled")
     SITES = "sites", _("sites-available with links in sites-enabled")
@@ -51,7 +51,7 @@ class Engine(models.TextChoices):
 
 
 class Control(models.TextChoices):
-    """How a server is started, reloaded and stopped."""
+    """Ways to start, reload and stop a web server."""
 
     DIRECT = "direct", _("Its own binary (-s reload, -k graceful)")
     SYSTEMD = "systemd", _("systemctl")
@@ -68,16 +68,16 @@ class Host(BaseModel):
     use_sudo = models.BooleanField(default=False)
     sudo_password = EncryptedTextField(blank=True, default="")
     host_key = models.TextField(blank=True)  # pinned: "ssh-ed25519 AAAA..."
-    offered_host_key = models.TextField(blank=True)  # seen, not trusted yet
+    offered_host_key = models.TextField(blank=True)  # seen, but not trusted yet
     layout = models.CharField(max_length=8, choices=Layout.choices, default=Layout.SITES)
-    # absolute folders that document roots and logs must lie in
+    # absolute folders for document roots and logs
     site_roots = models.JSONField(default=list, blank=True, validators=[validate_site_roots])
     facts = models.JSONField(default=dict, blank=True)
     facts_at = models.DateTimeField(null=True, blank=True)
     status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
     status_detail = models.TextField(blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
-    # for the time of work on the machine: nothing is deployed, measured or looked at by itself
+    # maintenance: no deployments, measurements or automatic checks
     is_paused = models.BooleanField(default=False)
     tags = TagsField()
 
@@ -92,27 +92,27 @@ class Host(BaseModel):
 
 
 class EngineInstall(BaseModel):
-    """One web server on one host. `paths` holds what its files are called there:
+    """One web server on one host. `paths` holds its paths there:
 
-    binary, prefix (server root), main_config, config_root (what the panel may write below), log_dir, pid_file.
+    binary, prefix (server root), main_config, config_root (the panel may write below), log_dir, pid_file.
     """
 
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="installs")
     engine = models.CharField(max_length=16, choices=Engine.choices)
     label = models.CharField(
         max_length=63, default="default", validators=[validate_name]
-    )  # two nginx on one host have different labels
+    )  # distinguishes two nginx on one host
     version = models.CharField(max_length=40, blank=True)
     modules = models.JSONField(default=list, blank=True)
     paths = models.JSONField(default=dict, validators=[validate_install_paths])
     layout = models.CharField(max_length=8, choices=Layout.choices)
     control = models.CharField(max_length=8, choices=Control.choices, default=Control.DIRECT)
-    unit = models.CharField(max_length=120, blank=True, validators=[validate_unit])  # of systemd
-    workers = models.PositiveIntegerField(default=0)  # 0: as many as CPUs
+    unit = models.CharField(max_length=120, blank=True, validators=[validate_unit])  # systemd unit
+    workers = models.PositiveIntegerField(default=0)  # 0: one per CPU
     manages_main_config = models.BooleanField(default=False)  # False: the distribution's main file is left alone
-    # Apache: ports that its own files open (`Listen`); null: nobody looked, 80 and 443 as distributions have it
+    # Apache: ports opened by its own files (`Listen`); null: unknown, so 80 and 443 as in distributions
     own_ports = models.JSONField(null=True, blank=True, default=None, validators=[validate_ports])
-    # OpenLiteSpeed: listeners of its own files, which sites are mapped into (rendering.spec.OwnListener)
+    # OpenLiteSpeed: listeners in its own files, into which sites are mapped (rendering.spec.OwnListener)
     own_listeners = models.JSONField(default=list, blank=True, validators=[validate_listeners])
     is_running = models.BooleanField(default=False)
 
@@ -128,23 +128,23 @@ class EngineInstall(BaseModel):
         rules.install(self)
 
 
-# Of suites, as the agent names them (agents/host/applications.py).
+# Applications of suites, by the agent's names (agents/host/applications.py).
 APPLICATIONS = {"wordpress": "WordPress"}
 
 
 class OperationKind(models.TextChoices):
-    CHECK = "check", _("Check host")  # connect, facts, installed servers
+    CHECK = "check", _("Check host")  # connect, read facts and web servers
     SERVICE = "service", _("Control web server")  # params: install, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
-    PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of what to install
+    PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of the plan to install
 
 
 SERVICE_WORDS = {"start": _("Start a web server"), "stop": _("Stop a web server"), "reload": _("Reload a web server")}
 
 
 class HostOperation(Job):
-    """One errand on a host that is neither a deployment nor a benchmark; a job of the API."""
+    """One job on a host other than a deployment or benchmark; a job of the API."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=OperationKind.choices)
@@ -159,14 +159,15 @@ class HostOperation(Job):
 
     @property
     def words(self) -> str:
-        """For a reader: what is done, to a server which of the three."""
+        """Description for people: the action, and its web server."""
         action = str(self.params.get("action", "")) if self.kind == OperationKind.SERVICE else ""
         return str(SERVICE_WORDS.get(action) or OperationKind(self.kind).label)
 
 
 class HostLock(models.Model):
-    """At most one deployment, benchmark or service action touches a host; taken by a conditional update. `holder` is
-    what holds it, in words; `owner` the process (core.owners)."""
+    """Lock for one deployment, benchmark or service action per host; taken by a conditional update. `holder` describes
+    the job for people; `owner` is the process (core.owners).
+    """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")
     holder = models.CharField(max_length=120, blank=True)

@@ -1,5 +1,6 @@
-"""Servers whose main configuration is the panel's own: gallop, whose program is uploaded when it is missing, and on
-the panel's own machine an nginx for an account that may not write the distribution's configuration."""
+"""Web servers with the panel's own main configuration: gallop, whose program is uploaded if missing, and on the panel's
+own machine a private nginx, if the panel's account cannot write the distribution's configuration.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,15 @@ from panel.rendering import render_main
 from panel.rendering.spec import InstallSpec
 
 UPLOAD_TIMEOUT_S = 120.0
-FOLDER_MODE = 0o755  # workers pass through them to what is theirs below
-# Workers of a server that root starts. Present on every distribution, and owner of nothing.
+FOLDER_MODE = 0o755  # workers must be able to enter them
+# Account of workers of a server started by root. It exists on every distribution and owns nothing.
 UNPRIVILEGED = "nobody"
 
 
 def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
-    """(the install, the agent's ApplyResult). Idempotent. Raises ApplicationError or RemoteError."""
+    """Install and start gallop. Returns (web server, the agent's ApplyResult). Idempotent. Raises ApplicationError or
+    RemoteError.
+    """
     known = native_install_of(host)
     paths = known.paths if known else _paths(host, agent)
     control = engine_control(known) if known else _control(Engine.NATIVE, paths)
@@ -50,9 +53,10 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
 
 
 def install_private_nginx(host: Host, agent: Session) -> EngineInstall | None:
-    """The distribution's nginx with configuration, logs and pid file below the panel's own folder; None without one.
+    """Set up the distribution's nginx with configuration, logs and pid file below the panel's own folder; None without
+    nginx.
 
-    For this machine when the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
+    For this machine if the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
     """
     known = host.installs.filter(engine=Engine.NGINX, manages_main_config=True).first()
     system = host.installs.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
@@ -83,7 +87,7 @@ def _control(engine: str, paths: dict[str, str]) -> EngineControl:
 
 
 def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> dict[str, Any]:
-    """Main configuration in place and the server running, as one transaction of the agent."""
+    """Write the main configuration and start the server in one transaction of the agent."""
     request = _main_configuration(host, agent, paths, control)
     result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)
     if result["outcome"] not in ("applied", "unchanged"):
@@ -93,7 +97,7 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
-    """Where it lives: where the host's account says, the places of the system for root, or the home folder."""
+    """Paths of gallop: those set for the host's account, the system's for root, or in the home folder."""
     facts = agent.call("facts")
     if host.connection == Connection.LOCAL:
         base = str(settings.LOCAL_HOST_ROOT / "gallop")
@@ -125,8 +129,9 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
 
 
 def _install_program(host: Host, agent: Session, control: EngineControl) -> tuple[str, list[str]]:
-    """Uploads the bundled program unless the host has it, and lets a running server go on with it; its version, and
-    what only some versions can do."""
+    """Upload the bundled program if it differs, and let a running server switch to it; return its version, and its
+    optional features.
+    """
     uploaded = programs.upload(host, agent, settings.GALLOP_BINARY, "gallop", "PADDOCK_GALLOP")
     args = {**uploaded, "path": control.binary, "engine": plain(control)}
     result = agent.call("install", args, timeout=UPLOAD_TIMEOUT_S)
@@ -163,8 +168,9 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
 
 
 def _worker_account(host: Host, agent: Session, engine: str) -> str:
-    """The account of a server's workers where root starts it: never root. ApplicationError where that account could not
-    reach the sites of this machine."""
+    """Account of a server's workers if root starts it: never root. ApplicationError if the account cannot access the
+    sites of this machine.
+    """
     if agent.identity["uid"] != 0:
         return ""
     if host.connection == Connection.LOCAL and (shut := env.shut_folder(settings.LOCAL_HOST_ROOT)):
@@ -178,6 +184,6 @@ def _worker_account(host: Host, agent: Session, engine: str) -> str:
 
 
 def _roots(paths: dict[str, str]) -> list[str]:
-    """The parents of what is gallop's own: its folders themselves have to be made."""
+    """Parent folders of gallop's own folders, which must be created."""
     own = (paths["config_root"], paths["prefix"], paths["log_dir"])
     return sorted({str(PurePosixPath(path).parent) for path in own})

@@ -1,6 +1,8 @@
-"""Ready-made applications of suites: what a host's distribution would install for one, and installing it on request.
+"""Predefined applications of suites: list the packages that a host's distribution would install, and install them on
+request.
 
-A plan is an errand, and so is the installation, which names its plan: the agent installs exactly that or nothing.
+The plan is a job, and so is the installation, which names its plan: the agent installs exactly these packages or
+nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +18,27 @@ from panel.hosts.models import APPLICATIONS, Host, HostOperation, OperationKind
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
-# Packages with a service that the distribution starts: what WordPress's packages may depend on or be given.
+# Packages whose service the distribution starts: possible dependencies of WordPress's packages.
 _SERVICE = re.compile(r"(?:php[0-9.]*-fpm|apache2|httpd|nginx|lighttpd|mariadb-server|mysql-server)\Z")
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
 def version(host: Host, application: str) -> str:
-    """The one that the last check of the host found, "" when anything of it was missing."""
+    """Version found by the last check of the host, "" if a part was missing."""
     found: str = host.facts.get("applications", {}).get(application, "")
     return found
 
 
 def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
-    """Of a plan's packages, those that bring a service, and those whose service is upgraded."""
+    """Packages of a plan with a service, and those whose service is upgraded."""
     found = [package for package in packages if _SERVICE.match(package["name"])]
     return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 
 
 def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
-    """{"application"} asks for a plan; with {"plan"}, the uuid of one that found something to install, it is carried
-    out. ValidationError."""
+    """Validate parameters: {"application"} requests a plan; with {"plan"}, the uuid of a plan with packages, it is
+    carried out. Raises ValidationError.
+    """
     if params.get("application") not in APPLICATIONS or not set(params) <= {"application", "plan"}:
         raise ValidationError({"application": f"Choose an application: {', '.join(APPLICATIONS)}."})
     if "plan" not in params:
@@ -52,13 +55,15 @@ def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def plans(host: Host, application: str) -> Any:
-    """Those that were made, newest first."""
+    """Existing plans, newest first."""
     rows = HostOperation.objects.filter(host=host, kind=OperationKind.PREPARE, status=JobStatus.SUCCEEDED)
     return rows.filter(params={"application": application})
 
 
 def prepare(operation: HostOperation) -> dict[str, Any]:
-    """What would be, or was, installed (agents/host/applications.py, run). The host is looked at again afterwards."""
+    """Packages to install, or installed ones (agents/host/applications.py, run). The host is
+    checked again afterwards.
+    """
     asked = {"name": operation.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S
     if "plan" in operation.params:

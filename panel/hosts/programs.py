@@ -1,4 +1,4 @@
-"""The programs that come with the panel, native/ built, and are uploaded to hosts."""
+"""Bundled programs built from native/ and uploaded to hosts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from panel.remote.pool import Session
 
 
 def upload(host: Host, agent: Session, program: Path, name: str, setting: str) -> dict[str, str]:
-    """{"source": where it lies on the host, "sha256"}, as the agent takes it (agents/host/install.py).
+    """Upload a program and return {"source": its path on the host, "sha256"}, in the agent's format
+    (agents/host/install.py).
 
-    `setting` is the environment variable that names another file. ApplicationError when it is not built, or not for
-    this host's machine.
+    `setting` is the environment variable that names another file. ApplicationError if the program is not built, or not
+    for this host's architecture.
     """
     if not program.is_file():
         raise ApplicationError(

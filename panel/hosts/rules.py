@@ -1,4 +1,4 @@
-"""What must agree within one object: called by the models' `clean()`, after every field passed by itself."""
+"""Checks within one object, called by the models' `clean()` after the checks of single fields."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/w
 
 
 def host(host: Host) -> None:
-    """Every host needs a folder for sites; one over SSH an address, a user and a readable secret as well. Secrets are
-    single lines, except keys."""
+    """Check that a host has a site folder, and over SSH an address, a user and a readable secret. Secrets other than
+    keys are single lines.
+    """
     faults: dict[str, str] = {} if host.site_roots else {"site_roots": str(NO_ROOTS)}
     if host.connection == "ssh":
         _check_way_in(host, faults)
@@ -51,7 +52,7 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
 
 
 def install(install: EngineInstall) -> None:
-    """The unit and the layout fit the server."""
+    """Check that unit and layout fit the web server."""
     faults: dict[str, str] = {}
     if install.control == "systemd" and not install.unit:
         faults["unit"] = _("Enter the systemd unit, for example nginx.service.")

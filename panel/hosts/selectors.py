@@ -1,4 +1,4 @@
-"""Reading hosts, their servers and what was asked of them. Every user may see hosts; secrets are never among it."""
+"""Reads of hosts, their web servers and jobs. All users can see hosts, but never their secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.remote.keys import fingerprint
 
 
 def hosts_visible(user: User) -> QuerySet[Host]:
-    """Hosts belong to no team: whoever may sign in may see them."""
+    """Hosts that the user can see: all, because hosts belong to no team."""
     return Host.objects.all() if user.is_active else Host.objects.none()
 
 
@@ -30,28 +30,28 @@ def operations_visible(user: User) -> QuerySet[HostOperation]:
 
 
 def busy_hosts(hosts: Iterable[Host]) -> set[int]:
-    """Keys of those that an errand waits for or goes on at."""
+    """Ids of hosts with a queued or running job."""
     rows = HostOperation.objects.filter(host__in=list(hosts), status__in=(JobStatus.QUEUED, JobStatus.RUNNING))
     return set(rows.values_list("host_id", flat=True))
 
 
 def pinned_fingerprint(host: Host) -> str:
-    """SHA256:... of the trusted key, "" while there is none."""
+    """SHA256:... of the trusted key, "" if there is none."""
     return fingerprint(host.host_key) if host.host_key else ""
 
 
 def offered_fingerprint(host: Host) -> str:
-    """SHA256:... of the key that waits to be compared and confirmed."""
+    """SHA256:... of the offered key, which must be compared and confirmed."""
     return fingerprint(host.offered_host_key) if host.offered_host_key else ""
 
 
 def sites_standing(host: Host) -> list[str]:
-    """The names of the sites that stand on the host and forbid deleting it."""
+    """Names of the sites on the host, which prevent its deletion."""
     return sorted(site.name for install in host.installs.all() for site in install.sites.all())
 
 
 def host_losses(host: Host) -> list[str]:
-    """What deleting the host would lose, in words; the sites that forbid it come first."""
+    """Effects of deleting the host, in words; sites that prevent it come first."""
     losses = [f"the site {name}, which is deployed there" for name in sites_standing(host)]
     installs, deployments = host.installs.count(), host.deployments.count()
     if installs:

@@ -1,4 +1,4 @@
-"""Hosts and the servers on them as JSON. Keys and passwords are taken in and never written out."""
+"""Hosts and their web servers as JSON. Keys and passwords are write-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panel.hosts.services.operations import SERVICE_ACTIONS
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    """`host_key_fingerprint` is what is trusted, `offered_fingerprint` what waits to be compared and confirmed."""
+    """A host. `host_key_fingerprint` is the trusted key, `offered_fingerprint` one that must be confirmed."""
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsMember(read_only=True)
@@ -110,7 +110,7 @@ class AdoptInput(StrictSerializer):
     )
 
 
-# What can be asked of many hosts at once.
+# Jobs that can be started on many hosts at once.
 ERRANDS = {
     "check": OperationKind.CHECK,
     "check-drift": OperationKind.DRIFT,
@@ -196,7 +196,7 @@ class InstallInput(StrictModelSerializer):
 
 
 class PrepareInput(StrictSerializer):
-    """`plan`: the uuid of the job that told what would be installed."""
+    """Input of a preparation. `plan`: the uuid of the job with the list of packages."""
 
     application = serializers.ChoiceField(choices=list(APPLICATIONS.items()))
     plan = serializers.UUIDField(required=False)

@@ -1,4 +1,4 @@
-"""From a stored host to what panel/remote needs to reach it."""
+"""Convert a stored host to the data that panel/remote needs to connect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.remote.target import Target
 
 
 def target_for(host: Host) -> Target:
-    """The host's target. Conflict when its key changed: nothing is sent until an administrator has decided."""
+    """The host's target. Conflict if its key changed: nothing is sent until an administrator has decided."""
     if host.connection == Connection.LOCAL:
         return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
     if host.status == HostStatus.KEY_CHANGED:
@@ -34,7 +34,7 @@ def target_for(host: Host) -> Target:
 
 
 def engine_control(install: EngineInstall) -> EngineControl:
-    """How the agent tests, starts, reloads and stops one server."""
+    """Commands with which the agent tests, starts, reloads and stops one web server."""
     paths = install.paths
     return EngineControl(
         engine=install.engine,

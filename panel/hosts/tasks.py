@@ -14,7 +14,7 @@ BUSY_RETRY_S = 2
 
 @shared_task
 def run(uuid: str) -> None:
-    """Carry out one errand. A message for one that another worker has does nothing."""
+    """Run one job. Does nothing if another worker owns it."""
     if execution.operation_execute(UUID(uuid)) == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
 

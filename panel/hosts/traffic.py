@@ -1,7 +1,7 @@
-"""What a server on a host says of its work: connections, requests, latencies, caches, upstreams.
+"""Counters of a web server on a host: connections, requests, latencies, caches, upstreams.
 
-gallop tells it on a private socket that its main configuration, which is the panel's, turns on. Rates come from two
-readings: the last one is kept for a while, so that a page that asks again every few seconds never waits for two.
+gallop publishes them on a private socket, enabled by the panel's main configuration. Rates are computed from two
+readings; the last one is kept for a while, so a page that refreshes every few seconds never waits for two.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from panel.remote import pool
 from panel.rendering.nginx.main import status_socket
 
 TIMEOUT_S = 12.0
-PAUSE_S = 0.5  # between two readings when there is no former one
-KEPT_S = 60  # a former reading older than this says nothing of now
-NEWEST_S = 1.0  # nor does one that was made just before
+PAUSE_S = 0.5  # between two readings, if there is no earlier one
+KEPT_S = 60  # maximum age of an earlier reading
+NEWEST_S = 1.0  # minimum age of an earlier reading
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx", "none")
 
 
 @dataclass(frozen=True)
 class Zone:
-    """The requests of one site since the server was started; rates are those of the last seconds."""
+    """Requests of one site since the server started; rates are those of the last seconds."""
 
     name: str
     requests: int
     requests_per_s: float
-    responses: dict[str, int]  # by status class; "none": closed without an answer
+    responses: dict[str, int]  # by status class; "none": closed without a response
     sent_bytes: int
     sent_per_s: float  # bytes
     received_bytes: int
@@ -45,7 +45,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class Peer:
-    """A server of an upstream group; `state` is up, down (configured so) or unavailable (it failed too often)."""
+    """A server of an upstream; `state` is up, down (by configuration) or unavailable (after failures)."""
 
     upstream: str
     server: str
@@ -85,7 +85,7 @@ class Traffic:
     server: str
     started_at: dt.datetime
     loaded_at: dt.datetime
-    seconds: float  # between the two readings that the rates come from
+    seconds: float  # time between the two readings of the rates
     connections: dict[str, int]
     requests: int
     requests_per_s: float
@@ -99,19 +99,19 @@ class Traffic:
 
     @property
     def more(self) -> int:
-        """Sites that are not among `zones`."""
+        """Number of sites not in `zones`."""
         return self.zone_count - len(self.zones)
 
 
 def tells(install: EngineInstall) -> bool:
-    """Whether the panel can read what this server counts."""
+    """Return whether the panel can read this server's counters."""
     return install.engine == Engine.NATIVE and install.manages_main_config
 
 
 def install_traffic(install: EngineInstall, zones: Sequence[str] | None = None) -> Traffic:
-    """What the server counted; of its sites those named by `zones`, else the busiest.
+    """Counters of the web server, with the sites named by `zones`, else the busiest ones.
 
-    Raises ApplicationError for a server that tells nothing; RemoteError and Conflict as any call of the agent.
+    Raises ApplicationError for a server without counters; RemoteError and Conflict like all calls of the agent.
     """
     socket = status_socket(install.paths.get("pid_file", "")) if tells(install) else ""
     if not socket:
@@ -137,7 +137,7 @@ def install_traffic(install: EngineInstall, zones: Sequence[str] | None = None) 
 
 
 def traffic(before: Mapping[str, Any], now: Mapping[str, Any]) -> Traffic:
-    """Two readings of gallop's status as one; a server that was started in between has only its own counts."""
+    """Combine two readings of gallop's status; after a restart in between, only the second is used."""
     seconds = max(now["now"] - before["now"], 0.001)
     former: Mapping[str, Any] = before if before["started"] == now["started"] else {}
     started = dt.datetime.fromtimestamp(now["started"], dt.UTC)
@@ -184,10 +184,10 @@ def _zone(name: str, zone: Mapping[str, Any], before: Mapping[str, Any], seconds
 
 
 def _doublings(buckets: Iterable[tuple[int | None, int]]) -> list[tuple[float, int]]:
-    """The server's buckets, four to a doubling, as one bar for each doubling from the first used to the last."""
+    """Merge the server's buckets, four per doubling, into one bar per doubling, from the first to the last used one."""
     found: dict[int, int] = {}
     for bound, count in buckets:
-        power = (bound - 1).bit_length() if bound else 27  # over 67 s: the last
+        power = (bound - 1).bit_length() if bound else 27  # above 67 s: the last
         found[power] = found.get(power, 0) + count
     if not found:
         return []
@@ -227,7 +227,7 @@ def _cache(name: str, item: Mapping[str, Any]) -> Cache:
 
 @dataclass(frozen=True)
 class ServerTraffic:
-    """One of a host's servers: what it counted, or why that is not known."""
+    """One web server of a host: its counters, or the reason why they are unknown."""
 
     install: EngineInstall
     traffic: Traffic | None
@@ -235,7 +235,9 @@ class ServerTraffic:
 
 
 def host_traffic(host: Host) -> list[ServerTraffic]:
-    """All servers of a host, of every team: for administrators. One that cannot be asked says why."""
+    """Counters of all web servers of a host, for administrators, because they cover all teams; an unreachable server
+    has a reason instead.
+    """
     found = []
     for install in host.installs.select_related("host"):
         try:

@@ -1,4 +1,4 @@
-"""Addresses of hosts. A host's name holds no +, so what begins with one is never a host."""
+"""URLs of hosts. Host names contain no +, so a path segment that begins with + is never a host."""
 
 from __future__ import annotations
 

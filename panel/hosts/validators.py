@@ -1,5 +1,8 @@
-"""Checks of what leads to a host. Nothing here ever becomes part of a shell command; these checks still refuse what
-no host can be called, so that a mistake is seen at its field and not as a strange error from the network."""
+"""Validators of connection data.
+
+The values never become part of a shell command, but impossible values are rejected here, so that the error appears at
+its field instead of as a network error.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)\Z")
 USERNAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?\Z")
 UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._:-]*\Z")
 PATHS = ("binary", "prefix", "main_config", "config_root", "log_dir", "pid_file")
-# Folders of the system: a site whose documents lie there would publish or overwrite it.
+# Folders of the system, which a site must not publish or overwrite.
 _OF_THE_SYSTEM = (
     "bin",
     "boot",
@@ -44,7 +47,7 @@ def validate_name(value: str) -> None:
 
 
 def validate_address(value: str) -> None:
-    """An IP address without brackets, or a DNS name; a leading dash would be read as an option by ssh tools."""
+    """Validate an IP address without brackets, or a DNS name; ssh tools would read a leading dash as an option."""
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -79,7 +82,7 @@ def validate_unit(value: str) -> None:
 
 
 def validate_path(value: str) -> None:
-    """Absolute and plain: what it says is where it leads."""
+    """Validate an absolute, normalized path."""
     if not value.startswith("/") or any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValidationError(
             _("“%(path)s” is not an absolute path. Enter one such as /srv/www."), params={"path": value}, code="path"
@@ -106,7 +109,7 @@ def validate_site_roots(value: Any) -> None:
 
 
 def validate_install_paths(value: Any) -> None:
-    """What an EngineInstall holds in `paths`: all of PATHS, each an absolute path."""
+    """Validate `paths` of an EngineInstall: all of PATHS, each an absolute path."""
     if not isinstance(value, dict) or set(value) != set(PATHS):
         raise ValidationError(
             _("Enter an object with the fields %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"

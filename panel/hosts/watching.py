@@ -1,4 +1,4 @@
-"""Hosts that stop answering, and servers that stop running, are found out without anybody asking."""
+"""Automatic detection of hosts that stop responding, and of web servers that stop running."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from panel.remote.errors import HostKeyChanged, RemoteError
 
 logger = logging.getLogger(__name__)
 
-# One that waits for its key to be compared is not asked again and again: nothing would be sent.
+# A host whose key must be confirmed is skipped, because nothing would be sent.
 WATCHED = Q(is_paused=False, status__in=(HostStatus.READY, HostStatus.UNREACHABLE))
-AGAIN_AFTER_S = 60  # a single silence may be a network's hiccup
+AGAIN_AFTER_S = 60  # a single failure may be a brief network problem
 
 
 def hosts_watched() -> list[int]:
@@ -23,9 +23,9 @@ def hosts_watched() -> list[int]:
 
 
 def host_watch(pk: int, *, is_second: bool = False) -> bool:
-    """Looks at a host. False: it did not answer, which is believed, and noted, when it is asked a second time."""
+    """Check a host. Returns False if it did not respond; the second failure in a row is recorded."""
     host = Host.objects.filter(WATCHED, pk=pk).first()
-    if host is None:  # deleted, paused or distrusted meanwhile
+    if host is None:  # deleted, paused or no longer trusted
         return True
     try:
         errands.look(host)
@@ -35,6 +35,6 @@ def host_watch(pk: int, *, is_second: bool = False) -> bool:
             errands.lost(host, error)
             return True
         return False
-    except ApplicationError as error:  # it has no way to be asked: its page says which
+    except ApplicationError as error:  # no connection data: the host's page shows what is missing
         logger.info("%s was not looked at: %s", host, error.message)
     return True

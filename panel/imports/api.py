@@ -1,4 +1,4 @@
-"""Imports over the API, for administrators: they hold the configuration of a whole server."""
+"""Imports over the API, for administrators only, because they contain the configuration of a whole server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from panel.imports.serializers import (
 
 
 class Imports(Resource):
-    """Configurations that were read, and the sites that were found in them."""
+    """Imported configurations, and the sites found in them."""
 
     model = Import
     serializer_class = ImportSerializer
@@ -76,7 +76,7 @@ class Imports(Resource):
 
     @extend_schema(request=ReadInput, responses={201: ImportDetailSerializer})
     def create(self, request: Request) -> Response:
-        """Reads the live configuration of a server, includes followed. Nothing is changed on its host."""
+        """Read the live configuration of a web server with its includes. Nothing changes on its host."""
         require(self.actor, Action.ADMINISTER)
         install = self._install(self.body(ReadInput)["install"])
         return self._made(services.import_read_host(actor=self.actor, install=install))
@@ -84,7 +84,7 @@ class Imports(Resource):
     @extend_schema(request=UploadInput, responses={201: ImportDetailSerializer})
     @action(detail=False, methods=["post"])
     def upload(self, request: Request) -> Response:
-        """Reads a packed configuration folder as one of `install`'s server."""
+        """Read an archive of a configuration folder as one of `install`'s web server."""
         require(self.actor, Action.ADMINISTER)
         values = self.body(UploadInput)
         try:
@@ -100,7 +100,7 @@ class Imports(Resource):
     @extend_schema(responses=FoundSiteDetailSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def sites(self, request: Request, uuid: object = None) -> Response:
-        """The found sites with their definitions, directive by directive. `name` limits to one."""
+        """List the found sites with their definitions, directive by directive. `name` selects one."""
         record = self.get_object()
         rows: Any = selectors.rows_of(record, services.report_of(record))
         wanted = request.query_params.get("name")
@@ -113,7 +113,7 @@ class Imports(Resource):
     @extend_schema(request=AdoptSitesInput, responses=AdoptedSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, uuid: object = None) -> Response:
-        """Makes drafts of the named sites: all or none. Nothing changes on the host before they are deployed."""
+        """Create drafts of the named sites: all or none. Nothing changes on the host before they are deployed."""
         record = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")
@@ -129,6 +129,6 @@ class Imports(Resource):
         return Response({"sites": [site.name for site in adopted.sites], "notes": adopted.notes})
 
     def destroy(self, request: Request, uuid: object = None) -> Response:
-        """Forgets a reading; sites that were adopted from it stay."""
+        """Delete an import; sites adopted from it are kept."""
         services.import_delete(actor=self.actor, record=self.get_object())
         return Response(status=204)

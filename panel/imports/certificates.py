@@ -1,4 +1,6 @@
-"""Certificates of imported sites: read where the configuration names them, kept in the panel with their keys."""
+"""Certificates of imported sites: read from the files named in the configuration, stored in the
+panel with their keys.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from panel.websites.certificates import bundle_read
 from panel.websites.models import Certificate
 from panel.websites.services import certificate_upload
 
-Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, private key; both PEM
+Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, private key; both as PEM
 
 
 def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]]:
-    """The certificates that the sites name, and notes about those that could not be had. Raises RemoteError.
+    """Certificates that the sites name, and notes about unavailable ones. Raises RemoteError.
 
-    An uploaded folder is asked for none: private keys are not uploaded so.
+    Not read from uploads, which contain no private keys.
     """
     wanted = {files: site.name for site in sites for files in site.certificates}
     if not wanted:
@@ -51,7 +53,7 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
 
 
 def keep(actor: User, team: Team, site: FoundSite, bundles: Bundles) -> tuple[dict[int, str], list[str]]:
-    """The names of the site's certificates by server block, stored unless the team has them, and what went wrong."""
+    """Store the site's certificates unless the team has them; return their names by server block, and errors."""
     names: dict[int, str] = {}
     notes: list[str] = []
     for files in site.certificates:

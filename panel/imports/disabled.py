@@ -1,5 +1,8 @@
-"""Sites whose files lie beside the live ones, where no server looks for them: conf.d/NAME.conf.disabled, and what
-stands in sites-available without a link. They are read as if they were included, and shown as disabled."""
+"""Disabled sites whose files are next to the live ones: conf.d/NAME.conf.disabled, and files in sites-available without
+a link.
+
+They are read as if they were included, and shown as disabled.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsav
 
 
 def take(report: Report, loader: Loader, install: InstallSpec, root: str, prefix: str, skip: Iterable[str]) -> None:
-    """Add what lies disabled below `root`, the server's own folder; files of `skip` are the panel's own."""
+    """Add the disabled sites below `root`, the web server's own folder; files in `skip` are the panel's own."""
     live, seen = loader.loaded, set(skip)
     around = _around(live.nodes)
     taken = {site.name for site in report.sites}
@@ -36,16 +39,16 @@ def take(report: Report, loader: Loader, install: InstallSpec, root: str, prefix
             site.name = free_name(site.name, taken)
             site.definition["name"] = site.name
             site.enabled = False
-            for listen in _listens(site):  # what comes after the live sites is no default beside theirs
+            for listen in _listens(site):  # a disabled site does not become the default server by its position
                 listen["default_server"] = listen.get("default_server", False) and _socket(listen) not in defaults
-            # What it shares with live sites, such as an upstream, stays where it is.
+            # Parts shared with live sites, such as an upstream, stay in place.
             site.parts = [part for part in site.parts if part.file in read.files]
             taken.add(site.name)
             report.sites.append(site)
 
 
 def files_of(loader: Loader, root: str) -> list[SourceFile]:
-    """Files of disabled sites below `root`, the server's own folder."""
+    """Files of disabled sites below `root`, the web server's own folder."""
     if loader.engine not in ENGINES:
         return []
     known = {name for file in loader.loaded.files.values() for name in (file.path, file.real) if name}
@@ -64,6 +67,6 @@ def _socket(listen: dict[str, Any]) -> tuple[str, int]:
 
 
 def _around(nodes: Sequence[Node]) -> list[Node]:
-    """What stands around the sites of a configuration, which theirs inherit."""
+    """Context around the sites of a configuration, which disabled sites inherit."""
     http = [child for node in nodes if node.low == "http" for child in node.body or ()]
     return [node for node in (http or nodes) if node.low not in _HOLDERS]

@@ -23,7 +23,7 @@ class _InstallField(forms.ModelChoiceField):  # type: ignore[type-arg] # not sub
 
 
 class ReadForm(Form):
-    """Which server's live configuration to read."""
+    """Web server whose live configuration is read."""
 
     install = _InstallField(label=_("Web server"), queryset=EngineInstall.objects.none(), empty_label=None)
 
@@ -35,7 +35,7 @@ class ReadForm(Form):
 
 
 class UploadForm(ReadForm):
-    """A folder, packed; `install` is the server that its sites shall run on."""
+    """An archive of a folder; `install` is the web server that will run its sites."""
 
     archive = forms.FileField(
         label=_("Archive"),
@@ -56,7 +56,7 @@ class UploadForm(ReadForm):
 
 
 class AdoptForm(Form):
-    """Which of the found sites become drafts, whose they are, and what is accepted with them."""
+    """Choice of the sites to adopt, their team, and the accepted losses."""
 
     sites = forms.MultipleChoiceField(label=_("Sites"), error_messages={"required": _("Select the sites to adopt.")})
     team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)
@@ -74,5 +74,5 @@ class AdoptForm(Form):
             del self.fields["add_folders"]
 
     def chosen(self) -> set[str]:
-        """What is ticked, also in a form that was refused."""
+        """Selected sites, also of a rejected form."""
         return set(self["sites"].value() or ())

@@ -1,8 +1,8 @@
-"""Apache's .htaccess files, as far as its configuration lets them count: read with the virtual host whose folders they
-lie in. Pure: `find` says which files a pattern names.
+"""Apache's .htaccess files, if its configuration enables them, read with the virtual host of their folders. Pure:
+`find` locates files.
 
-Which folders' files count is said by AllowOverride, of the longest `<Directory>` that holds the document root
-(https://httpd.apache.org/docs/2.4/mod/core.html#allowoverride; without any it is None).
+AllowOverride of the longest `<Directory>` that contains the document root decides whether they apply
+(https://httpd.apache.org/docs/2.4/mod/core.html#allowoverride; without any, the value is None).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from panel.rendering.roots import is_below
 if TYPE_CHECKING:
     from panel.imports.reading import Loader
 
-HTACCESS = "htaccess"  # the name of the node that holds such a file's directives
-READ = "htaccess-read"  # of the node that says: they were looked for
-Within = Callable[[Sequence[Read], str], Iterator[Node]]  # of what was read and its path: the nodes that count
-DEEPEST = 4  # folders below the document root in which they are looked for
+HTACCESS = "htaccess"  # name of the node with the directives of such a file
+READ = "htaccess-read"  # name of the node that marks a completed search
+Within = Callable[[Sequence[Read], str], Iterator[Node]]  # from parsed directives and a path to the nodes that apply
+DEEPEST = 4  # depth below the document root to which files are searched
 
 
 def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """`nodes` with what .htaccess files say in their virtual hosts."""
+    """`nodes` with the .htaccess directives added to their virtual hosts."""
     everywhere = list(_directories(nodes))
     return tuple(_within(loader, node, everywhere) for node in nodes)
 
@@ -50,7 +50,7 @@ def _within(loader: Loader, node: Node, everywhere: Sequence[Node]) -> Node:
 
 
 def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
-    """The `<Directory>` sections outside of virtual hosts, or of one virtual host's content."""
+    """`<Directory>` sections outside virtual hosts, or in the content of one."""
     for node in nodes:
         if node.low == "directory":
             yield node
@@ -59,7 +59,9 @@ def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
-    """Whether .htaccess files in `root` count: by the longest section that holds it and says so, the later of two."""
+    """Return whether .htaccess files in `root` apply: decided by the longest section with AllowOverride, the later of
+    two.
+    """
     found = (-1, "none")
     for section in sections:
         path = posixpath.normpath(posixpath.join(prefix, section.value))
@@ -70,8 +72,7 @@ def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
 
 
 def nodes_of(loader: Loader, files: Iterable[SourceFile], within: Within) -> Iterator[Node]:
-    """A node for each of the .htaccess `files`, its directives as `within` takes them; a fault for one that can't be
-    read."""
+    """One node per .htaccess file, with its directives filtered by `within`; a fault for an unreadable file."""
     for file in files:
         try:
             found = apache.read(file.text)

@@ -1,5 +1,6 @@
-"""OpenLiteSpeed's virtual hosts as the server puts them together: with their own files, out of templates, and with the
-.htaccess files of their document roots. Pure: `find` says which files a pattern names."""
+"""OpenLiteSpeed's virtual hosts as the server assembles them: with their own files, from templates, and with the
+.htaccess files of their document roots. Pure: `find` locates files.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ _BELOW = (".htaccess", "*/.htaccess", "*/*/.htaccess")
 
 
 def expanded(value: str, names: Mapping[str, str]) -> str:
-    """`value` with `$NAME` in any case replaced, as paths are (ConfigCtx::expandVariable in src/main/configctx.cpp)."""
+    """`value` with `$NAME` replaced in any case, as in paths (ConfigCtx::expandVariable in src/main/configctx.cpp)."""
     for name, real in names.items():
         value = re.sub(re.escape(f"${name}"), lambda _match, real=real: real.rstrip("/"), value, flags=re.I)  # type: ignore[misc]
     return re.sub(r"(?<!:)/{2,}", "/", value)
 
 
 def says(body: Sequence[Node], name: str) -> str:
-    """The first value of that key; "" where there is none."""
+    """First value of that key; "" if there is none."""
     return next((item.value for item in body if item.name == name), "")
 
 
@@ -40,7 +41,7 @@ def folders(node: Node, prefix: str) -> tuple[str, str]:
 
 
 def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """`nodes` with every virtual host whole; members of templates are virtual hosts beside their template."""
+    """`nodes` with complete virtual hosts; members of templates become virtual hosts next to their template."""
     found: list[Node] = []
     everywhere = says(nodes, "autoloadhtaccess") == "1"
     for node in nodes:
@@ -54,7 +55,7 @@ def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _own(loader: Loader, node: Node, path: str) -> list[Node]:
-    """The nodes of the file that `node` names."""
+    """Nodes of the file that `node` names."""
     found = loader.find(path)
     if not found:
         loader.fault(node.file, node.line, f"{path} does not exist")
@@ -73,7 +74,7 @@ def _with_own_file(loader: Loader, node: Node) -> Node:
 
 
 def _members(loader: Loader, node: Node) -> Iterator[Node]:
-    """The virtual hosts of a template: what a member says comes before what the template does."""
+    """Virtual hosts of a template; a member's settings take precedence over the template's."""
     body = node.body or ()
     value = expanded(says(body, "templatefile"), {"SERVER_ROOT": loader.prefix})
     if not value:
@@ -89,22 +90,24 @@ def _members(loader: Loader, node: Node) -> Iterator[Node]:
                 own.append(replace(member, name="vhdomain", body=None))
             said = {item.name for item in own}
             rest = [item for item in (*around, *inside) if item.name not in said & {"vhroot", "vhdomain", "vhaliases"}]
-            mark = replace(member, body=None)  # a listener's maps are read before there are members: none counts
+            mark = replace(member, body=None)  # maps in listeners are read before members exist, so none applies
             yield replace(member, name="virtualhost", body=(mark, *own, *listeners, *rest))
 
 
 def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
-    """Where the server reads such files, those of the document root and of two folders below it."""
+    """The virtual host with .htaccess files of the document root and two folder levels below, if
+    the server reads them.
+    """
     rewrite = next((item.body or () for item in node.body or () if item.name == "rewrite"), None)
     if rewrite is None or (says(rewrite, "autoloadhtaccess") or str(int(everywhere))) != "1":
-        return node  # without a block of its own a virtual host has no such files (HttpVHost::configRewrite)
+        return node  # a virtual host without its own block has no such files (HttpVHost::configRewrite)
     _root, documents = folders(node, loader.prefix)
     files = [file for pattern in _BELOW for file in loader.find(posixpath.join(documents, pattern))]
     return replace(node, body=(*(node.body or ()), *nodes_of(loader, files, _flat)))
 
 
 def _flat(items: Sequence[Read], path: str) -> Iterator[Node]:
-    """Directives with those of sections among them: OpenLiteSpeed takes no notice of the sections themselves."""
+    """Directives including those inside sections, because OpenLiteSpeed ignores the sections themselves."""
     for item in items:
         if item.body is None:
             yield Node(item.name, item.args, path, item.line, max(item.line, item.end))

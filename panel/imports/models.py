@@ -1,4 +1,4 @@
-"""Configurations that were read, and what was adopted from them."""
+"""Imported configurations, and the sites adopted from them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ImportSource(models.TextChoices):
 
 
 class Import(BaseModel):
-    """One reading of a server's configuration.
+    """One import of a web server's configuration.
 
-    `content` is JSON {"report": imports.report.Report, "files": {path: SourceFile}}; encrypted, since configurations
-    hold passwords. `adopted` maps names in the report to the ids of the sites that were made.
+    `content` is JSON {"report": imports.report.Report, "files": {path: SourceFile}}; encrypted, because configurations
+    contain passwords. `adopted` maps names in the report to the ids of the created sites.
     """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="imports")
     source = models.CharField(max_length=8, choices=ImportSource.choices)
-    filename = models.CharField(max_length=200, blank=True)  # of what was uploaded
+    filename = models.CharField(max_length=200, blank=True)  # of the upload
     content = EncryptedTextField()
     sites_found = models.PositiveIntegerField(default=0)
     faults_found = models.PositiveIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""A configuration as it was read: files, directives with where they stand, and what could not be read."""
+"""An imported configuration: files, directives with their places, and errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as it was found: `path` is the name it was asked for by, `real` where it lies and `link` what the link
-    holds when `path` is one. Not `exact`: it has bytes that are no UTF-8, so it cannot be written back."""
+    """A file as found.
+
+    `path` is the requested name, `real` the resolved path, and `link` the target if `path` is a link. Not `exact`: the
+    file has bytes that are not UTF-8, so it cannot be written back.
+    """
 
     path: str
     text: str
@@ -21,7 +24,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Node:
-    """A directive with where it stands (`line` to `end` of `file`); `via` are the includes that led there."""
+    """A directive with its place (`line` to `end` of `file`); `via` are the includes on the way to it."""
 
     name: str
     args: tuple[str, ...]
@@ -47,7 +50,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Fault:
-    """What could not be read, and where; `line` 0: the file itself."""
+    """A read error and its place; `line` 0: the whole file."""
 
     file: str
     line: int

@@ -1,7 +1,7 @@
-"""A live configuration as one tree: every file read by its server's exact grammar, includes followed.
+"""A live configuration as one tree: every file parsed with its server's exact grammar, includes followed.
 
-Pure: `Find` says which files a pattern names, be they on a host or in an uploaded folder. What cannot be read becomes
-a Fault with its file and line; everything else is read all the same.
+Pure: `Find` locates files, on a host or in an upload. Unreadable parts become a Fault with file and line; everything
+else is still read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Find = Callable[[str], list[SourceFile]]
 
 
 def apache_variables(envvars: str) -> dict[str, str]:
-    """What Debian's `envvars`, a shell script, gives Apache: its plain assignments."""
+    """Variables that Debian's `envvars`, a shell script, sets for Apache by plain assignments."""
     found: dict[str, str] = {"SUFFIX": ""}
     for match in re.finditer(r"^\s*(?:export\s+)?(\w+)=([^\s;#]*)", envvars, re.MULTILINE):
         value = match[2].strip("\"'")
@@ -37,7 +37,7 @@ def apache_variables(envvars: str) -> dict[str, str]:
 
 
 def _is_too_deep(found: tuple[Read, ...]) -> bool:
-    """Without recursion, which is what a deep tree would exhaust."""
+    """Return whether the tree is too deep, without recursion, which such a tree would exhaust."""
     level = list(found)
     for _depth in range(MAX_NESTING):
         level = [inner for item in level for inner in item.body or ()]
@@ -49,8 +49,11 @@ def is_pattern(path: str) -> bool:
 
 
 class Loader:
-    """Reads one configuration. `prefix` is the server's root; `variables` what Apache's `${NAME}` stand for;
-    `documents` the folders in which .htaccess files of Apache's document roots can be found at all."""
+    """Reader of one configuration.
+
+    `prefix` is the server's root; `variables` are values for Apache's `${NAME}`; `documents` are the folders whose
+    .htaccess files are accessible.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class Loader:
         return self.loaded
 
     def load_file(self, file: SourceFile) -> Loaded:
-        """One file by itself, as a fragment of a configuration."""
+        """One file alone, as a fragment of a configuration."""
         self.loaded.nodes = tuple(self.file(file, ()))
         return self.loaded
 
@@ -124,7 +127,7 @@ class Loader:
             self.variables[node.args[0]] = node.args[1] if len(node.args) > 1 else ""
 
     def _expanded(self, value: str) -> str:
-        """`${NAME}` as httpd replaces it; an unknown one stays, with httpd's own warning as our report's."""
+        """Replace `${NAME}` as httpd does; an unknown name stays, with httpd's warning in the report."""
         return _VARIABLE.sub(lambda match: self.variables.get(match[1], match[0]), value)
 
     def _base(self, node: Node) -> str:

@@ -1,4 +1,4 @@
-"""What an import found: sites, what became of every directive, and where each stands."""
+"""Result of an import: sites, the result for every directive, and places."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OUTCOMES: tuple[Outcome, ...] = ("mapped", "changed", "snippet", "refused", "kep
 
 @dataclass(frozen=True)
 class Item:
-    """One directive and what became of it.
+    """One directive and its result.
 
-    `mapped`: the model says it. `changed`: the panel says nearly it; `note` tells the difference. `snippet`: kept as
-    raw directives of this engine. `refused`: neither; adopting the site loses it. `kept`: not part of a site; it stays
-    in the server's own files. `where` is its place in the site's definition.
+    `mapped`: the model expresses it. `changed`: the panel's setting is slightly different; `note` explains how.
+    `snippet`: kept as raw directives of this engine. `refused`: neither; adopting the site drops the directive. `kept`:
+    not part of a site; it stays in the server's own files. `where` is its place in the site's definition.
     """
 
     file: str
@@ -32,7 +32,7 @@ class Item:
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """Which files the certificate of a server block was read from."""
+    """Files from which the certificate of a server block was read."""
 
     block: int
     certificate: str
@@ -42,7 +42,7 @@ class CertificateFiles:
 
 @dataclass(frozen=True)
 class Part:
-    """Lines of a file that say this site, and go when it is adopted."""
+    """Lines of a file that define this site, and that adopting removes."""
 
     file: str
     first: int
@@ -51,16 +51,16 @@ class Part:
 
 @dataclass
 class FoundSite:
-    """`definition` is what websites.services.site_define takes."""
+    """A found site. `definition` is the input of websites.services.site_define."""
 
     name: str
     definition: dict[str, Any]
     items: list[Item] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     certificates: list[CertificateFiles] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)  # that the host does not give to its sites yet
-    problems: list[str] = field(default_factory=list)  # why the panel could not keep the definition
-    enabled: bool = True  # False: its file lies where the server does not look for it
+    folders: list[str] = field(default_factory=list)  # not yet among the host's site folders
+    problems: list[str] = field(default_factory=list)  # reasons why the panel cannot store the definition
+    enabled: bool = True  # False: the server does not load the file
 
     @property
     def refused(self) -> list[Item]:
@@ -72,8 +72,11 @@ class FoundSite:
 
 @dataclass
 class Report:
-    """`items` are directives outside sites. `files` counts what was read. `ports` are those that Apache's own files
-    open, and go on opening; `listeners` those of OpenLiteSpeed's (rendering.spec.OwnListener)."""
+    """Result of an import.
+
+    `items` are directives outside sites. `files` is the number of files read. `ports` are those that Apache's own files
+    keep open; `listeners` those of OpenLiteSpeed's files (rendering.spec.OwnListener).
+    """
 
     engine: str
     sites: list[FoundSite] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What was read, and how a page or the API lists it. Administrators only: it is the configuration of a whole server."""
+"""Imports as listed on pages and in the API. Administrators only: an import is the configuration of a whole server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.websites.models import Site
 
 
 def imports_visible(user: User) -> QuerySet[Import]:
-    """Newest first, without their content."""
+    """Imports, newest first, without their content."""
     rows = Import.objects.select_related("install__host", "created_by").defer("content")
     return rows if may(user, Action.ADMINISTER) else rows.none()
 
@@ -25,7 +25,7 @@ _ORDER: tuple[Outcome, ...] = ("refused", "changed", "snippet", "mapped", "kept"
 
 @dataclass(frozen=True)
 class Row:
-    """A found site as lists show it. `site` is what was made of it; `counts` its directives by outcome."""
+    """A found site for lists. `site` is the adopted site; `counts` its directives by result."""
 
     found: FoundSite
     counts: Mapping[str, int]
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def domains(self) -> list[str]:
-        """Each once: the plain and the encrypted half of a site share them."""
+        """Unique domains; the HTTP and HTTPS blocks of a site share them."""
         return list(dict.fromkeys(name for block in self.found.definition["blocks"] for name in block["names"]))
 
     @property
@@ -44,17 +44,17 @@ class Row:
 
     @property
     def items(self) -> list[Item]:
-        """What needs a look comes first; of one kind in the order of the files."""
+        """Directives that need attention first; within a result in file order."""
         return sorted(self.found.items, key=lambda item: _ORDER.index(item.outcome))
 
     @property
     def losses(self) -> list[str]:
-        """As notes beside the question whether they may go."""
+        """Notes on the directives that adopting would drop."""
         return [f"{self.found.name}: {item.text}" for item in self.found.refused]
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be adopted."""
+        """Return whether the site can be adopted."""
         return self.site is None and not self.found.problems
 
 
@@ -75,7 +75,7 @@ def _row(found: FoundSite, site: Site | None) -> Row:
 
 
 def mapped_share(counts: Mapping[str, int]) -> float | None:
-    """Percent of a site's directives that the model says, nearly or exactly; None without any."""
+    """Percentage of a site's directives that are mapped or changed; None without directives."""
     total = sum(counts[name] for name in ("mapped", "changed", "snippet", "refused"))
     return 100 * (counts["mapped"] + counts["changed"]) / total if total else None
 

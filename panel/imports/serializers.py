@@ -1,4 +1,4 @@
-"""Imports as JSON. Adopting goes by the names that the report gives."""
+"""Imports as JSON. Sites are adopted by their names in the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from panel.imports.models import Import
 from panel.imports.report import OUTCOMES
 from panel.imports.selectors import Row, rows_of
 
-# Four characters for three bytes; a little more than the largest archive, whose own limit has better words.
+# Base64 has four characters for three bytes; the limit is slightly above that of archives, which has a better error
+# message.
 MAX_BASE64 = 24 * 1024 * 1024
 
 
@@ -44,8 +45,9 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class CountsSerializer(serializers.Serializer[Any]):
-    """Directives by what becomes of them: `mapped` and `changed` (nearly) have a place in the model, `snippet` stays
-    raw, `refused` would be lost, `kept` stays in the server's own files."""
+    """Directives by result: `mapped` and `changed` have a place in the model, `snippet` stays raw, `refused` would be
+    dropped, `kept` stays in the server's own files.
+    """
 
     mapped = serializers.IntegerField()
     changed = serializers.IntegerField()
@@ -61,7 +63,7 @@ class FaultSerializer(serializers.Serializer[Any]):
 
 
 class ItemSerializer(serializers.Serializer[Any]):
-    """One directive and what becomes of it."""
+    """One directive and its result."""
 
     file = serializers.CharField()
     line = serializers.IntegerField()
@@ -88,7 +90,7 @@ class FoundSiteSerializer(serializers.Serializer[Row]):
 
 
 class FoundSiteDetailSerializer(FoundSiteSerializer):
-    """`definition` is what adopting hands to POST /sites/."""
+    """A found site. `definition` is the input of POST /sites/ when the site is adopted."""
 
     definition = serializers.DictField(source="found.definition")
     items = ItemSerializer(source="found.items", many=True)

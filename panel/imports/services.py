@@ -1,5 +1,7 @@
-"""Reading a live or uploaded configuration, and adopting sites from it. Administrators only: what is read are files of
-the whole server, and what becomes raw directives is in the server's own words."""
+"""Read a live or uploaded configuration, and adopt sites from it.
+
+Administrators only: imports contain files of the whole server, and create raw directives.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ from panel.websites.services import site_define
 
 @dataclass(frozen=True)
 class Adopted:
-    """The sites that were made, and what a person should know about them."""
+    """Adopted sites, and notes for people."""
 
     sites: list[Site]
     notes: list[str]
@@ -52,7 +54,7 @@ class Adopted:
 
 
 def import_read_host(*, actor: User, install: EngineInstall) -> Import:
-    """Read the configuration that `install` runs with, includes followed. Nothing is changed on the host.
+    """Read the live configuration of `install` with its includes. Nothing changes on the host.
 
     Raises PermissionDenied, RemoteError.
     """
@@ -65,14 +67,14 @@ def import_read_host(*, actor: User, install: EngineInstall) -> Import:
         variables = _variables(files, install)
         loader = Loader(install.engine, files.find, base, variables, tuple(files.roots))
         loader.load(paths["main_config"])
-        disabled.files_of(loader, paths["config_root"])  # asked for while the agent is there
+        disabled.files_of(loader, paths["config_root"])  # read while the agent is connected
     loader.loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]
     prefix = paths.get("prefix") or paths["config_root"]
     return _keep(actor, install, ImportSource.HOST, "", loader, prefix, paths["config_root"])
 
 
 def _base(install: EngineInstall) -> str:
-    """What relative includes are relative to: nginx's main file's folder, the other servers' root."""
+    """Base of relative includes: the folder of nginx's main file, or the other servers' root."""
     if install.engine in ("nginx", "native"):
         return str(install.paths["main_config"]).rpartition("/")[0]
     return str(install.paths.get("prefix") or install.paths["config_root"])
@@ -86,7 +88,7 @@ def _variables(files: HostFiles, install: EngineInstall) -> dict[str, str]:
 
 
 def import_read_upload(*, actor: User, install: EngineInstall, filename: str, data: bytes) -> Import:
-    """Read an uploaded zip or tar as a configuration of `install`'s server.
+    """Read an uploaded zip or tar as a configuration of `install`'s web server.
 
     Raises ApplicationError, PermissionDenied.
     """
@@ -108,7 +110,7 @@ def import_read_upload(*, actor: User, install: EngineInstall, filename: str, da
 def _keep(
     actor: User, install: EngineInstall, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
-    """`root` is where the folders of disabled sites lie."""
+    """Store an import. `root` is the parent of the folders with disabled sites."""
     spec, loaded = freeze.install_spec(install), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
     wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
@@ -123,7 +125,7 @@ def _keep(
             site.problems += _out_of_reach(install, loaded, site)
     parts = {part.file for site in report.sites for part in site.parts}
     if install.engine == Engine.OPENLITESPEED and source == ImportSource.HOST:
-        parts.add(install.paths["main_config"])  # it must read the panel's file from then on
+        parts.add(install.paths["main_config"])  # it must include the panel's file from then on
     files = {path: dataclasses.asdict(file) for path, file in loaded.files.items() if path in parts}
     record = Import(install=install, source=source, filename=filename, created_by=actor)
     record.content = json.dumps({"report": to_json(report), "files": files})
@@ -136,7 +138,7 @@ def _keep(
 
 
 def _managed_files(install: EngineInstall) -> dict[str, str]:
-    """The files that the panel wrote on this server, and the sites they are of."""
+    """Files that the panel wrote on this web server, with their sites."""
     states = live_states([install])[install.pk]
     found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
     for state in SiteState.objects.filter(resting__install=install).select_related("site", "resting__install"):
@@ -146,12 +148,12 @@ def _managed_files(install: EngineInstall) -> dict[str, str]:
 
 
 def _left_by_adopting(install: EngineInstall) -> list[str]:
-    """Files whose links an adopted site took the place of: they stay for the admin, and are no disabled sites."""
+    """Files whose links were replaced by adopted sites: they are kept for the admin and are not disabled sites."""
     return list(ReplacedFile.objects.filter(install=install).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
-    """The panel's own sites are not found again."""
+    """Remove the panel's own sites from the result."""
     for site in list(report.sites):
         owners = [managed.get(part.file) or managed.get(loaded.files[part.file].real) for part in site.parts]
         if owners and all(owners):
@@ -162,8 +164,10 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
 
 
 def _out_of_reach(install: EngineInstall, loaded: Loaded, site: FoundSite) -> list[str]:
-    """Files that the first deployment would have to change and may not: it changes what lies below the server's own
-    folder. A link from there to a file that says this site only is fine, since it is the link that goes."""
+    """Files outside the server's own folder that the first deployment would have to change but must not.
+
+    A link in that folder to a file that defines only this site is allowed, because only the link is removed.
+    """
     roots = (install.paths["config_root"],)
     faults = []
     for path in dict.fromkeys(part.file for part in site.parts):
@@ -180,11 +184,11 @@ def _out_of_reach(install: EngineInstall, loaded: Loaded, site: FoundSite) -> li
 
 
 class _Tried(Exception):
-    """Takes a trial back."""
+    """Raised to roll back a trial."""
 
 
 def _problems(actor: User, install: EngineInstall, site: FoundSite) -> list[str]:
-    """What keeps the panel from storing the site: a trial that is taken back."""
+    """Errors that prevent storing the site, found by a trial that is rolled back."""
     team = Team.objects.first()
     if team is None:
         return []
@@ -209,7 +213,7 @@ def _words(error: ValidationError) -> list[str]:
 
 
 def report_of(record: Import) -> Report:
-    """Read once for every object: a reading is immutable."""
+    """Report of an import, parsed once per object because it is immutable."""
     found = record.__dict__.get("_report")
     if found is None:
         found = record.__dict__["_report"] = from_json(json.loads(record.content)["report"])
@@ -217,7 +221,7 @@ def report_of(record: Import) -> Report:
 
 
 def files_of(record: Import) -> dict[str, SourceFile]:
-    """The files that the found sites stand in, as they were read."""
+    """Files that define the found sites, as they were read."""
     return {path: SourceFile(**item) for path, item in json.loads(record.content)["files"].items()}
 
 
@@ -233,11 +237,11 @@ def import_adopt(
     accept_refused: bool = False,
     add_folders: bool = False,
 ) -> Adopted:
-    """Make drafts of the found sites `names`; nothing changes on the host before their first plan is confirmed, which
-    takes the place of the files they stood in.
+    """Create drafts of the found sites `names`; nothing changes on the host before their first plan is confirmed, which
+    replaces their lines in the original files.
 
-    `accept_refused`: directives that neither the model nor a snippet may hold are left out. `add_folders`: the host
-    gives the sites' document roots to its sites. Raises ApplicationError, ValidationError, PermissionDenied.
+    `accept_refused`: drop directives that neither the model nor a snippet may contain. `add_folders`: add the sites'
+    document roots to the host's site folders. Raises ApplicationError, ValidationError, PermissionDenied.
     """
     require(actor, Action.ADMINISTER)
     report = report_of(record)
@@ -268,7 +272,7 @@ def import_adopt(
 
 
 def _own_sockets(install: EngineInstall, report: Report) -> dict[str, Any]:
-    """What the server's own files listen on and go on listening on, beside what sites ask for."""
+    """Sockets that the server's own files keep open, in addition to those of sites."""
     if install.engine == Engine.APACHE:
         return {"own_ports": report.ports}
     return {"own_listeners": report.listeners} if install.engine == Engine.OPENLITESPEED else {}
@@ -325,7 +329,7 @@ def _define(actor: User, record: Import, found: FoundSite, team: Team, certifica
 
 
 def _taken(record: Import, found: FoundSite) -> set[str]:
-    """Names of sites, and of files that stay beside this site's: its own file must not have their name."""
+    """Names of sites, and of files that stay next to this site's file, which must have a different name."""
     names = set(Site.objects.values_list("name", flat=True))
     for path, file in files_of(record).items():
         own = [dataclasses.asdict(part) for part in found.parts if part.file == path]
@@ -335,7 +339,9 @@ def _taken(record: Import, found: FoundSite) -> set[str]:
 
 
 def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[Original]:
-    """What the first deployments take away, by file; files that could not be written back refuse the adoption."""
+    """Changes of the original files by the first deployments; files that cannot be written back
+    prevent the adoption.
+    """
     known = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
     users: dict[tuple[str, int, int], list[str]] = {}
     for found in report.sites:
@@ -343,14 +349,14 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
             users.setdefault((part.file, part.first, part.last), []).append(found.name)
     ids: dict[str, dict[tuple[int, int], list[int]]] = {}
     for (path, first, last), names in users.items():
-        # What several sites share goes when the last of them was adopted.
+        # Lines shared by several sites are removed when the last of them was adopted.
         if set(names) & set(sites) and set(names) <= set(known):
             ids.setdefault(path, {})[first, last] = [known[name] for name in names]
     originals = []
     for path, file in files_of(record).items():
         appends = _include(record.install, path, file)
         if appends and not ids.get(path):
-            ids[path] = {(0, -1): list(known.values())}  # no lines of it go
+            ids[path] = {(0, -1): list(known.values())}  # none of its lines are removed
         if path not in ids:
             continue
         if not file.exact:
@@ -361,7 +367,7 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
 
 
 def _include(install: EngineInstall, path: str, file: SourceFile) -> str:
-    """The line by which OpenLiteSpeed's main file reads what the panel writes; "" where it is there already."""
+    """Line that makes OpenLiteSpeed's main file include the panel's; "" if it is already there."""
     if install.engine != Engine.OPENLITESPEED or path != install.paths["main_config"]:
         return ""
     folder, own = path.rpartition("/")[0], f"{install.paths['config_root']}/paddock.conf"
@@ -371,7 +377,7 @@ def _include(install: EngineInstall, path: str, file: SourceFile) -> str:
 
 @transaction.atomic
 def import_delete(*, actor: User, record: Import) -> None:
-    """Forget a reading. Sites that were adopted from it stay, and so does what they take the place of."""
+    """Delete an import. Adopted sites stay, and so do the records of the lines that they replace."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="import.delete", target=record)
     record.delete()

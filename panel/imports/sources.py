@@ -1,4 +1,4 @@
-"""Where configuration files come from: a host, through its agent; or an uploaded archive, read in memory."""
+"""Sources of configuration files: a host, through its agent, or an uploaded archive, read in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from panel.imports.reading import SourceFile, is_pattern
 from panel.remote.pool import Session
 
 READ_TIMEOUT_S = 30.0
-# Where distributions and admins keep what a configuration includes. The agent follows links only within these.
+# Folders in which distributions and admins keep included files. The agent follows links only within these.
 READ_ROOTS = ("/etc", "/usr", "/opt", "/srv", "/home", "/var/lib", "/var/www")
 MAX_ARCHIVE_BYTES = 16 * 1024 * 1024
 MAX_FILE_BYTES = 1024 * 1024
@@ -49,7 +49,7 @@ USUAL_ROOTS = {
 
 
 class HostFiles:
-    """The files of one host, each pattern asked for once. `roots`: the server's own folders."""
+    """Files of one host; each pattern is requested once. `roots`: the server's own folders."""
 
     def __init__(self, agent: Session, roots: Iterable[str]) -> None:
         self.agent = agent
@@ -58,7 +58,7 @@ class HostFiles:
         self._known: dict[str, list[SourceFile]] = {}
 
     def find(self, pattern: str) -> list[SourceFile]:
-        """Raises RemoteError."""
+        """Find files on the host. Raises RemoteError."""
         if pattern not in self._known:
             args = {"patterns": [pattern], "roots": self.roots}
             answer = self.agent.call("read", args, timeout=READ_TIMEOUT_S)
@@ -73,7 +73,7 @@ def _source(item: dict[str, object]) -> SourceFile:
     mode = item["mode"] if isinstance(item["mode"], int) else 0o644
     link = str(item["link"])
     path = str(item["path"])
-    # Also a file below a linked folder lies elsewhere than its name says.
+    # The real path also differs for a file below a linked folder.
     return SourceFile(path, text, real if real != path else "", link, mode & 0o777, exact)
 
 
@@ -84,8 +84,9 @@ class _Entry:
 
 
 class UploadedFiles:
-    """An archive's files as if it were the host's tree: `main` is where the configuration begins ("" when the archive
-    has no main file and is read file by file)."""
+    """Files of an archive, as if they were on the host. `main` is the main file ("" if the archive has none and is read
+    file by file).
+    """
 
     def __init__(self, engine: str, filename: str, data: bytes) -> None:
         self.engine = engine
@@ -104,7 +105,7 @@ class UploadedFiles:
         return found
 
     def all(self) -> list[SourceFile]:
-        """Every file that is text, by name."""
+        """All text files, by name."""
         found = [self._file(name) for name in sorted(self.entries) if not self.entries[name].link]
         return [file for file in found if file is not None and "\0" not in file.text]
 
@@ -120,7 +121,7 @@ class UploadedFiles:
         return [file for file in found if file is not None]
 
     def _file(self, name: str) -> SourceFile | None:
-        """The file that a name leads to, links within the archive followed."""
+        """The file of that name, following links within the archive."""
         place, entry = name, self.entries.get(name)
         for _step in range(MAX_LINKS):
             if entry is None or not entry.link:
@@ -133,7 +134,7 @@ class UploadedFiles:
 
 
 def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
-    """Every file and link of the archive by its absolute name. Nothing is written anywhere."""
+    """Files and links of the archive by their absolute names. Nothing is written to disk."""
     if len(data) > MAX_ARCHIVE_BYTES:
         raise _refused(f"is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB; leave out files that are not configuration")
     read = _zip if data[:4] == b"PK\x03\x04" else _tar
@@ -166,7 +167,7 @@ def _refused(words: str) -> ApplicationError:
 
 
 def _name(name: str) -> str:
-    """The entry's name below /; one that climbs out of the archive refuses all of it."""
+    """The entry's name below /; a name that leaves the archive rejects the whole archive."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or any(ord(character) < 32 for character in name):
         raise _refused(f"contains an entry that points outside the archive: {name[:100]!r}")
@@ -188,7 +189,7 @@ def _zip(data: bytes) -> Iterator[tuple[str, _Entry]]:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """What gzip, bzip2 or xz holds, and no more of it than an archive may be: 16 MiB of them can hold terabytes."""
+    """Decompress gzip, bzip2 or xz up to the limit of archives: 16 MiB can expand to terabytes."""
     opened = next((opener for magic, opener in _PACKED.items() if data.startswith(magic)), None)
     if opened is None:
         return data

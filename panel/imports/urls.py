@@ -1,4 +1,4 @@
-"""Addresses of imports, below those of the host that is imported from."""
+"""URLs of imports, below those of their host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of imports: read or upload a configuration, look at what was found, adopt sites from it."""
+"""Pages of imports: read or upload a configuration, review the result, adopt sites."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def start(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def read(request: Request, name: str) -> HttpResponse:
-    """Read the live configuration. It is looked at only; nothing on the host changes."""
+    """Read the live configuration; nothing on the host changes."""
     host = administered(request, name)
     form = ReadForm(request.POST, host=host)
     if form.is_valid():
@@ -101,13 +101,15 @@ def upload(request: Request, name: str) -> HttpResponse:
     return _start_page(request, host, upload=form)
 
 
-# --- what was found ---
+# --- result ---
 
 
 @login_required
 @form_page
 def report(request: Request, name: str, uuid: UUID) -> HttpResponse:
-    """What was found; a POST adopts the ticked sites, after the password: it may write raw directives."""
+    """Show the result; POST adopts the selected sites and requires the password, because it may
+    create raw directives.
+    """
     if request.method == "POST":
         return _adopt(request, name, uuid)
     record = _import(request, name, uuid)
@@ -174,7 +176,7 @@ def _report_page(request: Request, record: Import, found: Report, rows: list[Row
 @login_required
 @require_safe
 def site(request: Request, name: str, uuid: UUID, site: str) -> HttpResponse:
-    """One found site, directive by directive."""
+    """Show one found site, directive by directive."""
     record = _import(request, name, uuid)
     rows = selectors.rows_of(record, services.report_of(record))
     row = next((row for row in rows if row.found.name == site), None)

@@ -1,4 +1,4 @@
-"""Certificates as data: reading what was pasted, and making self-signed ones. No database here."""
+"""Certificates as data: parse pasted ones, and create self-signed ones. No database here."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from panel.core.errors import ApplicationError
 
 ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
-MIN_RSA_BITS = 2048  # OpenSSL's default security level refuses less, and then the whole server
+MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A checked certificate: PEM texts normalized, times aware, `fingerprint` the SHA-256 of the leaf's DER in hex."""
+    """A checked certificate: normalized PEM texts, aware times, `fingerprint` is the SHA-256 of the
+    leaf's DER in hex.
+    """
 
     certificate_pem: str
     private_key_pem: str
@@ -33,9 +35,9 @@ class Bundle:
 
 
 def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.datetime) -> Bundle:
-    """Check what was uploaded: leaf first, each next certificate the issuer of the one before, key of the leaf.
+    """Check an upload: leaf first, then each certificate's issuer, and the key of the leaf.
 
-    Raises ApplicationError whose `field` is certificate_pem or private_key_pem.
+    Raises ApplicationError with the `field` certificate_pem or private_key_pem.
     """
     chain = _chain(certificate_pem)
     key = _key(private_key_pem)
@@ -56,7 +58,7 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
 
 
 def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) -> Bundle:
-    """A new P-256 key and a certificate for DNS names and addresses, signed by itself."""
+    """A new P-256 key and a self-signed certificate for DNS names and addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
     certificate = (
@@ -65,7 +67,7 @@ def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) ->
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))  # hosts whose clock runs behind
+        .not_valid_before(now - datetime.timedelta(minutes=5))  # for hosts with a slow clock
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -170,8 +172,9 @@ def _bundle(chain: list[x509.Certificate], key: ServerKey) -> Bundle:
 
 
 def covers(names: list[str], server_name: str) -> bool:
-    """Whether a certificate for `names` is good for one server name (RFC 6125 section 6.4.3; regex names: unknown,
-    taken as covered)."""
+    """Return whether a certificate for `names` covers one server name (RFC 6125 section 6.4.3). Regular expressions
+    count as covered.
+    """
     if server_name.startswith("~") or server_name.endswith(".*"):
         return True
     if server_name.startswith("."):

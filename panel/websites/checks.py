@@ -1,6 +1,6 @@
-"""What must agree across objects before a site can be served: within the site, with its host, with other sites.
+"""Checks across objects before a site can be deployed: within the site, with its host, with other sites.
 
-A draft may have problems (the page shows them); a plan may not. Clashes with other sites are refused on saving.
+A draft may have problems (the page shows them); a plan may not. Conflicts with other sites are rejected when saving.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 
 @dataclass(frozen=True)
 class Problem:
-    """`where` is the place in the site's definition (blocks/0/listens), `message` what is wrong and what to do."""
+    """A problem. `where` is the place in the site's definition (blocks/0/listens), `message` the problem and its
+    solution.
+    """
 
     where: str
     message: str
@@ -47,10 +49,10 @@ def site_problems(
     may_clash: bool = True,
     others: ownership.Ownership | None = None,
 ) -> list[Problem]:
-    """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made.
+    """Problems that prevent `actor` from planning `site` on `install` (default: its own); empty if a plan is possible.
 
-    `is_fetched`: the site came from freeze.with_parts just now. `may_clash`: whether it is one of `clash_suspects`.
-    `others`: what other teams have, looked up for several sites together.
+    `is_fetched`: the site was just loaded by freeze.with_parts. `may_clash`: whether the site is one of
+    `clash_suspects`. `others`: claims of other teams, looked up for several sites at once.
     """
     site = site if is_fetched else freeze.fetched(site)
     install = install or site.install
@@ -110,7 +112,7 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
 
 
 def _listener_problems(where: str, block: ServerBlock, install: EngineInstall) -> Iterable[Problem]:
-    """Sockets that the server's own files open already, otherwise than the site asks for."""
+    """Sockets that the server's own files open with settings other than the site's."""
     own = [OwnListener(**item) for item in install.own_listeners]
     for listen in block.listens.all():
         words = own_clash(own, listen.address, listen.port, listen.tls)
@@ -143,7 +145,7 @@ def _path_problems(
 def _log_problems(
     where: str, block: ServerBlock, former: EngineInstall | None, install: EngineInstall, served: list[str]
 ) -> Iterable[Problem]:
-    """A log is written by the server's root process: only below the server's own log folder."""
+    """Logs outside the web server's own log folder; its root process writes them."""
     log_dir = install.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
         path = paths.log_on(getattr(block, name), former, install)
@@ -164,16 +166,16 @@ def _log_problems(
 
 
 def site_label(user: User, site: Site) -> str:
-    """How a message to `user` calls another site: by its name only where the user may view it."""
+    """Name of another site in a message to `user`: its real name only if the user has access."""
     if may(user, Action.VIEW, Team(pk=site.team_id)):
         return _("the site %s") % site.name
     return _("a site of another team")
 
 
 def site_clashes(actor: User, site: Site, install: EngineInstall) -> list[Problem]:
-    """Names and listens that another enabled site of the install, or another server of the host, already has.
+    """Names and listens that another enabled site of the web server, or another server of the host, already uses.
 
-    A few queries for each listen, however many sites the host has. Names sites only that `actor` may view.
+    A few queries per listen, independent of the number of sites. Names only sites that `actor` has access to.
     """
     return _clashes(actor, site, install, list(site.blocks.prefetch_related("listens", "names")))
 
@@ -192,8 +194,9 @@ def _clashes(actor: User, site: Site, install: EngineInstall, own: list[ServerBl
 
 
 def clash_suspects(sites: Iterable[Site]) -> set[int]:
-    """The ids of those that may clash with another site, each on its own server; the others surely do not. One query
-    for all of them."""
+    """Ids of sites that may conflict with another site, each on its own web server; all others certainly do not. One
+    query.
+    """
     own = Listen.objects.filter(block__site__in=[site.pk for site in sites])
     own_names = ServerName.objects.filter(block=OuterRef(OuterRef(OuterRef("block")))).values("name")
     shared_name = ServerName.objects.filter(block=OuterRef("block"), name__in=own_names)
@@ -209,13 +212,13 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
 
 
 def _others(site: Site, install: EngineInstall, listen: Listen) -> QuerySet[Listen]:
-    """The listens of the host's other enabled sites on the same port."""
+    """Listens of the host's other enabled sites on the same port."""
     rows = Listen.objects.filter(port=listen.port, block__site__enabled=True, block__site__install__host=install.host)
     return rows.exclude(block__site=site).select_related("block__site__install__host").order_by("block__site__name")
 
 
 def _overlapping(address: str) -> Q:
-    """Addresses that want the same socket as `address` when different programs listen on them."""
+    """Addresses that conflict with `address` if different programs listen on them."""
     is_v6 = ":" in address
     family = Q(address__contains=":") if is_v6 else ~Q(address__contains=":")
     return family if address in _ANY else family & Q(address__in=[address, *_ANY])
@@ -269,7 +272,7 @@ def _name_clashes(
 
 
 def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
-    """The same rules between the server blocks of one site."""
+    """Conflicts between the server blocks of one site."""
     problems = []
     seen: dict[tuple[str, int, str], int] = {}
     defaults: dict[tuple[str, int], int] = {}
@@ -293,9 +296,10 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
 def path_clashes(
     actor: User, site: Site, host: Host, *, kept: Set[str] = frozenset(), named: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Paths of `site` (or `named`, by place) on `host` that would show another team's files; `kept` are left alone.
+    """Paths of `site` (or `named`, by place) on `host` that belong to another team's files; paths in `kept` are
+    allowed.
 
-    None for an administrator, who may share folders between teams. The same few queries whatever else the host has.
+    None for an administrator, who may share folders between teams. A constant number of queries.
     """
     if may(actor, Action.ADMINISTER):
         return []
@@ -308,32 +312,33 @@ def path_clashes(
 
 
 def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
-    """Each message once at its place."""
+    """Problems of the claims, each message once per place."""
     return list(dict.fromkeys(Problem(claim.where, ownership.refusal(claim)) for claim in claims))
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a site has before a change: the change is not asked about it again."""
+    """Resources of a site before a change; the change is not checked for them again."""
 
     paths: Set[str] = frozenset()
     claims: Set[ownership.Key] = frozenset()
 
 
 def kept_of(site: Site | None, team: Team, install: EngineInstall | None) -> Kept:
-    """What `site` has already for `team` on `install`."""
+    """Resources that `site` already uses for `team` on `install`."""
     host = install.host if install else None
     return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, install))
 
 
 def foreign_problems(actor: User, site: Site, kept: Kept) -> list[Problem]:
-    """What of `site` belongs to another team and was not the site's before the change that `actor` just made."""
+    """Resources of `site` that belong to another team and are new in the change that `actor` just made."""
     problems = claim_problems(ownership.claims_refused(actor, site, kept=kept.claims))
     return problems + (path_clashes(actor, site, site.install.host, kept=kept.paths) if site.install else [])
 
 
 def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: str = "") -> None:
-    """Called after every change of a site's parts, team or server; the site need not be enabled.
+    """Reject foreign names and addresses after every change of a site's parts, team or web server, even if the site is
+    disabled.
 
     Raises ValidationError at `field`, by default at the field of each problem.
     """
@@ -345,7 +350,8 @@ def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: 
 
 
 def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(), field: str = "") -> None:
-    """Called after every change of a site's paths, team or server; it need not be enabled, since its logs can be read.
+    """Reject foreign paths after every change of a site's paths, team or web server, even if the site is disabled,
+    because its logs can be read.
 
     Raises ValidationError at `field`, by default at that of each path.
     """
@@ -359,7 +365,9 @@ def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(
 
 
 def refuse_clashes(actor: User, site: Site) -> None:
-    """Called after every change of an enabled site's listens, names or server. Raises ValidationError by place."""
+    """Reject conflicts after every change of an enabled site's listens, names or web server. Raises ValidationError by
+    place.
+    """
     if not site.enabled or site.install is None:
         return
     problems = site_clashes(actor, site, site.install)

@@ -1,4 +1,4 @@
-"""From rows to a frozen SiteSpec: the one place where the ORM's desired state becomes plain data."""
+"""Convert rows to a frozen SiteSpec: the only place that turns the ORM's desired state into plain data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from panel.websites.models import (
 
 
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
-    """The same sites, everything of theirs fetched in a constant number of queries."""
+    """The same sites with all their parts, loaded in a constant number of queries."""
     found = list(sites.select_related("team", "install__host"))
     blocks = fetch_parts(found, "blocks", ServerBlock.objects.select_related("certificate"))
     fetch_parts(blocks, "listens", Listen.objects.all())
@@ -43,8 +43,10 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
 
 
 def parts_forget(sites: Iterable[Site]) -> None:
-    """For sites from `with_parts` whose specs were made: a site and its parts name each other, so that a hundred
-    objects of each would stay until the collector finds them. Whoever asks such a site for its parts reads them again.
+    """Drop the loaded parts of sites from `with_parts` once their specs are built.
+
+    Sites and parts refer to each other, so they would otherwise stay in memory until garbage collection. Later access
+    loads the parts again.
     """
     for site in sites:
         for rows in site.__dict__.pop("_prefetched_objects_cache", {}).values():
@@ -68,8 +70,9 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
 
 
 def install_spec_for(site: Site, install: EngineInstall, frozen: spec.SiteSpec | None = None) -> spec.InstallSpec:
-    """The same with the services of the host that raw directives of the site's team may name; they are read only
-    where `frozen`, the site itself, names another server in them."""
+    """InstallSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
+    directives in `frozen` name another server.
+    """
     found = install_spec(install)
     if frozen is not None and not any(
         claim.where.endswith("/snippets") for claim in ownership.spec_claims(frozen, install.engine)
@@ -79,13 +82,16 @@ def install_spec_for(site: Site, install: EngineInstall, frozen: spec.SiteSpec |
 
 
 def install_spec_for_all(install: EngineInstall) -> spec.InstallSpec:
-    """For the files that follow from all sites of the server: each site was held to its team's list of services when
-    it was planned, and a service that is no longer listed must not keep the others from being deployed."""
+    """InstallSpec for the files shared by all sites of the web server.
+
+    Each site's services were checked when it was planned; a service removed from the list later must not block other
+    sites.
+    """
     return replace(install_spec(install), services=LocalServices(is_any=True))
 
 
 def _cache_dir(install: EngineInstall) -> str:
-    """Where it may keep answers: a folder that its package or its installation by the panel has made."""
+    """Folder for cached responses, created by the web server's package or installation."""
     if install.engine == Engine.APACHE:
         return "/var/cache/apache2/mod_cache_disk" if install.layout == Layout.SITES else "/var/cache/httpd/proxy"
     own = install.manages_main_config and install.paths.get("prefix")
@@ -93,7 +99,7 @@ def _cache_dir(install: EngineInstall) -> str:
 
 
 def site_folder(site: Site, install: EngineInstall) -> str:
-    """The site's own folder on the host, for what is not configuration: certificates, keys, password files."""
+    """The site's own folder on the host for other files: certificates, keys, password files."""
     return f"{install.paths['config_root'].rstrip('/')}/paddock/{site.name}"
 
 
@@ -103,7 +109,7 @@ def tls_files(site: Site, install: EngineInstall, certificate: Certificate) -> s
 
 
 def fetched(site: Site) -> Site:
-    """The site as it is in the database now, with its parts. What `site` itself remembers may be old."""
+    """The site as currently stored, with its parts. The object `site` may be outdated."""
     found = with_parts(Site.objects.filter(pk=site.pk))
     if not found:
         raise Site.DoesNotExist
@@ -111,12 +117,12 @@ def fetched(site: Site) -> Site:
 
 
 def site_spec(site: Site, install: EngineInstall) -> spec.SiteSpec:
-    """The site as `install` should serve it, as it is in the database now: a constant number of queries."""
+    """The site for `install` as currently stored; a constant number of queries."""
     return spec_of_fetched(fetched(site), install)
 
 
 def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
-    """The same for a site that came from `with_parts` or `fetched` just now: no query."""
+    """SiteSpec of a site just loaded by `with_parts` or `fetched`, without queries."""
     snippets = _Snippets([item for item in site.snippets.all() if item.engine == install.engine])
     return spec.SiteSpec(
         name=site.name,
@@ -149,7 +155,7 @@ def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
 
 
 class _Snippets:
-    """One engine's raw directives by the block or location that they stand in."""
+    """Raw directives of one engine, by block or location."""
 
     def __init__(self, rows: list[RawSnippet]) -> None:
         self._rows = rows
@@ -259,7 +265,9 @@ def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snip
 
 
 def _basic_auth(site: Site, install: EngineInstall, row: Location) -> spec.BasicAuth | None:
-    """The password file is named after its content, so that locations with the same users share one."""
+    """Basic authentication. The password file's name depends on its content, so locations with the same users share
+    one.
+    """
     if not row.basic_auth_users:
         return None
     users = tuple(sorted(row.basic_auth_users.items()))

@@ -1,7 +1,6 @@
-"""List-shaped values as lines that a person reads and writes, and back. Pure: shapes.py judges what they hold.
+"""Convert list values to lines of text and back. Pure; shapes.py validates the values.
 
-Every `*_to_text` has its `*_from_text`; reading back what was written gives the same value. Faults are
-ValidationErrors that name the line.
+Every `*_to_text` has a `*_from_text`, which restores the same value. Errors are ValidationErrors that name the line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-KEPT = "(kept)"  # stands for a password hash, which is never shown
+KEPT = "(kept)"  # placeholder of a password hash, which is never shown
 ON_SUCCESS = "[2xx]"
 _LISTEN_WORDS = {"tls": "tls", "http2": "http2", "http3": "http3", "default": "default_server"}
 _LISTEN = re.compile(r"(?:(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[^\s\[\]]*)):)?(?P<port>\d+)")
@@ -40,7 +39,7 @@ T = TypeVar("T")
 
 
 def _each(text: str, read: Callable[[int, str], T]) -> list[T]:
-    """What `read` makes of every line; all lines that are wrong are named at once."""
+    """Apply `read` to every line, and report all invalid lines at once."""
     found: list[T] = []
     faults: list[ValidationError] = []
     for number, line in _lines(text):
@@ -69,7 +68,7 @@ def names_to_text(value: list[str]) -> str:
 
 
 def names_from_text(text: str) -> list[str]:
-    """Server names by line, space or comma; a regular expression (~...) has a line of its own."""
+    """Server names separated by lines, spaces or commas; a regular expression (~...) needs its own line."""
     names: list[str] = []
     for _number, line in _lines(text):
         names += [line] if line.startswith("~") else line.replace(",", " ").split()
@@ -148,7 +147,7 @@ def _request_header_from_line(number: int, line: str) -> dict[str, Any]:
     return {"name": name.strip(), "value": value.strip()}
 
 
-# --- error pages: `404 410 = /gone.html` keeps the status, `404 =200 /empty.gif` answers with another ---
+# --- error pages: `404 410 = /gone.html` keeps the status, `404 =200 /empty.gif` changes it ---
 
 
 def error_pages_to_text(value: list[dict[str, Any]]) -> str:
@@ -178,7 +177,7 @@ def rewrites_to_text(value: list[dict[str, str]]) -> str:
 
 
 def rewrites_from_text(text: str) -> list[dict[str, str]]:
-    """A pattern may hold no blank here; `\\s` or `\\x20` says the same."""
+    r"""Rewrites, one per line. Patterns cannot contain spaces; use `\s` or `\x20`."""
     return _each(text, _rewrite_from_line)
 
 
@@ -193,7 +192,7 @@ def _rewrite_from_line(number: int, line: str) -> dict[str, str]:
     return {"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""}
 
 
-# --- how long answers are kept: `200 301 = 10m`; a time alone stands for 200, 301 and 302 ---
+# --- cache times: `200 301 = 10m`; a time alone is for 200, 301 and 302 ---
 
 
 def cache_times_to_text(value: list[dict[str, Any]]) -> str:

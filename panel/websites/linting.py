@@ -1,4 +1,4 @@
-"""Known mistakes in a site's draft (rendering.lint), and mending one of them as one action."""
+"""Known mistakes in a site's draft (rendering.lint), and the fix of one as one action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panel.websites.services import site_define, site_export
 
 
 def site_findings(site: Site, install: EngineInstall | None = None) -> list[Finding]:
-    """What is known to go wrong with the draft on `install` (default: its own); empty without a server."""
+    """Known mistakes in the draft on `install` (default: its own); empty without a web server."""
     install = install or site.install
     if install is None:
         return []
@@ -27,19 +27,20 @@ def site_findings(site: Site, install: EngineInstall | None = None) -> list[Find
 
 
 def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
-    """Where another enabled site of the server is the default server already, another block of this one, or what a
-    file of the host's own says, as those that Debian's nginx and Apache come with."""
+    """Sockets that already have a default server: another enabled site, another block of this site, or the host's own
+    files, such as the default sites of Debian's nginx and Apache.
+    """
     rows = Listen.objects.filter(default_server=True, block__site__install=install, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
     return set((rows | own).order_by().values_list("address", "port")) | _of_the_host(install)
 
 
 def _of_the_host(install: EngineInstall) -> set[Socket]:
-    """As the last check of the host found them."""
+    """Default servers found by the last check of the host."""
     found = set()
     for item in install.host.facts.get("default_servers", []):
         if item["main_config"] == install.paths.get("main_config"):
-            with suppress(ValidationError):  # a socket in the file system
+            with suppress(ValidationError):  # a Unix socket
                 listen = lines.listens_from_text(
                     item["listen"] if ":" in item["listen"] else _with_port(item["listen"])
                 )
@@ -48,17 +49,17 @@ def _of_the_host(install: EngineInstall) -> set[Socket]:
 
 
 def _with_port(place: str) -> str:
-    """A listen of nginx that names only one of both: a port, or an address, which is then port 80's."""
+    """A listen of nginx with address and port; a missing port is 80."""
     return place if place.isdecimal() else f"{place}:80"
 
 
 def finding_mend(
     *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
 ) -> tuple[Site, Finding]:
-    """Do what the finding `code` at `where` offers, in the draft. Nothing on the host changes before it is deployed.
+    """Apply the fix of finding `code` at `where` to the draft. The host changes only with the next deployment.
 
-    Raises PermissionDenied (raw directives are administrators' to change), ApplicationError when there is no such
-    finding any more or only a person can decide, ValidationError.
+    Raises PermissionDenied (only administrators change raw directives), ApplicationError if the finding is gone or has
+    no automatic fix, ValidationError.
     """
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
@@ -70,7 +71,7 @@ def finding_mend(
 
 
 def finding_get(site: Site, code: str, where: str) -> Finding:
-    """Raises ApplicationError when the site has no such finding (any more)."""
+    """The finding; raises ApplicationError if the site no longer has it."""
     for finding in site_findings(site):
         if (finding.code, finding.where) == (code, where):
             return finding

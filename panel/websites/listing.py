@@ -1,4 +1,4 @@
-"""Sites as lists show them, in a constant number of queries."""
+"""Sites for lists, in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ ORDERINGS = {
     "server": ("install__host__name", "install__engine", "name"),
     "-server": ("-install__host__name", "-install__engine", "name"),
 }
-# Something was changed since the site was last put on its host.
+# The site changed since its last deployment.
 IS_PENDING = Q(state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at"))
 
 
 def sites_listed(user: User) -> QuerySet[Site]:
-    """Visible sites with server, host, team, state and names; `is_pending` says whether a deployment is due."""
+    """Accessible sites with web server, host, team, state and names; `is_pending` marks sites that
+    need a deployment.
+    """
     names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
     return (
         sites_visible(user)
@@ -37,7 +39,7 @@ def sites_listed(user: User) -> QuerySet[Site]:
 
 
 def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Site]:
-    """`wanted` is SiteFilterForm's cleaned data; what is empty does not filter."""
+    """Filter sites. `wanted` is SiteFilterForm's cleaned data; empty values do not filter."""
     if wanted.get("q"):
         named = ServerName.objects.filter(name__icontains=wanted["q"]).values("block__site")
         sites = sites.filter(Q(name__icontains=wanted["q"]) | Q(pk__in=named))
@@ -53,12 +55,12 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
 
 
 def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
-    """Those that have the tag, or whose host has it."""
+    """Sites that have the tag, or whose host has it."""
     return sites.filter(Q(tags__has=tag) | Q(install__host__tags__has=tag))
 
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
-    """The tags that narrow a choice of these sites: theirs, and those of the hosts that they run on."""
+    """Tags for filtering these sites: their own, and those of their hosts."""
     hosts = Host.objects.filter(pk__in=sites.order_by().values("install__host"))
     return sorted({*tags_counted(sites), *tags_counted(hosts)})
 
@@ -66,24 +68,24 @@ def site_tags(sites: QuerySet[Site]) -> list[str]:
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
     if status == "pending":
         return sites.filter(IS_PENDING)
-    if status == "draft":  # before its first plan a site has no state at all
+    if status == "draft":  # a site without a plan has no state
         return sites.filter(Q(state__isnull=True) | Q(state__status="draft"))
     return sites.filter(state__status=status) if status else sites
 
 
 def sites_changed(user: User, hosts: Iterable[Host]) -> QuerySet[Site]:
-    """Visible sites on these hosts that were changed since they were put there, for the next deployment to take."""
+    """Accessible sites on these hosts that changed since their last deployment."""
     return sites_visible(user).filter(IS_PENDING, enabled=True, install__host__in=list(hosts))
 
 
 def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
-    """How many those are on each host that has any, by the host's key."""
+    """Number of such sites on each host with any, by the host's key."""
     counted = sites_changed(user, hosts).order_by().values_list("install__host").annotate(total=Count("pk"))
     return dict(counted)
 
 
 def site_status(site: Site) -> tuple[str, str]:
-    """Status and its words for the page, a draft where nothing was ever deployed."""
+    """Status and its label; a draft if the site was never deployed."""
     state = getattr(site, "state", None)
     if state is None:
         return "draft", ""

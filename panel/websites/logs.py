@@ -1,4 +1,4 @@
-"""Which logs on its host belong to a site, and reading them."""
+"""Logs of a site on its host, and access to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.websites.models import Site
 
 
 def site_logs(user: User, site: Site) -> list[Log]:
-    """The site's own logs. A server's common logs hold other teams' visitors, so they are for administrators."""
+    """The site's own logs. A server's common logs contain visitors of other teams, so they are for administrators."""
     found: list[Log] = []
     for number, block in enumerate(site.blocks.all(), start=1):
         for kind, label in (("access_log", _("Access log")), ("error_log", _("Error log"))):
@@ -34,15 +34,15 @@ def site_logs(user: User, site: Site) -> list[Log]:
 
 
 def log_roots(install: EngineInstall) -> list[str]:
-    """The folders on the host that a log may lie in."""
+    """Folders on the host that may contain logs."""
     return [root for root in [*install.host.site_roots, install.paths.get("log_dir", "")] if root]
 
 
 def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
     """At most `lines` lines from the end of one of `site_logs`.
 
-    Raises PermissionDenied when the file is, holds or lies in what is not the site's team's, whatever the site says:
-    it may have been written before that was refused. RemoteError and Conflict as `log_tail` does.
+    Raises PermissionDenied if the file is, contains, or is inside a path of another team, whatever the site's setting,
+    which may predate the check. Also raises RemoteError and Conflict like `log_tail`.
     """
     if site.install is None:
         raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="install")

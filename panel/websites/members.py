@@ -1,4 +1,4 @@
-"""The plain members of server blocks and locations, in the order in which pages and the API show them."""
+"""Plain fields of server blocks and locations, in display order of pages and the API."""
 
 BLOCK = (
     "root",

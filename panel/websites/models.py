@@ -1,7 +1,6 @@
-"""Desired state: what every site should look like. Nothing here knows a host's files or a server's syntax.
+"""Models of the desired state of sites, independent of a host's files and a server's syntax.
 
-List-shaped values are JSON whose shapes are those of the dataclasses in panel/rendering/spec.py; validators.py
-checks them at the field.
+List values are JSON in the format of the dataclasses in panel/rendering/spec.py; validators.py checks them.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ PORT = [MinValueValidator(1), MaxValueValidator(65535)]
 class Site(BaseModel):
     name = models.SlugField(
         max_length=63, unique=True, validators=[validators.validate_slug]
-    )  # names its files on the host
+    )  # part of its file names on the host
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sites")
     install = models.ForeignKey(EngineInstall, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
     enabled = models.BooleanField(default=True)
-    health_path = models.CharField(  # asked after every deployment
+    health_path = models.CharField(  # requested after every deployment
         max_length=300, default="/", validators=[validators.validate_uri_path]
     )
-    cache_mb = models.PositiveIntegerField(  # of what its locations keep of answers
+    cache_mb = models.PositiveIntegerField(  # for the cached responses of its locations
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )
     notes = models.TextField(blank=True, validators=[validators.validate_text])
@@ -47,7 +46,9 @@ class Site(BaseModel):
         return self.name
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Its server blocks first: their locations protect the upstreams and PHP pools, which are the site's too."""
+        """Delete the server blocks first: their locations protect upstreams and PHP pools, which also belong to the
+        site.
+        """
         with transaction.atomic():
             self.blocks.all().delete()
             return super().delete(*args, **kwargs)
@@ -64,7 +65,7 @@ class Certificate(BaseModel):
     source = models.CharField(max_length=12, choices=CertificateSource.choices)
     certificate_pem = models.TextField()  # leaf first, then the chain
     private_key_pem = EncryptedTextField()
-    names = models.JSONField(default=list)  # DNS names and addresses it is good for
+    names = models.JSONField(default=list)  # DNS names and addresses in the certificate
     issuer = models.CharField(max_length=300)
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
     not_before = models.DateTimeField()
@@ -117,14 +118,14 @@ class UpstreamServer(CheckedModel):
 
 
 class PhpPool(BaseModel):
-    """A PHP process pool that is already there: php-fpm or lsphp listening on `address`."""
+    """An existing PHP process pool: php-fpm or lsphp listening on `address`."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="php_pools")
     name = models.SlugField(max_length=63, validators=[validators.validate_slug])
     address = models.CharField(  # host:port, [v6]:port or unix:/path
         max_length=300, validators=[validators.validate_upstream_address]
     )
-    settings = models.JSONField(  # {"memory_limit": "256M"}: sent as PHP_VALUE
+    settings = models.JSONField(  # {"memory_limit": "256M"}, sent as PHP_VALUE
         default=dict, blank=True, validators=[shapes.validate_php_settings]
     )
 
@@ -161,7 +162,7 @@ class LogLevel(models.TextChoices):
 class ServerBlock(BaseModel):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="blocks")
     position = models.PositiveIntegerField(default=0)
-    root = models.CharField(  # absolute, below one of the host's site roots
+    root = models.CharField(  # absolute, below one of the host's site folders
         max_length=500, blank=True, validators=[validators.validate_path]
     )
     index = models.JSONField(  # ["index.html", "index.php"]
@@ -180,7 +181,7 @@ class ServerBlock(BaseModel):
     headers = models.JSONField(  # [{"name", "value", "always": true}]
         default=list, blank=True, validators=[shapes.validate_headers]
     )
-    access_log = models.CharField(  # path; "off"; empty: the server's own
+    access_log = models.CharField(  # path; "off"; empty: the server's default
         max_length=500, blank=True, validators=[validators.validate_log_path]
     )
     access_log_format = models.CharField(max_length=8, choices=LogFormat.choices, default="", blank=True)
@@ -227,12 +228,12 @@ class Listen(CheckedModel):
         return f"{host}:{self.port}"
 
     def clean(self) -> None:
-        self.address = claims.address_canonical(self.address)  # 0.0.0.0 is every IPv4 address
+        self.address = claims.address_canonical(self.address)  # 0.0.0.0 is all IPv4 addresses
         rules.check_listen(self)
 
 
 class ServerName(CheckedModel):
-    """exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
+    """A name: exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
 
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="names")
     name = models.CharField(max_length=253, validators=[validators.validate_server_name])
@@ -241,7 +242,7 @@ class ServerName(CheckedModel):
     class Meta:
         ordering = ["position", "pk"]
         constraints = [models.UniqueConstraint(fields=["block", "name"], name="websites_server_name_once")]
-        indexes = [models.Index(fields=["name"], name="websites_server_name")]  # who else has this name
+        indexes = [models.Index(fields=["name"], name="websites_server_name")]  # for lookups of a name
 
     def __str__(self) -> str:
         return self.name
@@ -268,7 +269,7 @@ class Handler(models.TextChoices):
 
 class Location(BaseModel):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="locations")
-    position = models.PositiveIntegerField(default=0)  # regular expressions are tried in this order
+    position = models.PositiveIntegerField(default=0)  # order of evaluation of regular expressions
     match = models.CharField(max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
     pattern = models.CharField(max_length=500, validators=[validators.validate_line])
     handler = models.CharField(max_length=8, choices=Handler.choices, default=Handler.STATIC)
@@ -278,14 +279,14 @@ class Location(BaseModel):
     alias = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
     index = models.JSONField(default=list, blank=True, validators=[shapes.validate_index])
     try_files = models.JSONField(default=list, blank=True, validators=[shapes.validate_try_files])
-    autoindex = models.BooleanField(null=True, blank=True)  # null: as the server block
+    autoindex = models.BooleanField(null=True, blank=True)  # null: same as the server block
     # php
     php_pool = models.ForeignKey(PhpPool, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
     split_path_info = models.BooleanField(default=False)
     # proxy
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
     upstream_tls = models.BooleanField(default=False)
-    proxy_uri = models.CharField(  # replaces the matched prefix; empty: passed as it came
+    proxy_uri = models.CharField(  # replaces the matched prefix; empty: original path
         max_length=500, blank=True, validators=[validators.validate_uri_path]
     )
     websocket = models.BooleanField(default=False)
@@ -295,7 +296,7 @@ class Location(BaseModel):
     connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
     read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
     # php and proxy
-    cache_times = models.JSONField(  # [{"codes": [200, 301], "seconds": 600}]; empty: nothing is kept
+    cache_times = models.JSONField(  # [{"codes": [200, 301], "seconds": 600}]; empty: no caching
         default=list, blank=True, validators=[shapes.validate_cache_times]
     )
     cache_skip_cookies = models.JSONField(  # ["session", "wordpress_logged_in_*"]
@@ -342,7 +343,7 @@ class Location(BaseModel):
 
 
 class RawSnippet(BaseModel):
-    """Directives in a server's own words, by admins only; checked for dangerous ones and by the server itself."""
+    """Raw directives, for administrators only; checked against an allow-list and by the server itself."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="snippets")
     engine = models.CharField(max_length=16, choices=Engine.choices)
@@ -368,11 +369,11 @@ class AllowanceKind(models.TextChoices):
 
 
 class Allowance(BaseModel):
-    """An administrator's decision that a team may use what is not its own.
+    """An administrator's decision that a team may use a resource of another owner.
 
     `name`: a server name that overlaps another team's. `address`, `default`: a socket (127.0.0.1:80) that receives
-    requests for other teams' sites. `service`: a socket or an address of the host itself that upstreams and PHP pools
-    may name; without a team every team may.
+    requests for other teams' sites. `service`: a socket or an address of the host itself for upstreams and PHP pools;
+    without a team, all teams may use it.
     """
 
     kind = models.CharField(max_length=8, choices=AllowanceKind.choices)
@@ -383,7 +384,7 @@ class Allowance(BaseModel):
     granted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
     )
-    # a service that several teams used before services were listed; an administrator lists it anew for those meant
+    # a service used by several teams before services had to be listed; an administrator must assign it again
     needs_review = models.BooleanField(default=False, editable=False)
 
     class Meta:

@@ -1,8 +1,8 @@
-"""Which names and addresses belong to which team: what a team's site uses, no other team's site may take away.
+"""Ownership of names and addresses: a resource used by one team's site cannot be taken by another team's site.
 
-A public name belongs to a team on every host of this panel; a name that means something else on each host (`localhost`,
-`www.*`) on one host only. An address and a default server belong to a team on one web server. Sites count whether or
-not they are enabled. Administrators may share them; each such decision is an `Allowance`. See docs/decisions/0405.
+A public name belongs to a team on all hosts of this panel; a name with a different meaning per host (`localhost`,
+`www.*`) on one host only. An address and a default server belong to a team on one web server. Disabled sites count too.
+Administrators may share resources; each such decision is an `Allowance`. See docs/decisions/0405.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ from panel.rendering.targets import LocalServices
 from panel.websites.models import Allowance, AllowanceKind, Listen, RawSnippet, ServerBlock, ServerName, Site
 
 Key = tuple[Any, ...]
-NARROW = 60  # names for which rows are looked up one by one; for more of them all rows are read
+NARROW = 60  # above this number of names, all rows are read instead of single lookups
 
-# Apps that build on this one (deployments) say here what a site answers to on a web server already: that was allowed
-# when it was deployed, and its operators may go on deploying it.
+# Hook for apps that depend on this one (deployments): it returns the claims that a site already has on a web server.
+# They were allowed at deployment, so operators may deploy them again.
 standing: list[Callable[[Site, EngineInstall], Set[tuple[str, str]]]] = []
 
 
 def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
-    """What `site` uses by its draft, read anew: a caller may have changed it since it fetched the site's parts.
-    `is_fetched`: the parts came from freeze.with_parts just now."""
+    """Resources that the draft of `site` uses, loaded again because a caller may have changed parts.
+
+    `is_fetched`: the parts were just loaded by freeze.with_parts.
+    """
     found: list[Claim] = []
     blocks = site.blocks.all() if is_fetched else site.blocks.prefetch_related("listens", "names")
     for index, block in enumerate(blocks):
@@ -59,7 +61,7 @@ def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
 
 
 def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
-    """Raw directives for the engine of the site's web server, which alone are rendered."""
+    """Raw directives for the engine of the site's web server; others are not rendered."""
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
     return [(row.engine, row.text) for row in rows if site.install is not None and row.engine == site.install.engine]
 
@@ -70,7 +72,7 @@ def _listens(block: ServerBlock) -> list[ListenSpec]:
 
 
 def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
-    """The same of a frozen site that a web server of that engine serves."""
+    """Claims of a frozen site on a web server of that engine."""
     found: list[Claim] = []
     for index, block in enumerate(spec.blocks):
         found += block_claims(f"blocks/{index}", block.names, block.listens)
@@ -81,7 +83,7 @@ def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
 
 
 def claims_kept(site: Site | None, team: Team, install: EngineInstall | None) -> set[Key]:
-    """What `site` answers to already for `team` on `install`: saving it again takes nothing from anybody."""
+    """Resources that `site` already uses for `team` on `install`: saving them again is allowed."""
     if site is None or site.pk is None or site.team_id != team.pk:
         return set()
     claims = site_claims(site)
@@ -89,7 +91,7 @@ def claims_kept(site: Site | None, team: Team, install: EngineInstall | None) ->
 
 
 def _key(claim: Claim, install: EngineInstall | None) -> Key:
-    """With the place where the claim holds."""
+    """Key of a claim, with the scope in which it applies."""
     if claim.kind in ("address", "default"):
         return (*claim.key, install.pk if install else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
@@ -97,25 +99,25 @@ def _key(claim: Claim, install: EngineInstall | None) -> Key:
 
 
 def services_of(team: Team, host: Host) -> LocalServices:
-    """What sites of `team` may use of the services on `host` itself; what else is on that host is not theirs."""
+    """Services on `host` itself that sites of `team` may use."""
     rows = Allowance.objects.filter(Q(team=team) | Q(team=None), kind=AllowanceKind.SERVICE, host=host)
     return LocalServices(own_names(host), tuple(rows.order_by().values_list("value", flat=True)))
 
 
 def own_names(host: Host) -> tuple[str, ...]:
-    """The host's own names and addresses, as far as the panel knows them now."""
+    """The host's own names and addresses, as far as known."""
     address, facts = Host.objects.values_list("address", "facts").get(pk=host.pk)
     return tuple(filter(None, (address, facts.get("hostname", ""), *facts.get("addresses", ()))))
 
 
 @dataclass
 class Ownership:
-    """Looks up what other teams have, for many sites with the same few queries as for one."""
+    """Lookup of other teams' resources for many sites, with a constant number of queries."""
 
     sites: Sequence[Site]
-    install: EngineInstall | None = None  # that all are judged on; None: each on its own
-    claims: Sequence[Claim] | None = None  # of one site, instead of those of its draft
-    is_fetched: bool = False  # the sites came from freeze.with_parts just now
+    install: EngineInstall | None = None  # web server for all; None: each on its own
+    claims: Sequence[Claim] | None = None  # claims of one site, instead of those of its draft
+    is_fetched: bool = False  # the sites were just loaded by freeze.with_parts
     _claims: dict[int, Sequence[Claim]] = field(init=False)
     _names: NameIndex[tuple[int, int | None]] = field(init=False)
     _sockets: dict[tuple[int, int], list[tuple[str, int]]] = field(init=False, default_factory=dict)
@@ -129,7 +131,7 @@ class Ownership:
         self._names = NameIndex(self._rows())
 
     def _rows(self) -> Iterable[tuple[str, tuple[int, int | None]]]:
-        """Names of other sites that may overlap those asked about, with team and host."""
+        """Names of other sites that may overlap the given ones, with team and host."""
         rows = ServerName.objects.all()
         teams = {site.team_id for site in self.sites}
         if len(teams) == 1:
@@ -142,7 +144,7 @@ class Ownership:
         return ((name, (team, host)) for name, team, host in values.iterator(chunk_size=5000))
 
     def foreign(self, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-        """What of `site` would take requests from sites of other teams, and nobody allowed."""
+        """Claims of `site` that would take requests from other teams' sites without an allowance."""
         install = self.install or site.install
         asked = self._claims[site.pk]
         found = [
@@ -180,7 +182,7 @@ class Ownership:
         return self._services[team.pk, host.pk]
 
     def _others(self, install: EngineInstall, port: int, team: int) -> list[tuple[str, int]]:
-        """The sockets of other teams' sites on that port of the web server."""
+        """Sockets of other teams' sites on that port of the web server."""
         rows = self._sockets.get((install.pk, port))
         if rows is None:
             listens = Listen.objects.filter(port=port, block__site__install=install).order_by()
@@ -190,7 +192,7 @@ class Ownership:
 
 
 def _near(names: Iterable[str]) -> Q:
-    """At least the rows whose names overlap one of `names`."""
+    """Filter for a superset of the rows whose names overlap one of `names`."""
     found = Q(name__startswith="~") | Q(name__endswith=".*")
     exact: set[str] = set()
     for span in (span for name in names for span in spans(name)):
@@ -207,20 +209,20 @@ def _near(names: Iterable[str]) -> Q:
 
 
 def _has_default(install: EngineInstall, team: int) -> bool:
-    """Whether a default server of that web server is another team's."""
+    """Return whether a default server of that web server belongs to another team."""
     rows = Listen.objects.filter(default_server=True, block__site__install=install)
     return rows.exclude(block__site__team=team).exists()
 
 
 def _team_has_socket(site: Site, install: EngineInstall, claim: Claim) -> bool:
-    """Whether another site of the team has that address of the web server already."""
+    """Return whether another site of the team already uses that address of the web server."""
     rows = Listen.objects.filter(port=claim.port, block__site__install=install, block__site__team=site.team_id)
     addresses = rows.exclude(block__site=site).order_by().values_list("address", flat=True).distinct()
     return any(address_canonical(address) == claim.address for address in addresses)
 
 
 def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Claim]:
-    if all(claim.kind == "service" for claim in claims):  # whose list was asked already
+    if all(claim.kind == "service" for claim in claims):  # already checked against the list of services
         return claims
     rows = Allowance.objects.filter(team=team, value__in={claim.value for claim in claims})
     rows = rows.filter(Q(host=None) | Q(host=host)).exclude(kind=AllowanceKind.SERVICE)
@@ -231,18 +233,18 @@ def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Cla
 def foreign_claims(
     site: Site, install: EngineInstall | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
 ) -> list[Claim]:
-    """What of one site would take requests from sites of other teams, and no administrator allowed."""
+    """Claims of one site that would take requests from other teams' sites without an allowance."""
     return Ownership([site], install, claims).foreign(site, kept=kept)
 
 
 def not_standing(claims: list[Claim], site: Site, install: EngineInstall) -> list[Claim]:
-    """Those that `site` does not answer to on `install` now."""
+    """Claims that `site` does not currently have on `install`."""
     there = {key for keys in standing for key in keys(site, install)} if claims else set()
     return [claim for claim in claims if claim.key not in there]
 
 
 def refusal(claim: Claim) -> str:
-    """Names only what was asked for: which site or team has it is not for everyone to know."""
+    """Message that repeats only the requested resource, because its owner may be confidential."""
     if claim.kind == "service":
         words = _(
             "%s is a service on the host itself that this team cannot use. Use a listed service, or ask an "
@@ -267,12 +269,15 @@ def refusal(claim: Claim) -> str:
 
 
 def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-    """What `actor` may not give `site`, after a change of its names, listens, team or web server. An administrator's
-    change is allowed, and recorded as such."""
+    """Claims that `actor` may not give to `site`, after a change of its names, listens, team or web server.
+
+    Changes by an administrator are allowed and recorded as allowances.
+    """
     found = foreign_claims(site, site.install, kept=kept)
     if not may(actor, Action.ADMINISTER):
         return found
-    raw = [claim for claim in found if claim.where.endswith("/snippets")]  # held to the list, whoever writes them
+    # always checked against the list, whoever writes them
+    raw = [claim for claim in found if claim.where.endswith("/snippets")]
     for claim in found:
         if claim not in raw:
             _allow(actor, site, claim)
@@ -280,7 +285,7 @@ def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> 
 
 
 def _allow(actor: User, site: Site, claim: Claim) -> None:
-    """Operators of the site's team may go on with what an administrator gave them."""
+    """Record an allowance, so that operators of the site's team can keep an administrator's change."""
     is_of_host = claim.kind != "name" or is_local(claim.value)
     host = site.install.host if site.install and is_of_host else None
     note = _("Saved by an administrator in the site %s.") % site.name

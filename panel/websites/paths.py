@@ -1,8 +1,8 @@
-"""Whose a path on a host is: what one team serves from or logs to, no other team's site may name.
+"""Ownership of paths on a host: no site may use a path of another team's files or logs.
 
-Site roots and log folders are shared by all teams on a host, and the server reads them all. So a path that a team's
-site uses is that team's, with all above and below it; an administrator may decide otherwise. Paths are compared as
-text: links on the host are not followed (the agent's own checks do that when it reads a log).
+All teams on a host share site folders and log folders, and the server can read them all. So a path used by a team's
+site, with its parents and contents, belongs to that team; an administrator may decide otherwise. Paths are compared as
+text; links on the host are checked by the agent when it reads a log.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 LOGS = ("access_log", "error_log")
 BLOCK = ("root", *LOGS)
 LOCATION = ("root", "alias")
-# Written for all sites of a server, whatever their team; the names that the servers' packages give them.
+# Default log names of the servers' packages, shared by all sites of a server.
 _COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.log")
 
-# Apps that build on this one (deployments) say here which paths a site serves on a host already: they were allowed
-# when they were deployed, perhaps by an administrator, and its operators may go on deploying them.
+# Hook for apps that depend on this one (deployments): it returns the paths that a site already serves on a host. They
+# were allowed at deployment, perhaps by an administrator, so operators may deploy them again.
 standing: list[Callable[[Site, Host], set[str]]] = []
 
 
 def log_on(path: str, old: EngineInstall | None, new: EngineInstall | None) -> str:
-    """Where a log of a site that leaves `old` lies on `new`: at the same place below that server's own log folder.
+    """Path on `new` for a log of a site that leaves `old`: the same place below the new server's log folder.
 
-    Every server writes below its own folder only, so a log that stayed behind would keep the site from moving.
+    Every server writes only below its own folder, so an unchanged path would block the move.
     """
     if old is None or new is None or old == new:
         return path
@@ -45,7 +45,7 @@ def log_on(path: str, old: EngineInstall | None, new: EngineInstall | None) -> s
 
 
 def logs_follow(site: Site, new: EngineInstall) -> None:
-    """`site`, still on its former server, is given to `new`: its draft names its logs where `log_on` puts them."""
+    """Update the log paths of `site`, still on its old server, for the move to `new`."""
     for block in site.blocks.all():
         logs = {name: log_on(getattr(block, name), site.install, new) for name in LOGS}
         ServerBlock.objects.filter(pk=block.pk).update(**logs)
@@ -68,19 +68,20 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
 
 
 def _raw_paths(text: str, engine: str) -> list[str]:
-    """Those that raw directives of the engine name."""
+    """Paths in raw directives of the engine."""
     return [named.value for named in snippets.named(text, engine) if named.what == "path"]
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """The paths of (place, raw directives). A place with many of them has `#number` at its end."""
+    """Paths of (place, raw directives). If a place has several, `#number` is appended."""
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 
 
 def site_paths(site: Site, install: EngineInstall | None = None) -> dict[str, str]:
-    """The paths of `site` on its host by their place in its definition (blocks/0/root), those of its raw directives
-    for `install` (by default its own web server) included. Three queries."""
+    """Paths of `site` on its host by place in its definition (blocks/0/root), including raw directives for `install`
+    (default: its own web server). Three queries.
+    """
     install = install or site.install
     blocks = list(site.blocks.prefetch_related("locations"))
     found = _named((block, block.locations.all()) for block in blocks)
@@ -97,14 +98,14 @@ def site_paths(site: Site, install: EngineInstall | None = None) -> dict[str, st
 
 
 def paths_on(site: Site, install: EngineInstall) -> dict[str, str]:
-    """The same when `install` serves it: its logs follow."""
+    """Paths of the site on `install`, with adjusted log paths."""
     found = site_paths(site, install)
     logs = tuple(f"/{name}" for name in LOGS)
     return {at: log_on(path, site.install, install) if at.endswith(logs) else path for at, path in found.items()}
 
 
 def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
-    """The same of a frozen site that a web server of that engine serves."""
+    """Paths of a frozen site on a web server of that engine."""
     texts: list[tuple[str, str]] = []
     for index, block in enumerate(spec.blocks):
         texts.append((f"blocks/{index}/snippets", block.snippet))
@@ -114,7 +115,7 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
-    """What `site` names already on `host` for `team`: naming it again changes nothing."""
+    """Paths that `site` already uses on `host` for `team`; using them again is allowed."""
     if site is None or site.install is None or host is None:
         return set()
     if site.team_id != team.pk or site.install.host_id != host.pk:
@@ -133,7 +134,9 @@ def _rows(model: type[Model], names: tuple[str, ...], to_site: str, team: Team, 
 
 
 def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
-    """Every path on `host` that is not for `team`: other teams' sites, enabled or not, and the servers' own logs."""
+    """Paths on `host` that `team` must not use: those of other teams' sites, enabled or not, and
+    the servers' own logs.
+    """
     for path in _rows(ServerBlock, BLOCK, "site", team, host):
         yield PurePosixPath(path)
     for path in _rows(Location, LOCATION, "block__site", team, host):
@@ -147,7 +150,7 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
 
 
 def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
-    """Those of `paths` that equal, lie in or contain a path on `host` that is not `team`'s. Four queries."""
+    """Those of `paths` that equal, contain, or are inside a path on `host` of another owner. Four queries."""
     asked = set(paths)
     if not asked:
         return set()
@@ -161,7 +164,7 @@ def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
 
 
 def refusal(path: str, host: Host) -> str:
-    """Names only what was asked for: whose files they are is not for everyone to know."""
+    """Message that repeats only the requested path, because its owner may be confidential."""
     return _(
         "%(path)s on %(host)s overlaps with files of another team. Enter another path, or ask an "
         "administrator to make this change."

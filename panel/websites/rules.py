@@ -1,4 +1,4 @@
-"""What must agree within one object: called by the models' `clean()`, after every field passed by itself."""
+"""Checks within one object, called by the models' `clean()` after the checks of single fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Faults:
-    """Collects messages by field, so that a person sees all of them at once."""
+    """Error messages by field, so that a user sees all of them at once."""
 
     def __init__(self) -> None:
         self.messages: dict[str, list[str]] = {}
@@ -36,7 +36,7 @@ class _Faults:
             self.messages.setdefault(field, []).extend(error.messages)
 
     def variables(self, field: str, texts: Iterable[str], captures: frozenset[str] = frozenset()) -> None:
-        """Names the first variable that no server here knows."""
+        """Report the first unsupported variable."""
         for text in texts:
             try:
                 variables.parse(text, field, captures=captures)
@@ -101,7 +101,7 @@ def _rewrites(items: list[dict[str, str]]) -> tuple[Rewrite, ...]:
 
 
 def _check_confined(location: Location, faults: _Faults) -> None:
-    """No path that the location makes may leave its folder."""
+    """Check that no path built by the location can leave its folder."""
     made = spec.Location(
         match=cast(Any, location.match),
         pattern=location.pattern,
@@ -169,7 +169,7 @@ def _check_variables(location: Location, faults: _Faults) -> None:
 
 
 def _check_owners(location: Location, faults: _Faults) -> None:
-    """A site's upstreams and pools are its own: naming another team's would read its backend."""
+    """Check that upstreams and pools belong to the site; another team's would expose its backend."""
     site_id = location.block.site_id
     if location.upstream is not None and location.upstream.site_id != site_id:
         faults.add("upstream", _("This upstream belongs to another site. Choose one of this site's."))
@@ -192,9 +192,10 @@ def check_snippet(snippet: RawSnippet) -> None:
 
 
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
-    """By the grammar and policy of its server. Written for another server than the site's, its paths are judged when
-    the site is planned there."""
-    from panel.websites import freeze  # freeze imports the models, which call this module
+    """Check directives by the grammar and policy of their server. Paths for a web server other than the site's are
+    checked when the site is planned there.
+    """
+    from panel.websites import freeze  # avoids an import circle
 
     install = snippet.site.install
     if install is None or install.engine != snippet.engine:
@@ -209,14 +210,14 @@ def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
 
 
 def check_allowance(row: Allowance) -> None:
-    """The value in the one spelling that it is looked up by; who it is for, and where."""
+    """Normalize the value for lookups, and check team and host."""
     faults = _Faults()
     if row.kind == "service":
         if row.host is None:
             faults.add("host", _("Choose the host that the local service runs on."))
     elif row.team is None:
         faults.add("team", _("Choose the team that may use this."))
-    if row.kind in _ALLOWED_VALUES:  # the field itself reports a kind that is missing or unknown
+    if row.kind in _ALLOWED_VALUES:  # the field itself reports a missing or unknown kind
         try:
             row.value = _ALLOWED_VALUES[row.kind](row.value)
         except ValidationError as error:
@@ -228,7 +229,7 @@ def check_allowance(row: Allowance) -> None:
 
 
 def _socket(value: str) -> str:
-    """`127.0.0.1:80`, `[::1]:80` or `*:80`."""
+    """Normalize `127.0.0.1:80`, `[::1]:80` or `*:80`."""
     found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)|\*):(?P<port>[0-9]{1,5})", value.strip())
     try:
         if found is None or not 1 <= int(found["port"]) <= 65535:

@@ -1,4 +1,4 @@
-"""Reads of the desired state, limited to what the asking user may see."""
+"""Reads of the desired state, limited to the user's access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sites_visible(user: User) -> QuerySet[Site]:
 
 
 def allowances_visible(user: User) -> QuerySet[Allowance]:
-    """An administrator sees all; others see those of their teams, and the services that every team may use."""
+    """Allowances: all for an administrator; otherwise those of the user's teams, and services for all teams."""
     rows = Allowance.objects.select_related("team", "host", "granted_by")
     if user.role == Role.ADMIN or not may(user, Action.VIEW):
         return visible(rows, user)
@@ -29,7 +29,7 @@ def certificates_visible(user: User) -> QuerySet[Certificate]:
 
 
 def certificates_expiring(user: User, *, within_days: int = 21) -> QuerySet[Certificate]:
-    """Those in use that end within `within_days`, expired ones included, soonest first."""
+    """Certificates in use that expire within `within_days` or have expired, soonest first."""
     limit = timezone.now() + datetime.timedelta(days=within_days)
     rows = certificates_visible(user).filter(not_after__lte=limit, blocks__isnull=False)
     return rows.distinct().order_by("not_after")

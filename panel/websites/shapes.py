@@ -1,4 +1,4 @@
-"""Checks of list-shaped values: JSON whose members are those of the dataclasses in panel/rendering/spec.py."""
+"""Checks of list values: JSON with the fields of the dataclasses in panel/rendering/spec.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from panel.rendering.caching import COOKIE
 from panel.websites import validators
 
-# PHP settings that change how much and how long, never what code runs or which files are opened.
+# PHP settings for limits and times, which never change the code that runs or the files that are opened.
 PHP_SETTINGS = {
     "date.timezone",
     "default_charset",

@@ -1,7 +1,7 @@
-"""The inverse of freeze: the definition that a site frozen earlier would have now, to set its draft back to it.
+"""The inverse of freeze: the definition of an earlier frozen site, to restore its draft.
 
-A SiteSpec says all that a server was told. What it does not know stays as the draft has it: team, server, health
-path, notes, tags, and the raw directives of other servers where the same server block or location is still there.
+A SiteSpec contains everything sent to a server. All other values stay as in the draft: team, web server, health path,
+notes, tags, and the raw directives of other servers for blocks and locations that still exist.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _LOCATION = (
 
 
 def definition_of(frozen: spec.SiteSpec, was_on: EngineInstall, now: Data, is_on: EngineInstall | None) -> Data:
-    """`now` is `site_export(site, with_secrets=True)`; `was_on` the server that `frozen` was made for, `is_on` the
-    site's own, below whose log folder its logs lie."""
+    """Definition from a frozen site.
+
+    `now` is `site_export(site, with_secrets=True)`; `was_on` the web server of `frozen`, `is_on` the site's own, with
+    its log folder.
+    """
     thaw = _Thaw(was_on, is_on)
     return now | {
         "cache_mb": frozen.cache_mb,
@@ -53,7 +56,7 @@ def _same_location(location: spec.Location, block: Mapping[str, Any]) -> Mapping
 
 
 def _plain(items: Iterable[Any]) -> list[Data]:
-    """Dataclasses as JSON: tuples in them become lists."""
+    """Dataclasses as JSON, with tuples as lists."""
     return [spec.to_json(item) for item in items]
 
 
@@ -99,7 +102,7 @@ class _Thaw:
 
     def _snippets(self, text: str, now: Mapping[str, Any]) -> dict[str, str]:
         engine, texts = self.was_on.engine, dict(now.get("snippets", {}))
-        if texts.get(engine, "").strip("\n") != text:  # else it may stay as it was written
+        if texts.get(engine, "").strip("\n") != text:  # otherwise keep the stored text
             texts[engine] = text
         return {name: value for name, value in texts.items() if value}
 

@@ -1,4 +1,4 @@
-"""What its server counted of one site: nothing of its neighbours."""
+"""Counters of one site on its web server, without those of other sites."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from panel.websites.models import Site
 
 
 def site_traffic(site: Site) -> Traffic:
-    """The site's own requests, upstreams and limits; the server's other counts are left out.
+    """Requests, upstreams and limits of the site.
 
-    Raises ApplicationError for a site that is on no server or on one that tells nothing, and as `install_traffic`.
+    Raises ApplicationError for a site without a web server or on one without counters, and the errors of
+    `install_traffic`.
     """
     if site.install is None:
         raise ApplicationError(_("%s has no web server yet, so it has no traffic figures.") % site, field="install")
@@ -24,12 +25,12 @@ def site_traffic(site: Site) -> Traffic:
 
 
 def of_site(whole: Traffic, name: str) -> Traffic:
-    """The part that is the site's, by the names that rendering gives to its groups and zones."""
+    """The site's part, selected by the names that rendering gives to groups and zones."""
 
     def named(rest: str) -> re.Pattern[str]:
         return re.compile(re.escape(prefix(name)) + "_" + rest)
 
-    # What follows the prefix holds no `_` of its own, so that of site `a` never matches what is of `a-b`.
+    # The part after the prefix has no `_`, so the pattern for site `a` never matches parts of `a-b`.
     groups, zones = named(r"([^_]+)"), named(r"((?:req|conn)_[0-9_]+)")
     own = [zone for zone in whole.zones if zone.name == name]
     return replace(

@@ -1,4 +1,4 @@
-"""Addresses of sites. A site's name holds no +, so what begins with one is never a site."""
+"""URLs of sites. Site names contain no +, so a path segment that begins with + is never a site."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checks of single texts: what may be written, refused with words that say what would be right.
+"""Validators of single texts, with messages that name a valid form.
 
-They hang on the model's fields, so pages, API, import and jobs all pass them through `full_clean()`. Nothing here
-quotes anything: quoting is the engine module's work, and these checks hold back only what no server could mean.
+They belong to the model's fields, so pages, API, import and jobs all use them through `full_clean()`. Quoting is done
+by the engine modules; these checks only reject values that no server could use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 section 5.6.2
 EXPIRES = re.compile(r"off|max|epoch|-?[0-9]+|-?(?:[0-9]+[smhdwMy])+")
-# IDNA 2003 (which Python's codec speaks) and IDNA 2008 disagree about these four.
+# IDNA 2003 (Python's codec) and IDNA 2008 differ in these four characters.
 _IDNA_DEVIATIONS = {"ß", "ς", "\u200c", "\u200d"}
 _NAMES = {
     "\n": gettext_lazy("a line break"),
@@ -43,7 +43,7 @@ _LINES = gettext_lazy("Remove %(what)s; configuration files cannot contain it.")
 
 
 def refuse_control_characters(value: str, allowed: str = "") -> None:
-    """Line breaks, NUL and their like would end one directive and begin another."""
+    """Reject line breaks, NUL and similar, which would end a directive and begin another."""
     for character in value:
         if character in allowed:
             continue
@@ -56,17 +56,17 @@ def refuse_control_characters(value: str, allowed: str = "") -> None:
 
 
 def validate_line(value: str) -> None:
-    """Any one line of text."""
+    """Validate one line of text."""
     refuse_control_characters(value)
 
 
 def validate_text(value: str) -> None:
-    """Text of several lines."""
+    """Validate text of several lines."""
     refuse_control_characters(value, "\n\t")
 
 
 def validate_slug(value: str) -> None:
-    """Names that become file names."""
+    """Validate names that become file names."""
     if not SLUG.fullmatch(value):
         raise ValidationError(
             _("Use lowercase letters a-z and digits, with single hyphens between them, for example my-shop-2."),
@@ -75,7 +75,7 @@ def validate_slug(value: str) -> None:
 
 
 def _ascii_name(name: str) -> str:
-    """The A-label form (RFC 5890) in small letters; ValidationError when there is none."""
+    """The A-label form (RFC 5890) in lower case; ValidationError if there is none."""
     if name.isascii():
         return name.lower()
     if _IDNA_DEVIATIONS & set(name):
@@ -95,7 +95,7 @@ def _ascii_name(name: str) -> str:
 
 
 def _check_labels(name: str) -> None:
-    """RFC 1123 section 2.1, on a name already in ASCII."""
+    """Check an ASCII name by RFC 1123 section 2.1."""
     for label in name.split("."):
         if not label:
             raise ValidationError(
@@ -128,7 +128,7 @@ def _is_ipv4(value: str) -> bool:
 
 
 def domain_normalized(value: str) -> str:
-    """A host name as DNS writes it: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 literals pass.
+    """A host name in its DNS form: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 literals are accepted.
 
     Raises ValidationError for anything else.
     """
@@ -145,7 +145,7 @@ def domain_normalized(value: str) -> str:
 
 
 def server_name_normalized(value: str) -> str:
-    """`a.example`, `*.a.example`, `.a.example`, `www.*` or `~regex` in the form it is stored and rendered in."""
+    """`a.example`, `*.a.example`, `.a.example`, `www.*` or `~regex`, in the form in which it is stored and rendered."""
     if value.startswith("~"):
         validate_regex(value[1:])
         return value
@@ -172,12 +172,12 @@ def _wildcard_rest(value: str, rest: str) -> str:
 
 
 def named_faults(name: str, error: ValidationError) -> list[str]:
-    """What is wrong with one of several names, told so that a reader knows which one is meant."""
+    """Errors of one of several names, with the name in the message."""
     return [text if not name or name in text else f"“{name[:80]}”: {text}" for text in error.messages]
 
 
 def server_names_normalized(names: Iterable[str]) -> list[str]:
-    """Each as `server_name_normalized` has it, no name twice. Raises one ValidationError for all that are wrong."""
+    """Names after `server_name_normalized`, without duplicates. Raises one ValidationError for all invalid names."""
     found: list[str] = []
     faults: list[str] = []
     for name in names:
@@ -208,8 +208,10 @@ _PCRE_ONLY = (
 
 
 def validate_regex(value: str) -> None:
-    """A regular expression as PCRE writes them. Python's parser stands in for it, after PCRE's own spellings are
-    put into Python's; what both accept is what every engine here accepts, and the server's own test decides last."""
+    """Validate a PCRE expression with Python's parser, after converting PCRE's own syntax.
+
+    Expressions valid in both are valid in every engine here; the server's own test is final.
+    """
     refuse_control_characters(value)
     if not value:
         raise ValidationError(_("Enter a regular expression, for example \\.php$"), code="regex")
@@ -233,7 +235,7 @@ def validate_regex(value: str) -> None:
 
 
 def validate_path(value: str) -> None:
-    """An absolute path on a host, fully spelled out."""
+    """Validate an absolute, normalized path on a host."""
     refuse_control_characters(value)
     if not value.startswith("/"):
         raise ValidationError(_("Enter the absolute path, for example /srv/www/example."), code="path")
@@ -247,7 +249,7 @@ def validate_path(value: str) -> None:
 
 
 def validate_log_path(value: str) -> None:
-    """A log file: `off`, or an absolute path that ends in .log (so that a log can never become a page or code)."""
+    """Validate a log file: `off`, or an absolute path that ends in .log, so that a log never becomes a page or code."""
     if value == "off":
         return
     validate_path(value)
@@ -256,7 +258,7 @@ def validate_log_path(value: str) -> None:
 
 
 def validate_uri_path(value: str) -> None:
-    """A path as a request names it."""
+    """Validate a path of a request."""
     refuse_control_characters(value)
     if not value.startswith("/"):
         raise ValidationError(_("Enter a path that starts with /, for example /health."), code="uri")
@@ -276,7 +278,7 @@ def validate_header_name(value: str) -> None:
 
 
 def validate_header_value(value: str) -> None:
-    """RFC 9110 section 5.5: visible ASCII, spaces and tabs between."""
+    """Validate a header value by RFC 9110 section 5.5: visible ASCII, with spaces and tabs in between."""
     refuse_control_characters(value, "\t")
     if not value.isascii():
         raise ValidationError(_("Header values must be ASCII. Encode other letters as %%C3%%BC or remove them."))
@@ -293,7 +295,7 @@ def validate_expires(value: str) -> None:
 
 
 def validate_listen_address(value: str) -> None:
-    """An IPv4 or IPv6 address without brackets."""
+    """Validate an IPv4 or IPv6 address without brackets."""
     try:
         ipaddress.ip_address(value)
     except ValueError as error:
@@ -316,7 +318,7 @@ def validate_listen_address(value: str) -> None:
 
 
 def validate_access_source(value: str) -> None:
-    """`all`, an address, or a network in CIDR form with no bits set behind its length."""
+    """Validate `all`, an address, or a network in CIDR form without host bits."""
     if value == "all":
         return
     try:
@@ -332,7 +334,7 @@ def validate_access_source(value: str) -> None:
 
 
 def validate_upstream_address(value: str) -> None:
-    """`host:port`, `[v6]:port` or `unix:/path`."""
+    """Validate `host:port`, `[v6]:port` or `unix:/path`."""
     refuse_control_characters(value)
     if value.startswith("unix:"):
         validate_path(value[len("unix:") :])
@@ -352,7 +354,7 @@ def validate_upstream_address(value: str) -> None:
 
 
 def _check_upstream_host(v6: str | None, host: str | None) -> None:
-    """A name, or an address in its usual spelling that is not a cloud's metadata service in any of its forms."""
+    """Check a name, or an address in its usual notation that is not a cloud's metadata service in any notation."""
     text = v6 if v6 is not None else domain_normalized(host or "") if not addresses.packed(host or "") else str(host)
     if reason := addresses.why_refused(text):
         raise ValidationError(
@@ -372,7 +374,7 @@ def _check_upstream_host(v6: str | None, host: str | None) -> None:
 
 
 def validate_realm(value: str) -> None:
-    """What a browser shows when it asks for a password."""
+    """Validate the realm that a browser shows in its password prompt."""
     refuse_control_characters(value)
     if not value.isascii() or '"' in value or "\\" in value:
         raise ValidationError(_('Enter the realm in plain ASCII letters, without " and \\.'), code="realm")

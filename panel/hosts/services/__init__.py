@@ -1,4 +1,4 @@
-"""Changing hosts, the servers on them, and asking errands of them."""
+"""Services for hosts, their web servers, and jobs."""
 
 from panel.hosts.services.hosts import (
     host_create,

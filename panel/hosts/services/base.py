@@ -1,4 +1,4 @@
-"""What the services of this app do alike: set known members, check, count the version, save, audit."""
+"""Shared steps of the services of this app: set fields, check, increment the version, save, audit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def store(
     members: frozenset[str],
     expected_version: int | None = None,
 ) -> None:
-    """Creates or changes one object, or nothing. `actor` None is the panel itself; of `members` alone may be set.
+    """Create or change one object, or nothing. `actor` None is the panel itself; only `members` may be set.
 
-    Raises PermissionDenied, ValidationError, ApplicationError (unknown member) or Conflict.
+    Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)

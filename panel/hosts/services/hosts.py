@@ -1,4 +1,4 @@
-"""Hosts: added, trusted, changed, deleted."""
+"""Services for hosts: add, trust, change, delete."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from panel.remote.keys import fingerprint, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
 PLACE = frozenset({"address", "port"})
-BOUND = PLACE | {"username"}  # what the stored secrets are for, with the trusted host key (decision 0410)
-WAY = PLACE | SECRETS | {"username", "use_sudo"}  # how the host is reached
+BOUND = PLACE | {"username"}  # stored secrets are valid for these and the trusted host key (decision 0410)
+WAY = PLACE | SECRETS | {"username", "use_sudo"}  # settings of the connection
 NO_TOKEN = gettext_lazy(
     "A token cannot replace a trusted host key: that needs a session in the browser and your password."
 )
@@ -45,10 +45,10 @@ MEMBERS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
 
 def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
-    """A host over SSH, not trusted yet. A first contact is queued that brings the key it offers; no secret is sent.
+    """Add a host over SSH, not yet trusted. A first check is queued that reads the offered key; no secret is sent.
 
-    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots, tags.
-    Raises PermissionDenied, ValidationError, ApplicationError.
+    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots, tags. Raises PermissionDenied,
+    ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
@@ -59,10 +59,10 @@ def host_create(*, actor: User, name: str, address: str, username: str, **values
 
 
 def host_update(*, actor: User, host: Host, expected_version: int | None = None, **values: Any) -> Host:
-    """Changes a host. Its pinned key stays: another machine at the new address is noticed before anything is sent.
+    """Change a host. Its pinned key stays, so a different machine at a new address is detected before anything is sent.
 
-    A new address, port or user clears the stored secrets that `values` does not give anew, and one to sign in with
-    must be given. A host that is reached another way is checked at once.
+    A new address, port or user deletes stored secrets not included in `values`; at least one to sign in with must
+    remain. A host with new connection settings is checked immediately.
     """
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
@@ -87,9 +87,9 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
 
 
 def _secrets_cleared(old: Host, values: dict[str, Any]) -> dict[str, str]:
-    """Empty values for the stored secrets that belong to another address, port or user than the new ones.
+    """Empty values for stored secrets that belong to the old address, port or user.
 
-    ValidationError at the secret that was stored, if none is left to sign in with.
+    ValidationError at the stored secret if none remains to sign in with.
     """
     if not any(name in values and getattr(old, name) != values[name] for name in BOUND):
         return {}
@@ -106,8 +106,9 @@ def _secrets_cleared(old: Host, values: dict[str, Any]) -> dict[str, str]:
 
 @transaction.atomic
 def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Host]:
-    """Whether anything may begin on these hosts: deployments, measurements, the regular look for drift. What waits or
-    goes on already ends as it would. Hosts that are so already stay as they are, unrecorded."""
+    """Pause or resume these hosts. Paused hosts start no deployments, measurements or drift checks; running and queued
+    jobs continue. Hosts already in that state are skipped without an audit entry.
+    """
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
@@ -121,7 +122,7 @@ def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Hos
 
 
 def refuse_paused(hosts: Iterable[Host]) -> None:
-    """Raises Conflict when one of these hosts is paused. Asked wherever something would begin on a host."""
+    """Raise Conflict if one of these hosts is paused. Called wherever a job would start on a host."""
     names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
     if names:
         raise Conflict(
@@ -130,9 +131,9 @@ def refuse_paused(hosts: Iterable[Host]) -> None:
 
 
 def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:
-    """Deletes what the panel knows of a host; `confirm` is its name. On the host nothing changes.
+    """Delete a host's data in the panel; `confirm` is its name. Nothing changes on the host.
 
-    Refused while sites stand there, naming them.
+    Refused with the names of its sites if there are any.
     """
     require(actor, Action.ADMINISTER)
     name = host.name
@@ -161,10 +162,10 @@ def _joined(losses: list[str]) -> str:
 
 
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
-    """Asks the host for its key, without authenticating, and keeps it to be compared and confirmed.
+    """Read the host's key without authentication, and store it for confirmation.
 
-    Raises RemoteError when it does not answer; what is pinned stays pinned until `host_trust_key`. One that shows the
-    pinned key again, after another was seen at its address, is ready again.
+    Raises RemoteError if the host does not respond; the pinned key stays until `host_trust_key`. A host that shows the
+    pinned key again after another key is ready again.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -174,13 +175,13 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
         )
     offered = ssh.offered_key(host.name, host.address, host.port)
     with transaction.atomic():
-        # While the host was asked, somebody may have trusted the key that another check brought.
+        # Meanwhile another check may have read the key, and a user trusted it.
         row = Host.objects.select_for_update().get(pk=host.pk)
         row.offered_host_key = "" if offered == row.host_key else offered
         if row.offered_host_key and row.host_key:
             row.status = HostStatus.KEY_CHANGED
         else:
-            row.status_detail = ""  # it has answered since
+            row.status_detail = ""  # the host responds again
             row.status = HostStatus.READY if row.host_key else row.status
         row.save(update_fields=["offered_host_key", "status", "status_detail", "updated_at"])
     host.refresh_from_db(fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at"])
@@ -189,11 +190,11 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
 
 @transaction.atomic
 def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
-    """Pins the offered key. `confirmed` is the fingerprint that the person compared (SHA256:...), or the whole key
-    line: a key that was exchanged in between is not trusted by accident. A check of the host is queued.
+    """Pin the offered key.
 
-    A key in place of a trusted one clears the stored secrets: they were entered for another machine. No token may do
-    that; callers with a session confirm the password first.
+    `confirmed` is the fingerprint that the user compared (SHA256:...), or the whole key line, so a key that changed in
+    between is not trusted by accident. A check of the host is queued. Replacing a trusted key deletes the stored
+    secrets, which were entered for another machine. Tokens cannot do this; sessions confirm the password first.
     """
     require(actor, Action.ADMINISTER)
     host = Host.objects.select_for_update().get(pk=host.pk)
@@ -225,7 +226,7 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
 
 
 def register_local_host() -> Host:
-    """This machine as the first host, for embedded mode; the same row when it is there already."""
+    """Register this machine as the first host, for embedded mode; return the existing row if there is one."""
     host = Host.objects.filter(connection=Connection.LOCAL).first()
     if host is not None:
         return host
@@ -243,10 +244,10 @@ def register_local_host() -> Host:
 
 
 def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
-    """A host whose key is known beforehand, as the two of docker-compose.yml are; the same row, untouched, when a
-    host of that name is there already. A new one is checked as soon as a worker runs.
+    """Register a host with a known key, such as those of docker-compose.yml; return an existing host of that name
+    unchanged.
 
-    `values`: as for `host_create`. Raises ValidationError, ApplicationError.
+    A new host is checked once a worker runs. `values`: as for `host_create`. Raises ValidationError, ApplicationError.
     """
     known = Host.objects.filter(name=name).first()
     if known is not None:
@@ -261,7 +262,7 @@ def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
 
 
 def _make_enterable(folder: Path) -> None:
-    """Makes `folder`, and what is missing above it, so that other accounts may pass whatever this one's umask is."""
+    """Create `folder` and missing parents so that other accounts can enter them, whatever the umask."""
     if not folder.exists():
         _make_enterable(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -269,8 +270,7 @@ def _make_enterable(folder: Path) -> None:
 
 
 def _open_to_workers() -> None:
-    """A server that root starts serves by unprivileged workers: they must be able to pass to the sites' folder, and
-    to nothing else that lies beside it."""
+    """Let unprivileged workers of a server started by root enter the sites' folder, but no folder next to it."""
     settings.LOCAL_HOST_ROOT.chmod(0o711)
     if not settings.LOCAL_HOST_ROOT.is_relative_to(settings.HOME):
         return

@@ -1,4 +1,4 @@
-"""The servers on a host: found, registered by hand, and gallop, which the panel brings itself."""
+"""Services for the web servers on a host: found, registered by hand, and gallop, which the panel installs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEMBERS = EDITABLE | {"engine", "is_running"}
 def install_create(
     *, actor: User | None, host: Host, engine: str, paths: dict[str, str], **values: Any
 ) -> EngineInstall:
-    """Registers a server that is there. `paths` holds binary, prefix, main_config, config_root, log_dir, pid_file.
+    """Register an existing web server. `paths` holds binary, prefix, main_config, config_root, log_dir, pid_file.
 
     Raises PermissionDenied, ValidationError, ApplicationError.
     """
@@ -46,7 +46,7 @@ def install_create(
 def install_update(
     *, actor: User | None, install: EngineInstall, expected_version: int | None = None, **values: Any
 ) -> EngineInstall:
-    """Changes what the panel knows of a server; on the host nothing happens."""
+    """Change the panel's data about a web server; nothing happens on the host."""
     store(
         actor=actor,
         instance=install,
@@ -60,7 +60,7 @@ def install_update(
 
 @transaction.atomic
 def install_delete(*, actor: User, install: EngineInstall, expected_version: int | None = None) -> None:
-    """Forgets a server. Refused while sites or their revisions belong to it; on the host it goes on running."""
+    """Remove a web server from the panel. Refused while it has sites or revisions; it keeps running on the host."""
     require(actor, Action.ADMINISTER)
     sites = sorted(site.name for site in install.sites.all())
     if sites:
@@ -78,13 +78,13 @@ def install_delete(*, actor: User, install: EngineInstall, expected_version: int
 
 @transaction.atomic
 def installs_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Brings the rows of a host up to what the agent found: known servers are told apart by their main configuration.
+    """Update a host's rows from the agent's result; known web servers are identified by their main configuration.
 
-    What an administrator may have set by hand (label, control, workers) is left; a server that is gone stays as not
-    running, because sites may belong to it. Returns what was found and not taken in: private instances, which an
-    administrator takes in by `install_adopt`, and servers that cannot be managed, with the reason as "fault".
+    Values that an administrator may have set (label, control, workers) are kept; a missing server stays as stopped,
+    because it may have sites. Returns servers that were found but not added: private instances, for `install_adopt`,
+    and unsupported servers with the reason as "fault".
     """
-    Host.objects.select_for_update().get(pk=host.pk)  # two checks at once would both add what they found
+    Host.objects.select_for_update().get(pk=host.pk)  # two concurrent checks would both add rows
     known = {(row.engine, row.paths.get("main_config")): row for row in host.installs.all()}
     others = []
     for found in engines:
@@ -96,13 +96,13 @@ def installs_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, 
         else:
             try:
                 _add(None, host, found)
-            except ValidationError as error:  # one odd server must not hide the others
+            except ValidationError as error:  # one invalid server must not affect the others
                 others.append({**found, "fault": " ".join(error.messages)})
     return others
 
 
 def install_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> EngineInstall:
-    """Takes in a server that the last check found and left alone. Raises Conflict when it found no such server."""
+    """Add a web server that the last check found but did not add. Raises Conflict if there is no such server."""
     require(actor, Action.ADMINISTER)
     for found in host.facts.get("other_servers", []):
         if (found["engine"], found["paths"]["main_config"]) == (engine, main_config):
@@ -117,7 +117,7 @@ def _adopted(actor: User, host: Host, found: dict[str, Any]) -> EngineInstall:
     host = Host.objects.select_for_update().get(pk=host.pk)
     for row in host.installs.filter(engine=found["engine"]):
         if row.paths.get("main_config") == found["paths"]["main_config"]:
-            return row  # somebody else took it in just now
+            return row  # added concurrently
     install = _add(actor, host, found)
     host.facts["other_servers"] = [item for item in host.facts["other_servers"] if item != found]
     host.save(update_fields=["facts"])
@@ -152,7 +152,7 @@ def _add(actor: User | None, host: Host, found: dict[str, Any]) -> EngineInstall
 
 
 def running_set(install: EngineInstall, running: bool) -> None:
-    """Whether the server ran when it was last looked at: an observation, not a change that anybody made."""
+    """Record whether the server was running at the last check: an observation, not a user's change."""
     EngineInstall.objects.filter(pk=install.pk).update(is_running=running)
     install.is_running = running
 

@@ -1,4 +1,4 @@
-"""Errands on a host: asked for here, done by a worker (panel/hosts/execution.py)."""
+"""Services for jobs on a host, which a worker runs (panel/hosts/execution.py)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 def operation_request(
     *, actor: User | None, host: Host, kind: str, params: dict[str, Any] | None = None
 ) -> HostOperation:
-    """Queues an errand and wakes a worker. The same errand that still waits is answered with, not queued twice.
+    """Queue a job and wake a worker. An equal job that still waits is returned instead.
 
-    `actor` None is the panel itself.
-
-    SERVICE takes {"install": pk, "action": start|stop|reload}, PREPARE what preparing.checked says; the other kinds
-    take nothing.
-    Raises PermissionDenied, ValidationError.
+    `actor` None is the panel itself. SERVICE takes {"install": pk, "action": start|stop|reload}, PREPARE the parameters
+    of preparing.checked; other kinds take none. Raises PermissionDenied, ValidationError.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -50,7 +47,7 @@ def operation_request(
 
 @transaction.atomic
 def operations_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[HostOperation]:
-    """The same errand for many hosts, all or none: one for each, the one that still waits where there is one."""
+    """Queue the same job for many hosts, all or none; jobs that still wait are reused."""
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
@@ -60,7 +57,7 @@ def operations_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list
 
 @transaction.atomic
 def operation_cancel(*, actor: User, operation: HostOperation) -> HostOperation:
-    """Takes back an errand that nobody has begun. Conflict when it runs or has ended."""
+    """Cancel a queued job. Conflict if it is running or has ended."""
     require(actor, Action.ADMINISTER)
     rows = HostOperation.objects.filter(pk=operation.pk, status=JobStatus.QUEUED)
     if not rows.update(status=JobStatus.CANCELLED, finished_at=timezone.now()):
@@ -71,7 +68,7 @@ def operation_cancel(*, actor: User, operation: HostOperation) -> HostOperation:
 
 
 def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
-    from panel.hosts import preparing  # its errand needs the services that this module is part of
+    from panel.hosts import preparing  # avoids an import circle
 
     if kind == OperationKind.PREPARE:
         return preparing.checked(host, params)
@@ -89,6 +86,6 @@ def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wake(operation: HostOperation) -> None:
-    from panel.hosts.tasks import run  # tasks import what this module is part of
+    from panel.hosts.tasks import run  # avoids an import circle
 
     transaction.on_commit(lambda: run.delay(str(operation.uuid)), robust=True)

@@ -1,4 +1,4 @@
-"""Tags of many rows at once. Websites, which build on this app, tag their sites by the same routine."""
+"""Tags of many rows at once; websites uses the same function for sites."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T", bound=BaseModel)
 
 @transaction.atomic
 def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Host]:
-    """Gives these hosts the tags of `add` and takes those of `remove` from them, all of them or none.
+    """Add and remove tags of these hosts, all or none.
 
-    Raises PermissionDenied, ValidationError (at `add`), ApplicationError when no host or no tag is named.
+    Raises PermissionDenied, ValidationError (at `add`), ApplicationError if no host or no tag is given.
     """
     require(actor, Action.ADMINISTER)
     chosen = {host.pk: host for host in hosts}
@@ -35,8 +35,10 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
 
 
 def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
-    """The change itself, permission asked already. Rows that have what they should stay as they are, unrecorded; when
-    a row was changed otherwise (`updated_at`) is left alone, since a tag says nothing about what is to be deployed."""
+    """Change tags; the caller has checked permission.
+
+    Unchanged rows are skipped without an audit entry. `updated_at` stays, because tags require no deployment.
+    """
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:
         raise ApplicationError("Enter at least one tag to add or remove.", field="add")

@@ -1,1 +1,1 @@
-"""Pages of hosts. Whoever is signed in may look; only administrators change anything."""
+"""Pages of hosts. All users can read; only administrators change."""

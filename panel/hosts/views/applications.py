@@ -1,4 +1,4 @@
-"""Preparing a host for a ready-made application: what would be installed, and installing it when asked to."""
+"""Pages to prepare a host for a predefined application: the list of packages, and their installation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from panel.hosts.views.common import administered
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def prepare(request: Request, name: str, application: str) -> HttpResponse:
-    """A POST asks for a plan, or with `plan` for what that plan said."""
+    """Request a plan by POST, or with `plan` the installation of that plan's packages."""
     host = administered(request, name)
     if application not in APPLICATIONS:
         raise Http404

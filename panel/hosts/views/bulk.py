@@ -1,4 +1,4 @@
-"""What is done to many hosts at once, all of them or none."""
+"""Bulk actions on hosts, all or none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def paused_words(hosts: Sequence[Host], paused: bool) -> str:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Host]:
-    """The named hosts if all of them are there; else none, and it is said."""
+    """The named hosts if all exist; otherwise none, with a message."""
     hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
     if hosts and len(hosts) == len(set(names)):
         return hosts
@@ -47,8 +47,7 @@ def _ticked(request: Request, names: list[str]) -> list[Host]:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """The same errand for the ticked hosts, all of them or none. Planning what was changed there is
-    deployments:plan."""
+    """Start the same job on the selected hosts, all or none. Plans are made by deployments:plan."""
     require(request.user, Action.ADMINISTER)
     errand = request.POST.get("errand", "")
     if errand not in (*KINDS, *PAUSING, "tag"):
@@ -71,7 +70,7 @@ def bulk(request: Request) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Tags to give to the hosts named by the query, and to take from them."""
+    """Add tags to the hosts in the query, and remove tags."""
     require(request.user, Action.ADMINISTER)
     hosts = _ticked(request, ticked(request, "host"))
     if not hosts:

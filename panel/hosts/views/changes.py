@@ -1,4 +1,4 @@
-"""Changing hosts: added, trusted, edited, deleted; and the errands that a worker does there."""
+"""Pages to add, trust, edit and delete hosts, and to start jobs there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpRespo
 
 
 def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:
-    """Asks before something is lost; leads back to the host's page."""
+    """Confirmation page before something is deleted; returns to the host's page."""
     context = words | {"cancel_url": reverse("hosts:detail", args=[host.name]), "crumbs": _crumbs(host)}
     return render(request, "hosts/confirm.html", context, status=status)
 
@@ -138,7 +138,7 @@ def _delete_words(standing: list[str]) -> str:
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
-    """Do it, or say why not; the host's page shows the rest."""
+    """Run the action, or show its error; the host's page shows the result."""
     try:
         work()
     except ApplicationError as error:
@@ -154,7 +154,7 @@ def _asked(request: Request, host: Host, work: Callable[[], object], done: str) 
 @login_required
 @require_POST
 def trust(request: Request, name: str) -> HttpResponse:
-    """Pin the key whose fingerprint the page showed; another one that came meanwhile is refused."""
+    """Pin the key whose fingerprint the page showed; a different key that arrived since is rejected."""
     host = administered(request, name)
     if not host.host_key:
         return _trust(request, host, _("The key is trusted. Paddock is now checking the host."))
@@ -184,7 +184,7 @@ def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) ->
 @login_required
 @require_POST
 def ask(request: Request, name: str, errand: str) -> HttpResponse:
-    """Check the host, look for drift, install gallop; or pause and resume it."""
+    """Check the host, check drift, install gallop, pause or resume."""
     host = administered(request, name)
     if errand in PAUSING:
         paused, hosts = PAUSING[errand], [host]
@@ -200,7 +200,7 @@ def ask(request: Request, name: str, errand: str) -> HttpResponse:
 @login_required
 @require_POST
 def service(request: Request, name: str) -> HttpResponse:
-    """Start or reload one server; stopping asks first."""
+    """Start or reload one web server; stopping requires confirmation."""
     host = administered(request, name)
     install, action = request.POST.get("install", ""), request.POST.get("action", "")
     return _errand(
@@ -211,7 +211,7 @@ def service(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
-    """Stopping a server takes its sites off the net, so it asks first and names them."""
+    """Stop a web server after a confirmation that names its sites, which become unreachable."""
     host = administered(request, name)
     install = _install(host, pk)
     if request.method == "POST":
@@ -233,7 +233,7 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def adopt(request: Request, name: str) -> HttpResponse:
-    """Take in a server that the last check found beside the distribution's."""
+    """Add a web server that the last check found next to the distribution's."""
     host = administered(request, name)
     engine, main_config = request.POST.get("engine", ""), request.POST.get("main_config", "")
     return _asked(
@@ -247,7 +247,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def forget(request: Request, name: str, pk: int) -> HttpResponse:
-    """A server that shall not be managed any more; it goes on running."""
+    """Remove a web server from the panel; it keeps running."""
     host = administered(request, name)
     install = _install(host, pk)
     if request.method == "POST":

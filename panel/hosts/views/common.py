@@ -1,4 +1,4 @@
-"""What the pages about one host of several apps begin with."""
+"""Shared code of pages about one host, for several apps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.hosts.models import Host
 
 
 def administered(request: Request, name: str) -> Host:
-    """The whole host, secrets too, for administrators. Raises PermissionDenied or Http404."""
+    """The host with its secrets, for administrators. Raises PermissionDenied or Http404."""
     require(request.user, Action.ADMINISTER)
     host = Host.objects.filter(name=name).first()
     if host is None:

@@ -1,4 +1,4 @@
-"""Looking at hosts: the list, one host with what goes on there, its servers' logs."""
+"""Pages of hosts: the list, one host with its running jobs, its web servers' logs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _crumbs() -> list[Crumb]:
 def host_list(request: Request) -> HttpResponse:
     filters = HostFilterForm(request.GET)
     hosts = hosts_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
-    # A filter that names nothing known shows nothing, rather than everything.
+    # An invalid filter shows nothing instead of everything.
     hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
     page = Paginator(hosts, PER_PAGE).get_page(request.GET.get("page"))
     may_deploy, may_administer = may(request.user, Action.DEPLOY), may(request.user, Action.ADMINISTER)
@@ -73,7 +73,7 @@ def host_list(request: Request) -> HttpResponse:
 
 
 def _live_context(request: Request, host: Host) -> dict[str, Any]:
-    """What changes while work goes on: the page shows it and asks for it again until the work has ended."""
+    """Context of the part that changes during a job; the page refreshes it until the job has ended."""
     operations = list(host.operations.select_related("requested_by")[:10])
     installs = list(host.installs.select_related("state"))
     return {
@@ -91,12 +91,12 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
 
 
 def _others(host: Host) -> list[dict[str, Any]]:
-    """Servers that the last check found and nobody has taken in, with the name of their engine in words."""
+    """Web servers that the last check found but did not add, with their engine's name."""
     return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
 
 def _facts(host: Host) -> list[tuple[str, Any]]:
-    """The facts worth a line, in order; the agent gives what it could find out."""
+    """Facts to display, in order; the agent reports those that it could determine."""
     facts = host.facts
     found = [
         (_("System"), facts.get("os", {}).get("name")),
@@ -112,7 +112,7 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
 
 
 def _links(facts: dict[str, Any]) -> str:
-    """What carries them in comparisons; "" before the host was asked."""
+    """Implementation of links in comparisons; "" before the first check."""
     netem = facts.get("netem", {})
     if not netem:
         return ""
@@ -138,14 +138,14 @@ def detail(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def live(request: Request, name: str) -> HttpResponse:
-    """The part of the detail page that follows running work."""
+    """The part of the detail page that follows running jobs."""
     return render(request, "hosts/live.html", _live_context(request, host_get(request, name)))
 
 
 @login_required
 @require_safe
 def logs(request: Request, name: str) -> HttpResponse:
-    """The common logs of the host's servers, for administrators: they hold the visitors of every team."""
+    """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
     host = host_get(request, name, Action.ADMINISTER)
     found = host_logs(host)
     wanted = request.GET.get("log", "")

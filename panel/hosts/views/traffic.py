@@ -1,4 +1,4 @@
-"""What the servers of a host count, for administrators: it tells of the visitors of every team."""
+"""Counters of a host's web servers, for administrators, because they cover all teams."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from panel.websites.selectors import sites_visible
 @login_required
 @require_safe
 def traffic(request: Request, name: str) -> HttpResponse:
-    """The page, or the part of it that asks for itself again every few seconds."""
+    """Show the page, or its part that refreshes every few seconds."""
     host = host_get(request, name, Action.ADMINISTER)
     sites = sites_visible(request.user).filter(install__host=host)
     context: dict[str, Any] = {
         "host": host,
-        "servers": sorted(host_traffic(host), key=lambda server: server.traffic is None),  # those that tell first
+        "servers": sorted(host_traffic(host), key=lambda server: server.traffic is None),  # servers with counters first
         "names": set(sites.values_list("name", flat=True)),
         "crumbs": [
             Crumb(_("Hosts"), reverse("hosts:list")),

@@ -1,4 +1,4 @@
-"""From a configuration that was read to sites of the model. One module per server."""
+"""Map an imported configuration to sites of the model, with one module per web server."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ MAPPERS = {
 
 
 def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
-    """What was found, for `install`'s engine; `prefix` is the server's root."""
+    """Result for `install`'s engine; `prefix` is the server's root."""
     return MAPPERS[install.engine](loaded, install, prefix)

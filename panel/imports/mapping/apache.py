@@ -1,4 +1,4 @@
-"""A whole Apache configuration: its virtual hosts become sites, everything else stays where it is."""
+"""A complete Apache configuration: virtual hosts become sites, everything else is kept."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ ALWAYS_THERE = {"core", "so", "http", "mpm", "log_config", "mime", "alias", "dir
 
 
 class Conditions:
-    """Which `<IfModule>` and `<IfDefine>` hold. Without a list of modules (an uploaded folder) every module counts as
-    there, and a negated test as not holding."""
+    """Evaluation of `<IfModule>` and `<IfDefine>`. Without a list of modules (an upload), every module counts as
+    loaded, and a negated test as false.
+    """
 
     def __init__(self, modules: frozenset[str], defined: frozenset[str] = frozenset()) -> None:
         self.modules = modules
@@ -33,7 +34,7 @@ class Conditions:
             return self._has_module(name) != negated
         if node.low == "ifdefine":
             return (name in self.defined) != negated
-        return True  # httpd 2.4, whose own version and directives these test
+        return True  # true for httpd 2.4, whose version and directives these test
 
     def _has_module(self, name: str) -> bool:
         if not self.modules:
@@ -42,7 +43,7 @@ class Conditions:
         return bare in self.modules or bare in ALWAYS_THERE
 
     def left_out(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """The conditions that do not hold, at any depth of those that do."""
+        """Conditions that are false, at any depth inside true ones."""
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -51,11 +52,11 @@ class Conditions:
                     yield node
 
     def file(self, node: Node) -> Node:
-        """The same of what a .htaccess file says."""
+        """The same evaluation for the directives of a .htaccess file."""
         return replace(node, body=tuple(self.flat(node.body or ()))) if node.name == HTACCESS else node
 
     def flat(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """The directives that count, those within conditions that hold included."""
+        """Directives that apply, including those inside true conditions."""
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -65,7 +66,7 @@ class Conditions:
 
 
 def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
-    """`prefix` is ServerRoot, which relative paths are relative to."""
+    """Map the configuration. `prefix` is ServerRoot, the base of relative paths."""
     report = Report("apache", faults=list(loaded.faults), files=len(loaded.files))
     conditions = Conditions(install.modules)
     nodes = list(conditions.flat(loaded.nodes))
@@ -104,7 +105,9 @@ def _names(body: Sequence[Node]) -> set[str]:
 
 
 def _groups(hosts: Sequence[Node], bodies: dict[int, tuple[Node, ...]]) -> list[list[Node]]:
-    """The virtual hosts of one folder that share a name are one site: Debian keeps its two halves in two files."""
+    """Groups of virtual hosts that form one site: those of one folder with a common name, because Debian uses one file
+    for HTTP and one for HTTPS.
+    """
     groups: list[tuple[str, set[str], list[Node]]] = []
     for node in hosts:
         names = {name.removeprefix("www.") for name in _names(bodies[id(node)])}

@@ -1,7 +1,7 @@
-"""What a virtual host keeps of its backends' answers: mod_cache's directives, whole or not at all.
+"""Response caching of a virtual host: mod_cache's directives, mapped completely or not at all.
 
-mod_cache keeps what the answers call fresh, the model what says nothing for a time that it is given. They mean the same
-where CacheIgnoreNoLastMod lets such answers in: CacheDefaultExpire is how long then.
+mod_cache stores responses with an expiry time; the model also those without one. Both agree if CacheIgnoreNoLastMod
+admits such responses: CacheDefaultExpire is then their time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from panel.imports.reading import Node
 from panel.rendering.caching import USUAL
 from panel.websites import shapes
 
-DEFAULT_S, LONGEST_S = 3600, 86400  # CacheDefaultExpire and CacheMaxExpire where nothing says them
+DEFAULT_S, LONGEST_S = 3600, 86400  # defaults of CacheDefaultExpire and CacheMaxExpire
 OWN = "Paddock chooses the cache folder"
 NOTES = {
     "cacheenable": "requests with a password and responses that set a cookie are not cached",
@@ -33,7 +33,7 @@ NOTES = {
     "cachestaleonerror": "",
     "cacheheader": "",
 }
-# What changes which answers are kept in ways that the model has no words for.
+# Directives that change which responses are stored, without an equivalent in the model.
 OTHERS = (
     "cachedisable", "cachestoreprivate", "cachestorenostore", "cachestoreexpired", "cacheignorecachecontrol",
     "cacheignorequerystring", "cacheignoreheaders", "cacheignoreurlsessionidentifiers", "cachedetailheader",
@@ -44,7 +44,9 @@ MISFIT = "a site caches responses for set times; these directives set them diffe
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Of one of `WORDS`: "" mapped, "!note" changed, other words why it stays raw. The first asks for all of them."""
+    """Result for one of `WORDS`: "" mapped, "!note" changed, other text is the reason to keep it raw. The first call
+    handles all of them.
+    """
     if made.caching is None:
         made.caching = _whole(made)
     if made.caching:
@@ -54,7 +56,7 @@ def taken(made: Host, node: Node) -> str | None:
 
 
 def _whole(made: Host) -> str:
-    """Gives the locations what their answers are kept by; else why not."""
+    """Set the cache of the locations; otherwise return the reason why not."""
     said = {node.low: node for node in made.own if node.low in WORDS}
     enabled = [node for node in made.own if node.low == "cacheenable"]
     seconds = _seconds(said)
@@ -74,7 +76,7 @@ def _whole(made: Host) -> str:
 
 
 def _seconds(said: dict[str, Node]) -> int | None:
-    """How long answers are kept that say nothing of it; None where they are not, or other times come first."""
+    """Cache time of responses without an expiry time; None if they are not stored, or other times take precedence."""
     numbers: dict[str, int] = {}
     for name, usual in (("cachedefaultexpire", DEFAULT_S), ("cachemaxexpire", LONGEST_S), ("cacheminexpire", 0)):
         value = said[name].value if name in said else str(usual)
@@ -91,5 +93,5 @@ def _is_on(said: dict[str, Node], name: str, *, default: bool) -> bool:
 
 
 def _is_within(row: dict[str, Any], path: str) -> bool:
-    """Whether all paths of the location begin with `path`; those of an expression do with / only."""
+    """Return whether all paths of the location begin with `path`; true for an expression only if `path` is /."""
     return path == "/" or (row["match"] in ("", "=", "^~") and str(row["pattern"]).startswith(path))

@@ -1,5 +1,6 @@
-"""CGI: a program started for each request. The model has none, so it is named where it stands and left out, and what
-stands around it stays."""
+"""CGI: a program started for each request. The model has none, so such directives are reported and dropped, and their
+surroundings kept.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _HANDLERS = ("addhandler", "sethandler")
 
 
 def why(node: Node) -> str:
-    """Why the directive itself is left out; "" of others."""
+    """Reason to drop the directive itself; "" for others."""
     if node.low in _PATHS:
         return PATHS
     values = [value.lower() for value in node.args]
@@ -30,7 +31,7 @@ def why(node: Node) -> str:
 
 
 def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
-    """The directive without what is CGI, None if nothing else is in it; and what was taken out, with why."""
+    """The directive without its CGI parts, or None if nothing else remains; and the removed parts with reasons."""
     if reason := why(node):
         return _options(node), [(node, reason)]
     if node.body is None:
@@ -45,7 +46,7 @@ def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
 
 
 def _options(node: Node) -> Node | None:
-    """Its other words. Without any, those that the line took away stay away."""
+    """Options without the CGI words. If no word remains, `None` keeps the others disabled."""
     if node.low != "options":
         return None
     words = tuple(word for word in node.args if word.lower().lstrip("+") != "execcgi")

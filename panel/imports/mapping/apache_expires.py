@@ -1,7 +1,8 @@
-"""mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): how long what a folder holds may be kept.
+"""mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): expiry times of a folder's files.
 
-The model says it of a location. So a section with ExpiresDefault becomes its alias's, and what says it by type, or of
-the whole virtual host, stays in Apache's own words."""
+In the model they belong to a location. So a section with ExpiresDefault maps to the location of its alias; times by
+type or for the whole virtual host stay raw.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
 BY_TYPE = "a site sets this per location, not per media type; it only works on Apache"
 OF_ALL = "a site sets this per location, not per server block; it only works on Apache"
 _UNITS = {"year": 31536000, "month": 2592000, "week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
-# Of the file's change the model says nothing.
+# The model has no times relative to a file's change.
 _PLUS = re.compile(r"(?:access|now)(?:\s+plus)?((?:\s+\d{1,9}\s+[a-z]+)+)")
 _SHORT = re.compile(r"A(\d{1,9})")
 
 
 def value(said: str) -> str:
-    """ExpiresDefault's time as the model writes it; "" for what it has no words for."""
+    """ExpiresDefault's time in the model's notation; "" if there is no equivalent."""
     if match := _SHORT.fullmatch(said):
         return _worded(int(match[1]))
     match = _PLUS.fullmatch(" ".join(said.lower().split()))
@@ -45,17 +46,17 @@ def _worded(seconds: int) -> str:
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Of a line of the virtual host itself: why it stays raw."""
+    """Reason to keep a line of the virtual host itself raw."""
     return BY_TYPE if node.low == "expiresbytype" else OF_ALL
 
 
 def says(node: Node) -> bool:
-    """Whether it is a section with such lines."""
+    """Return whether the node is a section with such lines."""
     return node.low in ("directory", "location") and any(item.low in WORDS for item in node.body or ())
 
 
 def section(made: Host, node: Node) -> Node | None:
-    """The section without the lines that its location says now, which are noted; None where that was all."""
+    """The section without the lines now mapped to its location, which are noted; None if nothing remains."""
     said = [item for item in node.body or () if item.low in WORDS]
     row = _row(made, node) if said else None
     times = [value(item.value) for item in said if item.low == "expiresdefault" and len(item.args) == 1]
@@ -71,7 +72,7 @@ def section(made: Host, node: Node) -> Node | None:
 
 
 def _row(made: Host, node: Node) -> dict[str, Any] | None:
-    """The one location of files that the section is about, whole."""
+    """The single file location that the section covers completely."""
     if len(node.args) != 1:
         return None
     for row in made.block["locations"]:

@@ -1,4 +1,4 @@
-"""`<Directory>` sections of a virtual host: which of its folders they are about."""
+"""`<Directory>` sections of a virtual host, matched to its folders."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ _ANYWHERE = ("aliasmatch", "scriptaliasmatch", "userdir", "virtualdocumentroot",
 
 
 def is_root(made: Host, node: Node) -> bool:
-    """Whether it is about the document root itself."""
+    """Return whether the section is for the document root itself."""
     return made.path(node.value) in map(made.path, made.values("documentroot"))
 
 
 def options(node: Node) -> set[str]:
-    """The words of its Options, in lower case and without +."""
+    """Words of its Options, in lower case and without +."""
     return {word.lstrip("+").lower() for item in node.body or () if item.low == "options" for word in item.args}
 
 
 def is_served(made: Host, node: Node) -> bool:
-    """Whether a path of the site may lead below that folder: then its section counts. Of / only what it allows does,
-    since every folder of a site has a section that says the rest."""
+    """Return whether a path of the site may lead below that folder, so that its section applies.
+
+    For / only access rules apply, because every folder of a site has a section with the other settings.
+    """
     folder = made.path(node.value)
     if folder == "/":
         grants = {item.low for item in node.body or ()} - {"options", "allowoverride"}
@@ -43,7 +45,7 @@ def is_served(made: Host, node: Node) -> bool:
 
 
 def directory(made: Host, node: Node) -> str | None:
-    """A folder's section says what the panel's own does, or it stays raw after that."""
+    """A section that equals the panel's own is mapped; any other stays raw after the panel's."""
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
     if overrides and (unknown := apache_htaccess.unread(made, made.path(node.value))):
         return f"-{unknown}"
@@ -65,14 +67,16 @@ def directory(made: Host, node: Node) -> str | None:
 
 
 def _is_plain(item: Node) -> bool:
-    """Whether it lets everybody in, or says what the panel says itself."""
+    """Return whether the directive admits everybody or equals the panel's own setting."""
     if item.low == "require":
         return item.args == ("all", "granted")
     return item.low in _SIMPLE and item.args != ("all", "denied")
 
 
 def _ruled(made: Host, rules: list[Node]) -> bool:
-    """Whether the model says the rules of the document root's section: files first, which many applications want."""
+    """Return whether the model can express the rules of the document root's section: files first, as many applications
+    need.
+    """
     if not apache_rewrites.is_on(rules):
         return True
     found = apache_rewrites.found(rules, hands_back=True, folder="/")

@@ -1,6 +1,7 @@
-"""What answers paths of a virtual host: redirects, rewriting, upstreams, PHP and other folders.
+"""Handlers of a virtual host's paths: redirects, rewriting, upstreams, PHP and other folders.
 
-A directive's answer: "" mapped, "!note" changed, "-note" refused, other words why it stays raw, None: it stays.
+Each function returns: "" mapped, "!note" changed, "-note" refused, other text is the reason to keep the directive raw,
+None: kept.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 
 
 def alias(made: Host, node: Node) -> str | None:
-    """With a slash at both ends it is the model's prefix. With none at either it means whole segments, and a folder is
-    led to itself with a slash."""
+    """With a slash at both ends the alias is a prefix of the model. Without slashes it matches whole segments, and the
+    folder itself is redirected to add a slash.
+    """
     path, folder = _aliased(node)
     if not path:
         return "without a final slash it matches other paths than a location would"
@@ -40,7 +42,7 @@ def alias(made: Host, node: Node) -> str | None:
 
 
 def _aliased(node: Node) -> tuple[str, str]:
-    """The prefix and the folder, each with a slash at its end; "" for others, and for what looks like a file."""
+    """Prefix and folder, each with a final slash; "" for other forms, and for a file."""
     if len(node.args) != 2 or node.value == "/":
         return "", ""
     path, folder = node.args
@@ -52,7 +54,9 @@ def _aliased(node: Node) -> tuple[str, str]:
 
 
 def redirect(made: Host, node: Node) -> str | None:
-    """Everything to another site; other paths by a rewrite, since Apache's redirects mean whole segments."""
+    """Redirects: everything to another site, or single paths by a rewrite, because Apache's redirects match whole
+    segments.
+    """
     args = list(node.args)
     code: int | None = {"redirectpermanent": 301, "redirecttemp": 302}.get(node.low)
     if code is None:
@@ -69,7 +73,7 @@ def redirect(made: Host, node: Node) -> str | None:
 
 
 def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool) -> str:
-    """Before any location, as in Apache, where mod_proxy alone comes first (its hook is APR_HOOK_FIRST)."""
+    """A rewrite before any location, as in Apache, where only mod_proxy comes first (its hook is APR_HOOK_FIRST)."""
     flag = {301: "permanent", 302: "redirect"}.get(code or 0)
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
         return NO_REDIRECT
@@ -98,14 +102,14 @@ def _everything(made: Host, code: int, value: str) -> str | None:
 
 
 def rewrite(made: Host, node: Node) -> str | None:
-    """The one rule that everybody has, which leads to https; else the list of the model, or all stay raw, in order."""
+    """Rewrite rules: the common redirect to HTTPS, or the model's list; otherwise all stay raw, in order."""
     upgrades, _servers = apache_proxy.websockets(made)
     if id(node) in upgrades:
         return ""
     own = [item for item in made.own if id(item) not in upgrades]
     rules = [item for item in own if item.low == "rewriterule"]
     if upgrades and not rules:
-        return ""  # the engine is on for nothing else
+        return ""  # no other rule needs the engine
     if len(rules) != 1 or not is_to_https(rules[0]):
         return _rewrites(made, node, own)
     conditions = [item for item in own if item.low == "rewritecond"]
@@ -133,7 +137,7 @@ def _rewrites(made: Host, node: Node, own: list[Node]) -> str | None:
 
 
 def is_to_https(node: Node) -> bool:
-    """Whether a rule redirects everything to https."""
+    """Return whether a rule redirects everything to HTTPS."""
     if node.low != "rewriterule" or len(node.args) != 3 or not TO_HTTPS.match(node.args[1]):
         return False
     flags = node.args[2].strip("[]").lower().split(",")
@@ -148,7 +152,7 @@ def preserve_host(made: Host, node: Node) -> str | None:
 
 
 def files_match(made: Host, node: Node) -> str | None:
-    """PHP by FPM, as Debian's php-fpm configuration writes it."""
+    """PHP by FPM, as in Debian's php-fpm configuration."""
     body = node.body or ()
     handlers = [item for item in body if item.low == "sethandler"]
     if node.value not in PHP_FILES or len(body) != 1 or not handlers:

@@ -1,4 +1,4 @@
-"""One Apache `<VirtualHost>` into a server block of the model."""
+"""Map one Apache `<VirtualHost>` to a server block of the model."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ def host(
     first: set[str],
     closed: Sequence[str] = (),
 ) -> None:
-    """Add the virtual host's block. `around` is what stands outside it; `first` remembers which addresses had one:
-    the first virtual host of an address is its default. `closed`: files and folders that could not be read."""
+    """Add the virtual host's block.
+
+    `around` is the context outside the virtual host; `first` records addresses already seen, because the first virtual
+    host of an address is its default. `closed`: unreadable files and folders.
+    """
     made = Host(draft, node, own, prefix, around)
     made.closed = closed
     draft.blocks.append(made.block)
@@ -75,7 +78,9 @@ def host(
 
 
 def _turn(item: Node) -> int:
-    """What asks for the locations comes after what makes them, and files of folders after the virtual host itself."""
+    """Order of mapping: directives that create locations before those that need them, and the virtual host before its
+    folders.
+    """
     if item.name == htaccess.HTACCESS:
         return 2
     asks = item.low in (*apache_cache.WORDS, "directory", *apache_htaccess.RULES) or apache_expires.says(item)
@@ -83,8 +88,9 @@ def _turn(item: Node) -> int:
 
 
 def _without_override(made: Host, node: Node) -> Node:
-    """`AllowOverride None` is what the panel's own folders say, and what lies below them inherits. Another value goes
-    where what the files say was read."""
+    """The directive without `AllowOverride None`, which the panel's own folders contain; other values are dropped if
+    the .htaccess files were read.
+    """
     if node.body is None:
         return node
     covered = node.low == "directory" and apache_htaccess.are_read(made, made.path(node.value))
@@ -117,7 +123,7 @@ def _listens(made: Host, first: set[str]) -> None:
 
 
 def _index(made: Host, around: Sequence[Node]) -> None:
-    """The panel always writes DirectoryIndex: what the server's own files say is inherited so."""
+    """Set the index files inherited from the server's own files, because the panel always writes DirectoryIndex."""
     if made.values("directoryindex"):
         return
     outside = [node for node in around if node.low == "directoryindex"]
@@ -134,7 +140,7 @@ def _certificate(made: Host) -> None:
         made.draft.certificates.append(CertificateFiles(number, certificate, key or certificate, chain))
 
 
-# --- single directives: "" mapped, "!note" changed, "-note" refused, other words why it stays raw, None: it stays ---
+# --- single directives: "" mapped, "!note" changed, "-note" refused, other text: reason to keep it raw, None: kept ---
 
 
 def _names(made: Host, node: Node) -> str | None:
@@ -206,13 +212,13 @@ def _custom_log(made: Host, node: Node) -> str | None:
 
 
 def _format(made: Host, args: Sequence[str]) -> str | None:
-    """The model's format that writes the same lines, by its text or by the name that LogFormat gave it."""
+    """The model's log format with the same lines, found by its text or by its LogFormat name."""
     if len(args) != 1:
         return None
     said = [
         item.args[0] for item in (*made.around, *made.own) if item.low == "logformat" and item.args[1:] == tuple(args)
     ]
-    if args[0] == "combined":  # a name that every distribution's main file knows, and the panel uses
+    if args[0] == "combined":  # defined in every distribution's main file, and used by the panel
         return ""
     text = said[-1] if said else args[0]
     return next((ours for ours, theirs in logformats.APACHE.items() if text == theirs), None)
@@ -248,12 +254,12 @@ def _tls_file(made: Host, node: Node) -> str | None:
 
 
 def _admin(made: Host, node: Node) -> str | None:
-    """Debian's own and Apache's example say nothing; somebody's address stays."""
+    """Map the default addresses of Debian and Apache to nothing; keep a real address raw."""
     return f"!Apache's error pages no longer contain {node.value}" if node.value.lower() in NOBODY else None
 
 
 def _compressed(made: Host, node: Node) -> str | None:
-    """The model compresses text/html whenever it compresses."""
+    """Compression filter; the model always compresses text/html too."""
     kinds = [item.args for item in made.own if item.low == node.low]
     types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
     others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}

@@ -1,5 +1,6 @@
-"""What .htaccess files say, once the server reads them no longer: the site's rewrites, or raw directives of their
-folder, which mean there what they meant in the file (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when)."""
+"""Directives of .htaccess files, which the server no longer reads: mapped to the site's rewrites, or to raw directives
+of their folder, where they have the same effect (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when).
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteo
 
 
 def are_read(made: Host, folder: str) -> bool:
-    """Whether what .htaccess files say in that folder was read with the virtual host."""
+    """Return whether the .htaccess files of that folder were read with the virtual host."""
     roots = [node.value for node in made.own if node.name == READ]
     return any(is_below(root, (folder,)) or is_below(folder, (root,)) for root in roots)
 
 
 def unread(made: Host, folder: str) -> str:
-    """Why what .htaccess files say in that folder is not known; "" where it is."""
+    """Reason why the .htaccess directives of that folder are unknown; "" if they are known."""
     if not are_read(made, folder):
         return UNREAD.format(folder=folder, why="they are outside the imported files")
     inside = [path for path in made.closed if is_below(path, (folder,))]
@@ -38,13 +39,13 @@ def unread(made: Host, folder: str) -> str:
 
 
 def files_note(made: Host) -> str:
-    """Of the section that allows them."""
+    """Note for the section that enables .htaccess files."""
     files = sum(1 for node in made.own if node.name == "htaccess")
     return f"{NO_LONGER}{f'the lines of {files} found files are listed below' if files else 'its folders contain none'}"
 
 
 def take(made: Host, node: Node) -> None:
-    """One file: a note for each of its directives, which stand in `<IfModule>` no longer."""
+    """Map one file, with a note for each of its directives; `<IfModule>` is already evaluated."""
     body = node.body or ()
     if made.ended:
         for item in body:
@@ -58,7 +59,9 @@ def take(made: Host, node: Node) -> None:
 
 
 def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
-    """Whether the model says the rules. They come after the virtual host's own, which may not end the list."""
+    """Return whether the model can express the rules. They run after the virtual host's own rules, which must not end
+    the list.
+    """
     if not apache_rewrites.is_on(rules):
         for item in rules:
             made.draft.note(item, "changed", "the rewrite engine is off, so it has no effect", made.where)
@@ -78,12 +81,12 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
 
 
 def _answers_beside(row: dict[str, object]) -> bool:
-    """A location / of its own would keep the site's files first from being asked."""
+    """Return whether the location responds without files; a / location would disable the site's files-first rule."""
     return row["pattern"] == "/" and row["match"] in ("", "^~")
 
 
 def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
-    """Those that a site may hold, together in one section of the folder."""
+    """Keep the directives that a site may contain in one section of the folder."""
     kept: list[Node] = []
     for said in items:
         item, lost = apache_cgi.without(said)
@@ -100,7 +103,7 @@ def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
             made.draft.note(item, "snippet", "in a section of its folder", made.where)
     if kept:
         made.draft.snippet(made.block, _section(node, kept), made.where)
-        made.draft.items.pop()  # its lines have notes of their own
+        made.draft.items.pop()  # its lines have their own notes
 
 
 def _section(node: Node, items: Sequence[Node]) -> Node:

@@ -1,4 +1,4 @@
-"""A virtual host of Apache while it becomes a block of the model."""
+"""A virtual host of Apache during its mapping to a block of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.imports.reading import Node
 
 
 class Host:
-    """A virtual host in the making."""
+    """State of the mapping of a virtual host."""
 
     def __init__(
         self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()
@@ -23,13 +23,13 @@ class Host:
         self.around = around
         self.where = f"blocks/{len(draft.blocks)}"
         self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
-        self.caching: str | None = None  # what became of mod_cache's directives: apache_cache
-        self.closed: Sequence[str] = ()  # files and folders that could not be read
+        self.caching: str | None = None  # result for mod_cache's directives: apache_cache
+        self.closed: Sequence[str] = ()  # unreadable files and folders
         self.ended = False  # a redirect of everything took the location /
 
     @property
     def root(self) -> str:
-        """The document root that counts; "" where nothing says it."""
+        """The effective document root; "" if there is none."""
         said = self.values("documentroot")
         return self.path(said[-1]) if said else ""
 
@@ -40,7 +40,7 @@ class Host:
         return posixpath.normpath(posixpath.join(self.prefix, value))
 
     def add(self, row: dict[str, Any]) -> str:
-        """Add a location; why not, where another directive answers its paths already."""
+        """Add a location, or return the reason if another directive already handles its paths."""
         values = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
         if self.ended or (values["match"], values["pattern"]) in keys:
@@ -49,7 +49,7 @@ class Host:
         return ""
 
     def rules(self, rewrites: list[dict[str, Any]], try_files: list[str]) -> None:
-        """Rules of the whole site. Files first is meant of scripts too, which have a location of their own."""
+        """Apply rules for the whole site; files first also covers scripts, which have their own location."""
         self.block["rewrites"] = rewrites
         if not try_files:
             return

@@ -1,7 +1,7 @@
-"""ProxyPass and what belongs to it, into locations of the model.
+"""Map ProxyPass and related directives to locations of the model.
 
-`ProxyPass /a http://b/c` takes whole segments: /a itself and what lies below /a/ (alias_match in mod_proxy.c); the
-model says that as two locations. A directive's answer is written as in apache_handlers.
+`ProxyPass /a http://b/c` matches whole segments: /a and everything below /a/ (alias_match in mod_proxy.c), which are
+two locations in the model. Return values are those of apache_handlers.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def proxy_pass(made: Host, node: Node) -> str | None:
 
 
 def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | None:
-    """Requests below `path` handed to `url`."""
+    """Map the proxying of requests below `path` to `url`."""
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
-        return ""  # that folder's location answers by itself
+        return ""  # that folder's location handles its requests itself
     if url == "!" and path.startswith("/") and path != "/":
         patterns = [path] if path.endswith("/") else [path, f"{path}/"]
         wrong = [made.add({"match": "" if each.endswith("/") else "=", "pattern": each}) for each in patterns]
@@ -65,7 +65,7 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | Non
 
 
 def _places(path: str, uri: str) -> list[tuple[str, str]]:
-    """Each location's pattern and what takes its place in the path."""
+    """Each location's pattern with the replacement in the path."""
     if path.endswith("/"):
         return [(path, uri)]
     return [(path, uri or "/"), (f"{path}/", f"{uri.rstrip('/')}/")]
@@ -76,7 +76,7 @@ def _led(node: Node) -> str:
 
 
 def _parameters(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
-    """What the location has of ProxyPass' parameters, what its server has, and what neither has."""
+    """Parameters of ProxyPass: those of the location, those of its server, and unsupported ones."""
     row: dict[str, Any] = {}
     server: dict[str, int] = {}
     rest: list[str] = []
@@ -84,7 +84,7 @@ def _parameters(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, int],
         name, _, value = word.partition("=")
         seconds = whole_seconds(value)
         if name == "nocanon":
-            continue  # the panel's own, where the path stays the same
+            continue  # set by the panel if the path stays the same
         if name == "upgrade" and value.lower() in ("websocket", "any"):
             row["websocket"] = True
         elif name in ("timeout", "connectiontimeout") and seconds:
@@ -99,7 +99,7 @@ def _parameters(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, int],
 
 
 def location(made: Host, node: Node) -> str | None:
-    """`<Location /a>` with nothing but ProxyPass is a ProxyPass of that path."""
+    """Map `<Location /a>` with only ProxyPass like a ProxyPass of that path."""
     body = node.body or ()
     passes = [item for item in body if item.low == "proxypass"]
     granted = all(item.args in (("all", "granted"), ("allow,deny",), ("deny,allow",), ("from", "all"))
@@ -120,7 +120,7 @@ def location(made: Host, node: Node) -> str | None:
 
 
 def websockets(made: Host) -> tuple[set[int], set[str]]:
-    """Rules that hand WebSockets to a server which everything is handed to anyway: their nodes, and the servers."""
+    """Rules that pass WebSockets to the server that receives all requests anyway: their nodes, and the servers."""
     nodes: set[int] = set()
     servers: set[str] = set()
     conditions: list[Node] = []
@@ -136,7 +136,7 @@ def websockets(made: Host) -> tuple[set[int], set[str]]:
 
 
 def _upgrades(made: Host, rule: Node, conditions: list[Node]) -> str:
-    """The server of such a rule; "" of others."""
+    """The server of such a rule; "" for other rules."""
     if len(rule.args) != 3 or rule.args[0] not in (*apache_rewrites.ANYTHING, "/?(.*)", "^/?(.*)", "/(.*)"):
         return ""
     match = TARGET.match(rule.args[1].replace("/$1", "/").replace("$1", "/").replace("%{REQUEST_URI}", "/"))
@@ -160,12 +160,12 @@ def _everything_to(node: Node, address: str) -> bool:
 
 
 def off_only(made: Host, node: Node) -> str | None:
-    """A switch that is off anyway."""
+    """Map a switch that sets the default, off."""
     return "" if node.value.lower() == "off" else None
 
 
 def request_header(made: Host, node: Node) -> str | None:
-    """What the panel tells every upstream by itself."""
+    """Map headers that the panel sends to every upstream by itself."""
     scheme = "https" if any(item["tls"] for item in made.block["listens"]) else "http"
     same = [value.lower().strip('"') for value in node.args] == ["set", "x-forwarded-proto", scheme]
     return "" if same and any(item.low in ("proxypass", "location") for item in made.own) else None

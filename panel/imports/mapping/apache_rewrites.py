@@ -1,5 +1,8 @@
-"""RewriteRule and RewriteCond where they mean what the model's rewrites, redirects and try_files mean: all of a virtual
-host's or .htaccess file's, or none, since their order counts. OpenLiteSpeed has the same words."""
+"""Map RewriteRule and RewriteCond to the model's rewrites, redirects and try_files.
+
+All rules of a virtual host or .htaccess file are mapped, or none, because their order matters. OpenLiteSpeed has the
+same language.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ _LAST = {"L", "END", "PT"}
 _CODES = {"R": "redirect", "R=302": "redirect", "R=TEMP": "redirect", "R=301": "permanent", "R=PERMANENT": "permanent"}
 PLACELESS = "sites do not support this form"
 KEPT_QUERY = "$is_args$args"
-# Paths that a test for a file may name: the one that the request leads to.
+# Paths that name the requested file in a file test.
 _FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
 _FILES_OF_HOST = (*_FILES[1:], "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}")
 ANYTHING = ("^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.+)$", "^.+$", "^/(.*)$", "^/.*$", "^/", "/(.*)", "^/?(.*)$")
-# `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, without which mod_cgi keeps a password from programs.
+# `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, which passes the password to programs in spite of mod_cgi.
 _AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What rules say in the model's words; `why` they have none, `note` what differs."""
+    """Result of the mapping; `why` it is impossible, `note` on differences."""
 
     rewrites: list[dict[str, Any]] = field(default_factory=list)
     try_files: list[str] = field(default_factory=list)
@@ -39,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Rule:
-    """A RewriteRule with the conditions before it."""
+    """A RewriteRule with its conditions."""
 
     node: Node
     conditions: tuple[Node, ...]
@@ -59,8 +62,11 @@ class _Rule:
 
 
 def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") -> Found:
-    """The rules among `own`. `hands_back`: a changed path is looked for anew, as with Apache's [PT]. `folder`: that of
-    a .htaccess file, below which their paths begin; "" for a virtual host's."""
+    """Map the rules among `own`.
+
+    `hands_back`: a changed path is looked up again, as with Apache's [PT]. `folder`: that of a .htaccess file, the base
+    of its paths; "" for a virtual host.
+    """
     bases = [node.value for node in own if node.low == "rewritebase"]
     base = f"{bases[-1].rstrip('/')}/" if bases and folder else folder
     others = {node.low for node in own} & {"rewriteoptions", "rewritefile", "rewritemap"}
@@ -87,7 +93,7 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
 
 
 def _rules(own: Sequence[Node]) -> tuple[list[_Rule], bool]:
-    """Every rule with its conditions, and whether conditions are left over."""
+    """Rules with their conditions, and whether conditions without a rule remain."""
     rules: list[_Rule] = []
     conditions: list[Node] = []
     for node in own:
@@ -109,14 +115,14 @@ def _passes_on(rule: _Rule) -> bool:
 
 
 def passes_on(node: Node) -> bool:
-    """Whether a line only hands the Authorization header to programs."""
+    """Return whether a line only passes the Authorization header to programs."""
     if node.low != "rewriterule" or len(node.args) != 3 or node.args[1] != "-":
         return False
     return bool(_AUTHORIZATION.match(node.args[2])) and "," not in node.args[2]
 
 
 def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
-    """try_files of the rule that sends everything which is no file to one program; [] where it is no such rule."""
+    """try_files of a rule that sends all missing files to one program; [] for other rules."""
     asked = set()
     for node in rule.conditions:
         subject, test, *flags = (*node.args, "", "")
@@ -134,7 +140,9 @@ def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
 
 
 def _is_of(rule: _Rule, controller: str) -> bool:
-    """`RewriteRule ^index\\.php$ - [L]`: the program's own path is left as it is, which try_files does by itself."""
+    r"""Return whether the rule keeps the program's own path, `RewriteRule ^index\.php$ - [L]`, as try_files does by
+    itself.
+    """
     bare = re.escape(controller.lstrip("/"))
     return rule.target == "-" and rule.flags <= {"L", "END"} and not rule.conditions and rule.pattern in (
         f"^{bare}$", f"^/{bare}$", f"^/?{bare}$", f"{bare}$",
@@ -142,7 +150,7 @@ def _is_of(rule: _Rule, controller: str) -> bool:
 
 
 def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> dict[str, str] | None:
-    """One rule. A path that is not handed back to the choice of location names a file in Apache."""
+    """Map one rule. A path that is not looked up again names a file in Apache."""
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)
     kinds = [_CODES[flag] for flag in flags if flag in _CODES]
@@ -165,7 +173,9 @@ def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> dict[str,
 
 
 def _whole(pattern: str, folder: str) -> str:
-    """The expression for the whole path; "" where there is none. A .htaccess file's are for what follows its folder."""
+    """Expression for the whole path; "" if there is none. In a .htaccess file, expressions match the path after its
+    folder.
+    """
     if not folder:
         return pattern if pattern.startswith(("^/", "/")) else ""
     prefix = f"^{re.escape(folder)}"
@@ -177,8 +187,10 @@ def _whole(pattern: str, folder: str) -> str:
 
 
 def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -> bool:
-    """Whether a rule's conditions only say what brings a request to this virtual host: its names, as certbot writes
-    them (`%{SERVER_NAME} =shop.example [OR]`), or that it is not encrypted."""
+    """Return whether a rule's conditions hold for every request of this virtual host.
+
+    They may test its names, as certbot does (`%{SERVER_NAME} =shop.example [OR]`), or that the connection has no TLS.
+    """
     asked: set[str] = set()
     for node in conditions:
         subject, test = (*node.args, "", "")[:2]

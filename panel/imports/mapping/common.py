@@ -1,4 +1,4 @@
-"""What the mappings of all servers do alike: say what became of a directive, check values, write snippets."""
+"""Shared steps of the mappings: record the result for a directive, check values, build snippets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 @dataclass
 class Draft:
-    """One site in the making: its definition, and what became of every directive."""
+    """One site during the mapping: its definition, and the result for every directive."""
 
     install: InstallSpec
     items: list[Item] = field(default_factory=list)
@@ -34,14 +34,14 @@ class Draft:
     php_pools: list[dict[str, Any]] = field(default_factory=list)
     blocks: list[dict[str, Any]] = field(default_factory=list)
     certificates: list[CertificateFiles] = field(default_factory=list)
-    cache_mb: int | None = None  # None: the model's own
+    cache_mb: int | None = None  # None: the model's default
 
     def note(self, node: Node, outcome: Outcome, note: str = "", where: str = "") -> None:
-        """One directive's fate. A block's stands for the directives in it only when they are no items themselves."""
+        """Record one directive's result. A block's result covers its inner directives unless they have their own."""
         self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
 
     def snippet(self, owner: dict[str, Any], node: Node, where: str, why: str = "") -> None:
-        """Keep `node` as it is in the snippet of a block or location, unless a site may not hold it."""
+        """Keep `node` unchanged in the snippet of a block or location, unless a site may not contain it."""
         node = _absolute(node, self.install)
         try:
             text = printed(node, self.install.engine)
@@ -70,7 +70,7 @@ class Draft:
         }
 
     def named(self, rows: list[dict[str, Any]], wanted: str, row: dict[str, Any]) -> str:
-        """The name of an equal row, or of `row` added under `wanted` or the next free name."""
+        """Name of an equal row, or of `row` added under `wanted` or the next free name."""
         for known in rows:
             if {key: value for key, value in known.items() if key != "name"} == row:
                 return str(known["name"])
@@ -83,8 +83,11 @@ class Draft:
 
 
 def _absolute(node: Node, install: InstallSpec) -> Node:
-    """Password files by their whole path: nginx has them relative to the folder of nginx.conf, the panel's files lie
-    in others (ngx_http_auth_basic_user_file)."""
+    """The node with absolute paths of password files.
+
+    In nginx they are relative to the folder of nginx.conf, but the panel's files are in other folders
+    (ngx_http_auth_basic_user_file).
+    """
     if node.low == "auth_basic_user_file" and node.args and "$" not in node.value:
         return replace(node, args=(posixpath.join(install.config_root, node.value), *node.args[1:]))
     return node if node.body is None else replace(node, body=tuple(_absolute(item, install) for item in node.body))
@@ -95,7 +98,7 @@ def make_site(draft: Draft, name: str) -> FoundSite:
 
 
 def fits(check: Callable[[Any], object], value: Any) -> str:
-    """ "" when the model takes the value, else why it does not."""
+    """ "" if the model accepts the value, else the reason."""
     try:
         check(value)
     except ValidationError as error:
@@ -106,7 +109,7 @@ def fits(check: Callable[[Any], object], value: Any) -> str:
 
 
 def seconds(value: str) -> float | None:
-    """nginx's and Apache's times: 60, 60s, 1m30s; None for what is none."""
+    """Times of nginx and Apache in seconds: 60, 60s, 1m30s; None if invalid."""
     if re.fullmatch(r"\d+", value):
         return float(value)
     if not re.fullmatch(r"(?:\d+(?:ms|[smhdwMy]))+", value):
@@ -120,7 +123,7 @@ def whole_seconds(value: str) -> int | None:
 
 
 def megabytes(value: str) -> int | None:
-    """A size as whole MiB; None when it is none."""
+    """A size in whole MiB; None if invalid."""
     match = re.fullmatch(r"(\d+)([kKmMgG]?)", value)
     if not match:
         return None
@@ -142,7 +145,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def printed(node: Node, engine: str) -> str:
-    """A directive in its server's own words again."""
+    """A directive printed in its server's syntax."""
     return "\n".join(_PRINTERS[engine](node, 0))
 
 

@@ -1,4 +1,4 @@
-"""A whole nginx configuration: its servers become sites, everything else stays where it is."""
+"""A complete nginx configuration: servers become sites, everything else is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = "is not part of a site; it stays in the web server's own files"
 
 
 def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
-    """`prefix` is what relative document roots are relative to."""
+    """Map the configuration. `prefix` is the base of relative document roots."""
     report = Report("nginx", faults=list(loaded.faults), files=len(loaded.files))
     http = tuple(_http(loaded.nodes))
     servers = [node for node in http if node.name == "server" and node.body is not None]
@@ -43,7 +43,7 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
 
 
 def _http(nodes: Sequence[Node]) -> Iterator[Node]:
-    """What stands in `http`; for a file that is included there, the file itself."""
+    """Directives of `http`, or of the file itself if it is included there."""
     blocks = [node for node in nodes if node.name == "http"]
     if not blocks:
         yield from nodes
@@ -56,7 +56,9 @@ def names_of(node: Node) -> set[str]:
 
 
 def _groups(servers: Sequence[Node]) -> list[list[Node]]:
-    """Servers of one file that share a name, `www.` aside, are one site: its plain and its encrypted half."""
+    """Groups of servers that form one site: those of one file with a common name, ignoring `www.`, such as the HTTP and
+    HTTPS servers.
+    """
     groups: list[tuple[str, set[str], list[Node]]] = []
     for node in servers:
         names = {name.removeprefix("www.") for name in names_of(node)}
@@ -77,8 +79,9 @@ def _name(blocks: Sequence[dict[str, Any]], node: Node) -> str:
 
 
 def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
-    """nginx's default server is the first of a socket where none says so. In another order of files that
-    would be another."""
+    """Set the default server explicitly, because nginx uses the first server of a socket and the order of files may
+    change.
+    """
     found: dict[tuple[str, int], tuple[bool, Node]] = {}
     for node in servers:
         for item in node.body or ():
@@ -96,7 +99,7 @@ def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
 
 
 def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Sequence[FoundSite]) -> None:
-    """An upstream goes with the sites that use it, unless something else names it: then it stays."""
+    """Move an upstream to the sites that use it, unless other directives refer to it."""
     places = {(part.file, part.first): site for site in sites for part in site.parts}
     for name, block in upstreams.items():
         users: dict[str, FoundSite] = {}
@@ -114,6 +117,6 @@ def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Seq
 
 
 def _raw(definition: dict[str, Any]) -> list[Any]:
-    """Everything of a site that is in the server's own words."""
+    """Raw directives of a site."""
     owners = [owner for block in definition["blocks"] for owner in (block, *block["locations"])]
     return [owner["snippets"] for owner in owners if "snippets" in owner]

@@ -1,5 +1,6 @@
-"""What a location keeps of its backend's answers: proxy_cache and fastcgi_cache with all that belongs to them. Whole,
-or not at all: what the model cannot say stays raw together."""
+"""Response caching of a location: proxy_cache and fastcgi_cache with related directives, mapped completely or kept raw
+together.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _COOKIE = re.compile(r"\$cookie_(\w+)\Z")
 
 
 def cached(place: Location, kind: str) -> frozenset[str]:
-    """`kind` is proxy or fastcgi. The directives that were taken; none where the model cannot say them."""
+    """Names of the mapped directives; `kind` is proxy or fastcgi. Empty if the model cannot express them."""
     own = [node for node in place.own if node.name in {f"{kind}_{word}" for word in WORDS}]
     if not any(node.name == f"{kind}_cache" and node.value != "off" for node in own):
         return frozenset()
@@ -37,7 +38,7 @@ def cached(place: Location, kind: str) -> frozenset[str]:
 
 
 def _mapped(place: Location, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the model says of it, and what it says otherwise, by directive; nothing where it has no words."""
+    """The model's fields, and differences by directive; empty if there is no equivalent."""
     times = _times(place.chain.effective(f"{kind}_cache_valid"))
     skipped = _skipped(place, kind)
     key = _key(place, kind)
@@ -60,7 +61,7 @@ def _mapped(place: Location, kind: str) -> tuple[dict[str, Any], dict[str, str]]
 
 
 def _times(nodes: list[Node]) -> list[dict[str, Any]]:
-    """Each with its statuses; [] where one names `any`, or nothing says how long."""
+    """Cache times with their statuses; [] if one uses `any`, or no time is set."""
     found: list[dict[str, Any]] = []
     for node in nodes:
         *codes, time = node.args
@@ -72,8 +73,9 @@ def _times(nodes: list[Node]) -> list[dict[str, Any]]:
 
 
 def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
-    """(cookies, whether queries count, whether a password does not); None for other conditions, or two lists that are
-    not alike."""
+    """(cookies, whether queries count, whether passwords are ignored); None for other conditions, or two different
+    lists.
+    """
     lists = [
         {word for node in place.chain.effective(f"{kind}_{name}") for word in node.args}
         for name in ("cache_bypass", "no_cache")
@@ -92,10 +94,10 @@ def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
 
 
 def _key(place: Location, kind: str) -> str | None:
-    """ "" for the panel's own; None for what the model does not know."""
+    """ "" for the panel's own key; None for an unsupported one."""
     nodes = place.chain.effective(f"{kind}_cache_key")
     key = nodes[-1].value if nodes else ""
-    if kind == "fastcgi":  # the panel's begins with the method in any case
+    if kind == "fastcgi":  # the panel's key always begins with the method
         key = key.removeprefix("$request_method")
     if key in ("", "$scheme$host$request_uri"):
         return ""
@@ -103,7 +105,7 @@ def _key(place: Location, kind: str) -> str | None:
 
 
 def _size(place: Location, kind: str) -> None:
-    """The largest zone that the site's locations name is the site's size."""
+    """Set the site's cache size to that of the largest zone in its locations."""
     zone = place.chain.one(f"{kind}_cache")
     for node in place.chain.effective(f"{kind}_cache_path"):
         named = [word.partition("=")[2].partition(":")[0] for word in node.args if word.startswith("keys_zone=")]

@@ -1,4 +1,4 @@
-"""Locations that hand requests on: proxy_pass and fastcgi_pass with everything that belongs to them."""
+"""Locations that pass requests on: proxy_pass and fastcgi_pass with related directives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script
 
 
 def proxy(place: Location) -> bool:
-    """Whether the model can say this proxy; if so it does, and its directives are noted."""
+    """Map the proxy if the model can express it and note its directives; return whether it could."""
     node = next(item for item in place.own if item.name == "proxy_pass")
     match = TARGET.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -59,7 +59,7 @@ def proxy(place: Location) -> bool:
 
 
 def _upstream(place: Location, server: str, scheme: str) -> str | None:
-    """The name of the site's upstream for `server`; None when the model cannot say it."""
+    """Name of the site's upstream for `server`; None if the model cannot express it."""
     block = place.upstreams.get(server.lower())
     if block is not None:
         return _upstream_of(place, server.lower(), block)
@@ -86,7 +86,7 @@ def _upstream_of(place: Location, name: str, block: Node) -> str | None:
 
 
 def _server(node: Node) -> dict[str, Any] | None:
-    """One `server` of an upstream; None when it has a parameter that the model lacks."""
+    """One `server` of an upstream; None if a parameter is not supported."""
     address = node.value if node.value.startswith("unix:") or re.search(r":\d+$", node.value) else f"{node.value}:80"
     if fits(validators.validate_upstream_address, address):
         return None
@@ -104,7 +104,7 @@ def _server(node: Node) -> dict[str, Any] | None:
 
 
 def _headers(place: Location, server: str) -> None:
-    """The headers that the upstream gets now, so that it gets the same from the panel's rendering."""
+    """Set the headers that the upstream gets now, so that the panel's rendering sends the same."""
     own = {item.args[0].lower(): item for item in place.chain.effective("proxy_set_header") if len(item.args) == 2}
     kept: list[dict[str, Any]] = []
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
@@ -149,7 +149,7 @@ def _proxy_times(place: Location, module: str) -> None:
 
 
 def fastcgi(place: Location) -> frozenset[str] | None:
-    """The directive names that were taken; None when the model cannot say this location."""
+    """Names of the mapped directives; None if the model cannot express the location."""
     node = next(item for item in place.own if item.name == "fastcgi_pass")
     address = _single(place, node.value)
     if address is None or fits(validators.validate_upstream_address, address):
@@ -176,7 +176,7 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """The address; an upstream of one server is that server's."""
+    """The address; for an upstream with one server, the address of that server."""
     block = place.upstreams.get(target.lower())
     if block is None:
         return target
@@ -185,7 +185,7 @@ def _single(place: Location, target: str) -> str | None:
 
 
 def _settings(params: list[Node]) -> dict[str, str] | None:
-    """PHP settings that go with every request; None when there is one that the model does not allow."""
+    """PHP settings sent with every request; None if the model does not allow one of them."""
     found: dict[str, str] = {}
     for node in params:
         if node.value not in ("PHP_VALUE", "PHP_ADMIN_VALUE"):
@@ -224,7 +224,9 @@ def _param(place: Location, node: Node) -> None:
 
 
 def _tried(place: Location) -> set[str]:
-    """What stands for the panel's own guard against paths that are no scripts, and what it writes itself."""
+    """Directives equivalent to the panel's own guard against paths without a script, and others
+    that it always writes.
+    """
     taken: set[str] = set()
     tries = [item for item in place.own if item.name == "try_files"]
     for node in tries:

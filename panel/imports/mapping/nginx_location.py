@@ -1,4 +1,4 @@
-"""One nginx `location` into the model."""
+"""Map one nginx `location` to the model."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TEXT = "text/plain"
 
 
 class Chain:
-    """The directives around a location, innermost first: nginx inherits a whole list of one name, or nothing."""
+    """Directives around a location, innermost first: nginx inherits a complete list per name, or nothing."""
 
     def __init__(self, *levels: Sequence[Node]) -> None:
         self.levels = levels
 
     def effective(self, name: str) -> list[Node]:
-        """The directives of that name that hold here: those of the innermost level that has any."""
+        """Effective directives of that name: those of the innermost level with any."""
         for level in self.levels:
             if found := [node for node in level if node.name == name]:
                 return found
@@ -39,7 +39,7 @@ class Chain:
 
 
 class Location:
-    """What a location needs to be mapped: its draft, its own row, and the levels around it."""
+    """Data to map a location: its draft, its own row, and the levels around it."""
 
     def __init__(
         self, draft: Draft, node: Node, chain: Chain, where: str, upstreams: dict[str, Node], prefix: str
@@ -50,7 +50,7 @@ class Location:
         self.chain = chain
         self.where = where
         self.upstreams = upstreams
-        self.prefix = prefix  # what relative paths are relative to
+        self.prefix = prefix  # base of relative paths
         self.row: dict[str, Any] = {}
 
     @property
@@ -58,7 +58,7 @@ class Location:
         return str(self.row["match"]) in ("~", "~*")
 
     def known(self, texts: Sequence[str]) -> bool:
-        """Whether the model knows every variable in these values."""
+        """Return whether the model supports every variable in these values."""
         captures = variables.captures_of(self.row["pattern"]) if self.is_regex else frozenset()
         return not any(fits(lambda value: variables.parse(value, "/", captures=captures), text) for text in texts)
 
@@ -70,7 +70,7 @@ class Location:
 
 
 def matched(node: Node) -> tuple[str, str] | None:
-    """(match, pattern); None for what the model has no word for: named ones and those that begin without a slash."""
+    """(match, pattern); None for unsupported forms: named locations and patterns without a leading slash."""
     args = node.args
     if len(args) == 2 and args[0] in MATCHES:
         match, pattern = args
@@ -91,7 +91,7 @@ def location(
     upstreams: dict[str, Node],
     prefix: str,
 ) -> None:
-    """Add the location to `block`; one that the model cannot say goes into the block's snippet whole."""
+    """Add the location to `block`; one that the model cannot express goes into the block's snippet unchanged."""
     at = f"blocks/{len(draft.blocks) - 1}"
     found = matched(node)
     if found is None or any(child.low == "location" and child.args == node.args for child in node.body or ()):
@@ -122,7 +122,7 @@ def _fill(place: Location) -> None:
 
 
 def _returns(place: Location) -> bool:
-    """A plain answer; one that follows rewrite rules, or whose media type the panel would change, stays raw."""
+    """Map a fixed response; one after rewrite rules, or with a media type that the panel would change, stays raw."""
     if any(node.name in REWRITES for node in place.own):
         return False
     node = next(item for item in place.own if item.name == "return")
@@ -141,7 +141,7 @@ def _returns(place: Location) -> bool:
 
 
 def return_of(node: Node) -> tuple[int | None, str]:
-    """Status and URL or text; (None, "") when nginx's form is one that the model lacks."""
+    """Status and URL or text; (None, "") for a form of nginx that the model lacks."""
     first, *rest = (*node.args, "")
     if not first.isdigit():
         return 302, first
@@ -152,7 +152,7 @@ def return_of(node: Node) -> tuple[int | None, str]:
 
 
 def _rest(place: Location, taken: frozenset[str]) -> None:
-    """Every directive that no handler took: into the model where it fits, else raw."""
+    """Map every remaining directive if possible, otherwise keep it raw."""
     for node in place.own:
         if node.name in taken:
             continue
@@ -202,7 +202,9 @@ def _autoindex(place: Location, node: Node) -> str:
 
 
 def _header(place: Location, node: Node) -> str:
-    """The model adds the block's headers to the location's own; nginx does not, so then they stay raw."""
+    """Map response headers. The model merges the block's headers with the location's, nginx does not; if they differ,
+    they stay raw.
+    """
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
         return "in nginx it replaces the server block's headers; a site would send both"
@@ -248,7 +250,7 @@ def _body_size(place: Location, node: Node) -> str:
 
 
 def _gzip(place: Location, node: Node) -> str:
-    """The panel sends Vary with it; where nginx would not, it stays raw."""
+    """Map gzip. The panel adds Vary; if nginx does not, the directive stays raw."""
     if node.value == "on" and place.chain.one("gzip_vary") != "on":
         return "sites do not support this without gzip_vary"
     place.row["gzip"] = node.value

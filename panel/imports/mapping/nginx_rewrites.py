@@ -1,4 +1,4 @@
-"""nginx's rewrite lists: whole, or not at all, since their order among each other and with `if` and `set` counts."""
+"""nginx's rewrite lists, mapped completely or not at all, because their order relative to `if` and `set` matters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = ("if", "set", "break", "return")
 
 
 def rewrites_of(own: Sequence[Node]) -> tuple[list[dict[str, Any]], str]:
-    """The list of a server or location, and why it has no place in the model, "" where it has."""
+    """Rewrites of a server or location, and the reason why the model cannot express them, "" if it can."""
     if others := sorted({node.name for node in own if node.name in OTHERS}):
         return [], f"its order relative to {', '.join(others)} matters, which sites do not preserve"
     found: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""One nginx `server` into a server block of the model."""
+"""Map one nginx `server` to a server block of the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TLS_WORDS = {"ssl_protocols": ("TLSv1.2", "TLSv1.3")}
 
 
 class Server:
-    """A server in the making. `http` are the directives around it, which it inherits."""
+    """State of the mapping of a server. `http` are the directives around it, which it inherits."""
 
     def __init__(self, draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> None:
         self.draft = draft
@@ -72,7 +72,7 @@ def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, 
 
 
 def _inherited_root(made: Server) -> None:
-    """What is said around the server, or nginx's own default where nothing else says what it serves."""
+    """Set the root from the context around the server, or nginx's default if it has no root."""
     outside = [node.value for node in made.http if node.name == "root"]
     if "root" in made.block or not (outside or not made.block["locations"]):
         return
@@ -99,7 +99,7 @@ def _take(made: Server, node: Node) -> None:
 
 
 def listen_of(node: Node) -> tuple[dict[str, Any] | None, list[str]]:
-    """The listen, and its parameters that the model does not have; None when its address is none of the model's."""
+    """The listen, with its unsupported parameters; None if the model lacks the address."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
         return None, []
@@ -134,7 +134,7 @@ def _listens(made: Server) -> None:
 
 
 def _add_listen(listens: list[dict[str, Any]], found: dict[str, Any], *, is_quic: bool) -> None:
-    """QUIC is a second `listen` of the same address in nginx, and a property of one in the model."""
+    """Add a listen. QUIC is a second `listen` of the same address in nginx, and a property in the model."""
     same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
     target = same[0] if same else found
     if not same:
@@ -145,7 +145,7 @@ def _add_listen(listens: list[dict[str, Any]], found: dict[str, Any], *, is_quic
         target[name] = target.get(name, False) or found[name]
 
 
-# --- single directives: "" mapped, "!note" changed, other words why it stays raw ---
+# --- single directives: "" mapped, "!note" changed, other text: reason to keep it raw ---
 
 
 def _names(made: Server, node: Node) -> str:
@@ -181,7 +181,9 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """A server's try_files reaches no location; the model's own becomes its location / where it has none."""
+    """Map try_files of a server. It affects no location in nginx; the model applies it to the location / if there is
+    none.
+    """
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
@@ -225,7 +227,7 @@ def _header(made: Server, node: Node) -> str:
 
 
 def _format(made: Server, args: Sequence[str]) -> str | None:
-    """The model's format that writes the same lines; "" is combined, which nginx knows without being told."""
+    """The model's log format with the same lines; "" is combined, nginx's default."""
     if args in ((), ("combined",)):
         return ""
     said = [item.args[1:] for item in made.http if item.name == "log_format" and item.args[:1] == tuple(args)]
@@ -307,7 +309,9 @@ def _rewrite(made: Server, node: Node) -> str:
 
 
 def _brotli(made: Server, node: Node) -> str:
-    """The panel compresses the same types both ways, and writes it where the server is known to have the module."""
+    """Map Brotli. The panel compresses the same types with gzip and Brotli, if the server is known
+    to have the module.
+    """
     if not Dialect.of(made.draft.install).brotli:
         return "this web server does not seem to have the module ngx_brotli"
     ours, theirs = (
@@ -325,7 +329,7 @@ def _brotli_types(made: Server, node: Node) -> str:
 
 
 def _header_buffers(made: Server, node: Node) -> str:
-    """The panel writes four; the size is what limits a header."""
+    """Map header buffers. The panel always writes four; their size limits a header."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
         return "sites have four buffers of whole kilobytes"
@@ -334,7 +338,7 @@ def _header_buffers(made: Server, node: Node) -> str:
 
 
 def _return(made: Server, node: Node) -> None:
-    """It ends every request, so it is the location / of a block that has no other."""
+    """Map a return that ends every request to the location / of a block without other locations."""
     code, value = return_of(node)
     where = f"{made.where}/locations/0"
     row: dict[str, Any] = {"match": "", "pattern": "/"}
@@ -352,7 +356,7 @@ def _own_tls(made: Server, node: Node) -> str:
 
 
 def _certificate(made: Server) -> None:
-    """The last of each kind; several (RSA and ECDSA) are more than the model has."""
+    """Map the last certificate of each kind; the model does not support several (RSA and ECDSA)."""
     found = {name: made.inherits(name) for name in ("ssl_certificate", "ssl_certificate_key")}
     if not any(item["tls"] for item in made.block["listens"]) or not all(found.values()):
         return

@@ -1,4 +1,4 @@
-"""A whole OpenLiteSpeed configuration: its virtual hosts become sites with the listeners that map them."""
+"""A complete OpenLiteSpeed configuration: its virtual hosts become sites with the listeners that map them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.websites import validators
 KEPT = "is not part of a site; it stays in the web server's own files"
 LISTENS = "stays in the web server's own files; Paddock's files map the adopted sites into it"
 TEMPLATE = "the template stays in the web server's own files; each of its members becomes a site"
-HTTP2, HTTP3 = 4, 8  # of enableSpdy, whose default is both
+HTTP2, HTTP3 = 4, 8  # bits of enableSpdy, which enables both by default
 NO_LISTENERS = "no listener uses it, so it receives no requests"
 
 
@@ -48,7 +48,7 @@ def _kept(node: Node) -> str:
 
 
 def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: InstallSpec) -> Iterator[Part]:
-    """The virtual host's block, what maps it, and the file of its settings where the panel may change it."""
+    """Parts of the virtual host: its block, its maps, and its settings file if the panel may change it."""
     yield Part(node.file, node.line, node.end)
     for listener in listeners:
         for item in listener.body or ():
@@ -63,7 +63,7 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: Insta
 
 
 def _own_listener(node: Node) -> dict[str, Any] | None:
-    """What the panel says again of the server's own listener; None for one that the model could not name."""
+    """The server's own listener as the panel repeats it; None if the model cannot name it."""
     found = _socket(node)
     if found is None or set("\n{}") & set(node.value) or not node.value:
         return None
@@ -73,7 +73,7 @@ def _own_listener(node: Node) -> dict[str, Any] | None:
 
 
 def _socket(listener: Node) -> tuple[str, int, bool] | None:
-    """(address as the model has it, port, whether it is encrypted)."""
+    """(address in the model's notation, port, whether it uses TLS)."""
     body = listener.body or ()
     address, _, port = litespeed.says(body, "address").rpartition(":")
     address = {"*": "", "[ANY]": "::"}.get(address.upper(), address.strip("[]"))
@@ -95,7 +95,9 @@ def _host(draft: Draft, node: Node, around: Sequence[Node], listeners: Sequence[
 
 
 def _names(made: Host, listener: Node) -> list[str]:
-    """The names by which a listener leads here: by its own maps, or as the virtual host or its template says."""
+    """Names for which a listener selects this virtual host: from its own maps, or from the virtual host or its
+    template.
+    """
     names: list[str] = []
     for item in listener.body or ():
         name, _, domains = item.value.replace("\t", " ").partition(" ") if item.name == "map" else ("", "", "")
@@ -103,7 +105,7 @@ def _names(made: Host, listener: Node) -> list[str]:
             names += domains.split(",")
     if listener.value in [name.strip() for name in made.value("listeners").split(",")]:
         names += [*made.value("vhdomain").split(","), *made.value("vhaliases").split(",")]
-    plain = (name.strip().removesuffix(".") for name in names)  # said with the dot that may end a host, too
+    plain = (name.strip().removesuffix(".") for name in names)  # listed also with the dot that may end a host
     return [name for name in dict.fromkeys(plain) if name]
 
 

@@ -1,4 +1,6 @@
-"""OpenLiteSpeed's contexts: prefixes that are served, redirected or passed on. Other settings keep a context raw."""
+"""OpenLiteSpeed's contexts: prefixes that are served, redirected or proxied. A context with other
+settings stays raw.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ _MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpi
 
 
 def address_of(value: str) -> str:
-    """A socket or address as the model spells it."""
+    """A socket or address in the model's notation."""
     bare = re.sub(r"^https?://", "", value)
     return f"unix:/{bare[5:].lstrip('/')}" if bare.lower().startswith(("uds:/", "unix:")) else bare
 
 
 def context(made: Host, node: Node) -> str | None:
-    """A prefix whose every setting the model has."""
+    """Map a prefix if the model supports all of its settings."""
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
         return "only prefixes with a final slash work the same in a site"
@@ -53,7 +55,7 @@ def _static(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | No
     path = path if path.startswith("/") else f"{made.documents}/{path}"
     if fits(validators.validate_path, path):
         return None
-    # The files where they are anyway need no alias.
+    # Files in the default folder need no alias.
     return {"handler": "static"} if path.rstrip("/") == here.rstrip("/") else {
         "handler": "static", "alias": path.rstrip("/") + "/",
     }  # fmt: skip
@@ -74,7 +76,7 @@ def _proxy(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | Non
 
 
 def _redirect(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
-    """Everything below the root to another site: the rest of the path is appended."""
+    """Map a redirect of everything below the root to another site, which appends the rest of the path."""
     code = values.get("statuscode", "301" if values.get("externalredirect") == "1" else "302")
     target = values.get("location", "")
     if uri != "/" or not code.isdigit() or int(code) not in validators.REDIRECTS:
@@ -84,12 +86,12 @@ def _redirect(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | 
     return {"handler": "return", "return_code": int(code), "return_value": target.rstrip("/") + "$request_uri"}
 
 
-# --- settings that a location has beside what it does: "" when the model took it ---
+# --- settings of a location besides its handler: "" when mapped ---
 
 
 def _more(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
     if row["handler"] == "deny":
-        return ""  # nothing of it is ever sent
+        return ""  # never sent, so ignored
     return _SETTINGS[node.name](row, node, values)
 
 
@@ -108,7 +110,7 @@ def _headers(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A header's value as the server sends it; "" for what it reads more into (rendering.openlitespeed.quoting)."""
+    """A header's value as the server sends it; "" if it has special syntax (rendering.openlitespeed.quoting)."""
     if re.search(r"(?:^|\s)(?:env=\S*|early)\Z", text, re.I):
         return ""
     if text[0] not in "\"'":
@@ -118,7 +120,7 @@ def _unquoted(text: str) -> str:
 
 
 def _access(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
-    """Allowed addresses and everybody else refused, or the other way round: order counts for nothing in it then."""
+    """Map allowed addresses with all others denied, or the reverse, for which the order does not matter."""
     said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
     allowed, denied = said.get("allow", []), said.get("deny", [])
     everybody = {"*", "ALL", "all"}

@@ -1,4 +1,4 @@
-"""One OpenLiteSpeed virtual host into a server block of the model."""
+"""Map one OpenLiteSpeed virtual host to a server block of the model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from panel.rendering import logformats
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
 
-LAST = ("rewrite", HTACCESS)  # by which contexts they mean something is known then
+LAST = ("rewrite", HTACCESS)  # handled last, when the contexts are known
 RUNS_NOTHING = "-scripts do not run here, but Paddock lets the web server's script handlers run in every site"
 USED = ("proxy", "fcgi")
 
 
 class Host:
-    """A virtual host in the making. `around` is what the server's own files say for all of them."""
+    """State of the mapping of a virtual host. `around` holds the server's own settings for all of them."""
 
     def __init__(self, draft: Draft, node: Node, around: Sequence[Node], prefix: str) -> None:
         self.draft = draft
@@ -38,7 +38,7 @@ class Host:
         self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
         apps = [item for item in (*around, *self.own) if item.name == "extprocessor"]
         self.apps = {item.value: {child.name: child.value for child in item.body or ()} for item in apps}
-        self.used: set[str] = set()  # applications that a location of the model hands requests to
+        self.used: set[str] = set()  # applications used by a mapped location
         self.root, self.documents = litespeed.folders(node, prefix)
 
     def value(self, name: str) -> str:
@@ -48,7 +48,7 @@ class Host:
         return next((item.body or () for item in self.own if item.name == name), ())
 
     def server(self, name: str, block: str = "") -> str:
-        """What the server says for all virtual hosts, in one of its blocks or outside of them."""
+        """The server's setting for all virtual hosts, in one of its blocks or outside them."""
         inside = [child for item in self.around if item.name == block for child in item.body or ()]
         return litespeed.says(inside if block else self.around, name)
 
@@ -68,10 +68,10 @@ class Host:
             self.block["names"].append(normal)
 
     def settled(self, node: Node) -> Node:
-        """The directive as it reads outside of this virtual host, whose own root is another then."""
+        """The directive with variables resolved, because outside this virtual host they have other values."""
         names = {"VH_NAME": self.node.value, "VH_ROOT": self.root}
         args = tuple(_variables(value, names) for value in node.args)
-        inside = [item for item in node.body or () if item.name != "autoloadhtaccess"]  # a site may not say it
+        inside = [item for item in node.body or () if item.name != "autoloadhtaccess"]  # not allowed in a site
         body = None if node.body is None else tuple(self.settled(item) for item in inside)
         return replace(node, args=args, body=body)
 
@@ -83,7 +83,7 @@ def _variables(value: str, names: dict[str, str]) -> str:
 
 
 def fill(made: Host) -> None:
-    """Every directive of the virtual host into its block, or a word of what becomes of it."""
+    """Map every directive of the virtual host to its block, or note the result."""
     _index(made)
     applications = [item for item in made.own if item.name == "extprocessor"]
     last = [item for item in made.own if item.name in LAST]
@@ -97,7 +97,9 @@ def fill(made: Host) -> None:
 
 
 def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | None) -> None:
-    """What a taker says: "" mapped, "!note" nearly, "-note" lost, other words why it stays raw, None: it stays."""
+    """Record the result of one function: "" mapped, "!note" changed, "-note" lost, other text is the reason to keep it
+    raw, None: kept.
+    """
     why = take(made, item) if take else None
     if why == "":
         made.draft.note(item, "mapped", where=made.where)
@@ -110,7 +112,7 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
-    """A key that the panel writes itself, as `value`."""
+    """Map a key that the panel always writes as `value`."""
     return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 
 
@@ -122,7 +124,7 @@ def _root(made: Host, node: Node) -> str:
 
 
 def _domains(made: Host, node: Node) -> str:
-    """Names only where the virtual host says its listeners itself; else nothing but a variable."""
+    """Map domains to names if the virtual host lists its own listeners; otherwise they only set a variable."""
     return "" if made.value("listeners") else "!the listeners' maps contain its names; this directive adds none"
 
 
@@ -131,7 +133,7 @@ def _listeners(made: Host, node: Node) -> str:
 
 
 def _index(made: Host) -> None:
-    """The panel always writes its index files: what the server's own files say is inherited so."""
+    """Set the index files inherited from the server's own files, because the panel always writes them."""
     values = {item.name: item.value for item in made.inside("index")}
     server = made.server("indexfiles") or "index.html"
     said = {"0": "", "1": server, "2": server}[values.get("useserver", "1" if not values else "0")[:1] or "0"]
@@ -200,12 +202,12 @@ def _tls(made: Host, node: Node) -> str:
 
 
 def _application(made: Host, node: Node) -> str | None:
-    """Written again with the location that uses it; another one would be a program that a site starts."""
+    """Map an application with the location that uses it; any other would be a program started by a site."""
     return "" if node.value in made.used and litespeed.says(node.body or (), "type") in USED else None
 
 
 def _scripts(made: Host, node: Node) -> str | None:
-    """PHP by its suffix, run by a pool that is already there."""
+    """Map PHP by suffix, run by an existing pool."""
     words = [item.value.split() for item in node.body or () if item.name == "add"]
     if len(words) != 1 or len(words[0]) != 2 or words[0][1] != "php" or ":" not in words[0][0]:
         return None

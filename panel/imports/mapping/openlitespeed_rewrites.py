@@ -1,4 +1,4 @@
-"""OpenLiteSpeed's rewrite rules, a virtual host's and .htaccess files': the model's rewrites, try_files, or raw."""
+"""OpenLiteSpeed's rewrite rules of a virtual host or .htaccess file: mapped to rewrites or try_files, or kept raw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritef
 
 
 def take(made: Host, node: Node) -> str | None:
-    """A `rewrite` block, or a .htaccess file that the server reads today (see openlitespeed_host.fill)."""
+    """Map a `rewrite` block, or a .htaccess file that the server currently reads (see openlitespeed_host.fill)."""
     return _htaccess(made, node) if node.name == HTACCESS else _block(made, node)
 
 
@@ -40,15 +40,15 @@ def _block(made: Host, node: Node) -> str | None:
     if litespeed.says(body, "enable") != "1":
         return "!it is off, so its rules have no effect and are left out"
     if any(item.name not in _SAYS_NOTHING and item.name not in RULES for item in body):
-        return kept[1:] or None  # raw
+        return kept[1:] or None  # keep raw
     found = apache_rewrites.found(rules, hands_back=True)
     if found.why or not _place(made, found):
-        return kept[1:] or None  # raw
+        return kept[1:] or None  # keep raw
     return kept or (f"!{found.note}" if found.note else "")
 
 
 def _rules(body: tuple[Node, ...]) -> list[Node]:
-    """The rules of a block: those of its `rules`, and those that stand in it by themselves."""
+    """Rules of a block: those of its `rules`, and those directly in it."""
     text = "\n".join(
         item.value if item.name == "rules" else f"{item.name} {item.value}"
         for item in body
@@ -58,8 +58,11 @@ def _rules(body: tuple[Node, ...]) -> list[Node]:
 
 
 def _place(made: Host, found: Found) -> bool:
-    """Whether the site has room for both. Files first is for every path here, whatever context it is of, while the
-    model's is for those that no other location answers."""
+    """Add the result to the site if possible; return whether it was.
+
+    In OpenLiteSpeed, files first applies to every path in any context, in the model only to paths without another
+    location.
+    """
     if found.try_files:
         if _has_contexts(made):
             return False
@@ -71,7 +74,7 @@ def _place(made: Host, found: Found) -> bool:
 
 
 def _has_contexts(made: Host) -> bool:
-    """Whether paths are answered in another way than by files and scripts of the document root."""
+    """Return whether some paths are not files or scripts of the document root."""
     rows = made.block["locations"]
     plain = {row["pattern"] for row in rows if row["handler"] == "static" and "alias" not in row}
     return any(item.name == "context" and (item.value != "/" or "/" not in plain) for item in made.own)

@@ -1,4 +1,4 @@
-"""What teams may use beyond their own, over the API."""
+"""Allowances of teams for resources that are not their own, over the API."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from panel.websites.serializers.allowances import AllowanceInput, AllowanceSeria
 
 
 class Allowances(Resource):
-    """What administrators allow teams beyond their own: names and addresses that overlap another team's, and services
-    of a host (sockets, ports of the loopback interface) that upstreams and PHP pools may name."""
+    """Allowances by administrators: names and addresses that overlap another team's, and services of a host (sockets,
+    loopback ports) that upstreams and PHP pools may use.
+    """
 
     model = Allowance
     serializer_class = AllowanceSerializer
@@ -38,12 +39,12 @@ class Allowances(Resource):
 
     @extend_schema(request=AllowanceInput, responses={201: AllowanceSerializer})
     def create(self, request: Request) -> Response:
-        """Allows one thing, and records who did. Administrators only."""
+        """Add an allowance and record who added it. Administrators only."""
         made = services.allowance_create(actor=self.actor, **self.body(AllowanceInput))
         return self.answer(made, status=201, location=f"/api/v1/allowances/{made.pk}/")
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Withdraws it. Sites that are deployed stay as they are; operators cannot save or plan it anew."""
+        """Withdraw an allowance. Deployed sites stay unchanged; operators can no longer save or plan the resource."""
         row = self.get_object()
         self.expected_version(row)
         services.allowance_delete(actor=self.actor, allowance=row)

@@ -1,4 +1,4 @@
-"""Server blocks, locations, upstreams, PHP pools and raw snippets over the API."""
+"""Server blocks, locations, upstreams, PHP pools and raw directives over the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from panel.websites.serializers.sites import (
 
 
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """A part stays with its site: naming another is refused."""
+    """Values without the site; a part stays with its site, so naming another is rejected."""
     if values.pop("site", instance.site) != instance.site:
         detail = "Objects cannot move to another site. Create a copy there, then delete this one."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
@@ -34,7 +34,7 @@ def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class Blocks(Resource):
-    """Server blocks. Their `listens` and `names` are replaced whole; locations are at /locations/."""
+    """Server blocks. Lists of `listens` and `names` are replaced as a whole; locations are at /locations/."""
 
     model = ServerBlock
     serializer_class = BlockSerializer
@@ -72,7 +72,7 @@ class Blocks(Resource):
     @extend_schema(request=LocationSerializer, responses={200: LocationSerializer(many=True), 201: LocationSerializer})
     @action(detail=True, methods=["get", "post"], serializer_class=LocationSerializer, pagination_class=None)
     def locations(self, request: Request, pk: str = "") -> Response:
-        """The block's locations in the order in which regular expressions are tried; POST adds one at the end."""
+        """List the block's locations in the order of their regular expressions; POST adds one at the end."""
         block = self.get_object()
         context = {**self.get_serializer_context(), "site": block.site}
         if request.method == "GET":
@@ -87,7 +87,7 @@ class Blocks(Resource):
     @extend_schema(request=LocationOrder, responses=LocationSerializer(many=True))
     @action(detail=True, methods=["put"], url_path="locations/order", pagination_class=None)
     def reorder(self, request: Request, pk: str = "") -> Response:
-        """Puts the locations into this order: all of them, each once."""
+        """Reorder the locations: the list must contain each exactly once."""
         block = self.get_object()
         services.locations_reorder(actor=self.actor, block=block, order=self.body(LocationOrder)["order"])
         rows = block.locations.select_related("upstream", "php_pool")
@@ -95,7 +95,7 @@ class Blocks(Resource):
 
 
 class Locations(Resource):
-    """Locations of all server blocks; new ones are made at /blocks/{id}/locations/."""
+    """Locations of all server blocks; create them at /blocks/{id}/locations/."""
 
     model = Location
     serializer_class = LocationSerializer
@@ -135,7 +135,7 @@ class Locations(Resource):
 
 
 class Upstreams(Resource):
-    """Groups of servers that answer for a site's locations."""
+    """Groups of application servers for a site's locations."""
 
     model = Upstream
     serializer_class = UpstreamSerializer
@@ -169,7 +169,7 @@ class Upstreams(Resource):
 
 
 class PhpPools(Resource):
-    """PHP process pools that a site's locations use."""
+    """PHP process pools for a site's locations."""
 
     model = PhpPool
     serializer_class = PhpPoolSerializer
@@ -202,7 +202,7 @@ class PhpPools(Resource):
 
 
 class Snippets(Resource):
-    """Directives in a server's own words: administrators only; sessions confirm their password first."""
+    """Raw directives: administrators only; sessions confirm their password first."""
 
     model = RawSnippet
     serializer_class = SnippetSerializer
@@ -225,7 +225,7 @@ class Snippets(Resource):
         return self.answer(made, status=201, location=f"/api/v1/snippets/{made.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Only the text can change."""
+        """Change the text; all other fields are fixed."""
         row = self.get_object()
         expected = self.expected_version(row)
         values = self.body(SnippetSerializer, partial=True)

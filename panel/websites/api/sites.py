@@ -55,7 +55,7 @@ def install_named(pk: int | None) -> EngineInstall | None:
 
 
 def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
-    """Those that a body names in `sites`, or by their tags in `sites_tagged`."""
+    """Sites that a request body names in `sites`, or by tag in `sites_tagged`."""
     if "sites_tagged" in values:
         return all_tagged(rows, values["sites_tagged"], "/sites_tagged")
     return all_or_none(rows, "name", values["sites"], "/sites")
@@ -106,7 +106,7 @@ class Sites(Resource):
 
     @extend_schema(request=OpenApiTypes.OBJECT, responses={201: SiteSerializer})
     def create(self, request: Request) -> Response:
-        """Makes a site from its definition; from a list of definitions, all of them or none."""
+        """Create a site from its definition; from a list of definitions, all or none."""
         if not isinstance(request.data, list):
             site = self._define(request.data)
             return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
@@ -119,7 +119,7 @@ class Sites(Resource):
     @extend_schema(request=QuickSite, responses={201: SiteSerializer})
     @action(detail=False, methods=["post"])
     def quick(self, request: Request) -> Response:
-        """Makes a whole first site from a few values: files below `root`, or everything passed on to `upstream`."""
+        """Create a site from a few values: files below `root`, or a proxy for `upstream`."""
         values = self.body(QuickSite)
         values["install"] = install_named(values.get("install"))
         if "certificate" in values:
@@ -130,7 +130,9 @@ class Sites(Resource):
 
     @extend_schema(request=SiteChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Changes name, team, server, health_path, cache_mb, notes, tags. `move/` is for sites that stand on hosts."""
+        """Change name, team, server, health_path, cache_mb, notes, tags. Deployed sites change their web server with
+        `move/`.
+        """
         site = self.get_object()
         expected = self.expected_version(site)
         values = self.body(SiteChange)
@@ -144,7 +146,7 @@ class Sites(Resource):
         return self.answer(site)
 
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Forgets a site that stands on no host. One that does is taken off first: plan that with `take-off/`."""
+        """Delete an undeployed site. Remove a deployed site first: plan this with `take-off/`."""
         site = self.get_object()
         services.site_delete(actor=self.actor, site=site, expected_version=self.expected_version(site))
         return Response(status=204)
@@ -153,9 +155,9 @@ class Sites(Resource):
     @extend_schema(methods=["PUT"], request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get", "put"])
     def definition(self, request: Request, name: str = "") -> Response:
-        """The whole site as one document; PUT makes it exactly that, or changes nothing.
+        """Return the whole site as one document; PUT replaces it, or changes nothing.
 
-        Hashes of basic auth passwords read "(secret)"; put back as that, they stay what they were.
+        Password hashes appear as "(secret)"; sent back like this, they stay unchanged.
         """
         site = self.get_object()
         if request.method == "PUT":
@@ -165,9 +167,10 @@ class Sites(Resource):
     @extend_schema(request=CloneInput, responses={201: SiteSerializer})
     @action(detail=True, methods=["post"])
     def clone(self, request: Request, name: str = "") -> Response:
-        """A copy under another name; without `domains` it keeps the names.
+        """Copy the site under another name; without `domains` the copy keeps the names.
 
-        On the same server and port it then starts disabled: two sites cannot answer to one name there.
+        A copy on the same web server and port with the same names starts disabled, because two sites cannot share a
+        name.
         """
         values = self.body(CloneInput)
         values["install"] = install_named(values.get("install"))
@@ -177,7 +180,7 @@ class Sites(Resource):
     @extend_schema(request=EmptySerializer, responses=SiteSerializer)
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, name: str = "") -> Response:
-        """Says that the site should be served; deploy it to have it so."""
+        """Mark the site as enabled; the next deployment applies this."""
         site = self.get_object()
         expected = self.expected_version(site)
         services.site_enable(actor=self.actor, site=site, enabled=True, expected_version=expected)
@@ -186,8 +189,9 @@ class Sites(Resource):
     @extend_schema(request=BulkInput, responses=SiteSerializer(many=True))
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
-        """What is done to many sites, all of them or none. `enable` and `disable` say what should be: hosts follow by
-        a deployment. `take-off` is what `{name}/take-off/` is for one. `tag` gives and takes tags."""
+        """Change many sites, all or none. `enable` and `disable` change the drafts; deploy afterwards. `take-off` is
+        like `{name}/take-off/`. `tag` adds and removes tags.
+        """
         values = self.body(BulkInput)
         sites = named_sites(self.rows(), values)
         if values["action"] == "tag":
@@ -202,27 +206,27 @@ class Sites(Resource):
         return Response(self.get_serializer(sites, many=True).data)
 
     def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
-        """The answer of deployments, which plan what takes sites off their servers."""
+        """Response of deployments, which plan the removal of sites from their web servers."""
         raise NotImplementedError
 
     @extend_schema(responses=ProblemOfSite(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def problems(self, request: Request, name: str = "") -> Response:
-        """What keeps the site from being deployed; empty when nothing does."""
+        """List the errors that prevent a deployment of the site."""
         found = checks.site_problems(self.get_object(), actor=self.actor)
         return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
 
     @extend_schema(responses=FindingSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def findings(self, request: Request, name: str = "") -> Response:
-        """What is known to go wrong with the draft on its server, why, and what `mend/` offers."""
+        """List known mistakes of the draft on its web server, their reasons, and the fixes that `mend/` offers."""
         found: Any = linting.site_findings(self.get_object())
         return Response(FindingSerializer(found, many=True).data)
 
     @extend_schema(request=MendInput, responses=SiteSerializer)
     @action(detail=True, methods=["post"])
     def mend(self, request: Request, name: str = "") -> Response:
-        """Does in the draft what a finding offers."""
+        """Apply a finding's fix to the draft."""
         site, values = self.get_object(), self.body(MendInput)
         where = values["pointer"].removeprefix("/")
         if request.auth is None and linting.finding_get(site, values["code"], where).is_raw:
@@ -235,13 +239,15 @@ class Sites(Resource):
     @extend_schema(responses=SiteTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def traffic(self, request: Request, name: str = "") -> Response:
-        """What the server counted of this site: requests, status classes, latencies. Only gallop tells it."""
+        """Return the web server's counters for this site: requests, status classes, latencies. Only gallop provides
+        them.
+        """
         return Response(SiteTrafficSerializer(site_traffic(self.get_object())).data)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def logs(self, request: Request, name: str = "") -> Response:
-        """The last lines of one of the site's logs on its host; without `log`, which logs there are."""
+        """Return the last lines of one of the site's logs on its host; without `log`, the list of logs."""
         site = self.get_object()
         return logs_answer(
             request,
@@ -251,7 +257,7 @@ class Sites(Resource):
 
 
 class Certificates(Resource):
-    """Certificates. A private key goes in and never comes out."""
+    """Certificates. Private keys are write-only."""
 
     model = Certificate
     serializer_class = CertificateSerializer
@@ -273,20 +279,20 @@ class Certificates(Resource):
 
     @extend_schema(request=CertificateUpload, responses={201: CertificateSerializer})
     def create(self, request: Request) -> Response:
-        """Uploads a certificate with its chain and key."""
+        """Upload a certificate with its chain and key."""
         made = services.certificate_upload(actor=self.actor, **self.body(CertificateUpload))
         return self.answer(made, status=201, location=f"/api/v1/certificates/{made.name}/")
 
     @extend_schema(request=CertificateSelfSign, responses={201: CertificateSerializer})
     @action(detail=False, methods=["post"], url_path="self-sign")
     def self_sign(self, request: Request) -> Response:
-        """Makes a key and a certificate that signs itself, here."""
+        """Create a key and a self-signed certificate in the panel."""
         made = services.certificate_self_sign(actor=self.actor, **self.body(CertificateSelfSign))
         return self.answer(made, status=201, location=f"/api/v1/certificates/{made.name}/")
 
     @extend_schema(request=CertificateReplace)
     def update(self, request: Request, name: str = "") -> Response:
-        """A renewal under the same name; sites have it with their next deployment."""
+        """Replace the certificate under the same name; the next deployments of its sites use the new one."""
         row = self.get_object()
         expected = self.expected_version(row)
         services.certificate_replace(

@@ -1,4 +1,4 @@
-"""The form below each list of what teams may use beyond their own."""
+"""Form below each list of allowances."""
 
 from __future__ import annotations
 

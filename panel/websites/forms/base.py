@@ -1,4 +1,4 @@
-"""What the forms of a site's parts do alike."""
+"""Shared behavior of the forms of a site's parts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 else:
 
     class ModelForm(InWords, forms.ModelForm):
-        """Django's, subscriptable by its model as type checkers know it."""
+        """Django's ModelForm, made generic over its model for type checkers."""
 
         def __class_getitem__(cls, item: Any) -> type:
             return cls
 
 
 class PartForm(ModelForm[M]):
-    """A model form that only checks: services save. `version` is the row's version when the form was opened."""
+    """Model form that only validates; services save. `version` is the row's version when the form was opened."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
@@ -38,7 +38,7 @@ class PartForm(ModelForm[M]):
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        """The members for a service's call."""
+        """Field values for a service's call."""
         return {name: value for name, value in self.cleaned_data.items() if name != "version"}
 
 

@@ -16,7 +16,7 @@ from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.models import Certificate, Listen, Location, ServerBlock
 from panel.websites.validators import server_names_normalized
 
-# Fails no check and opens nothing: stands for a password while one is still typing elsewhere in the form.
+# A hash that is valid but matches no password, used while the user edits other fields.
 _UNUSED_HASH = "$2b$12$" + "." * 53
 
 
@@ -282,7 +282,7 @@ class LocationForm(PartForm[Location]):
             choice.queryset = rows
             choice.empty_label = _("Choose one")
         self.fields["pattern"].widget.attrs |= {"class": "mono", "spellcheck": "false", "autocapitalize": "none"}
-        self.fields["rate_limit_burst"].required = False  # empty: none
+        self.fields["rate_limit_burst"].required = False  # empty: no burst
         self.old_users = dict(self.instance.basic_auth_users or {})
 
     def clean_basic_auth_users(self) -> dict[str, str]:

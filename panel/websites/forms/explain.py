@@ -1,4 +1,4 @@
-"""The question of the page "Which location?": an address as one would type it into a browser."""
+"""Form of the page “Which location?”: a URL as typed into a browser."""
 
 from __future__ import annotations
 

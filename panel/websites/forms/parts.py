@@ -1,4 +1,4 @@
-"""Upstreams, PHP pools, raw snippets and certificates."""
+"""Forms of upstreams, PHP pools, raw directives and certificates."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SnippetForm(PartForm[RawSnippet]):
         engine.disabled = bool(self.instance.pk)
 
     def clean_text(self) -> str:
-        """Browsers end the lines of a text area with a carriage return and a line feed."""
+        """Convert the CRLF line ends of browsers."""
         text: str = self.cleaned_data["text"]
         return text.replace("\r\n", "\n")
 
@@ -136,7 +136,7 @@ class CertificateUploadForm(PartForm[Certificate]):
 
 
 class CertificateReplaceForm(Form):
-    """A renewal: the same name, a new certificate and key."""
+    """Renewal under the same name, with a new certificate and key."""
 
     certificate_pem = _certificate()
     private_key_pem = _private_key()

@@ -1,4 +1,4 @@
-"""Sites as a whole: the list's filters, the wizard, and what is changed later."""
+"""Forms of whole sites: the list's filters, the wizard, and later changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SiteFilterForm(Form):
     tag = TagFilterField()
 
     def __init__(self, *args: Any, teams: QuerySet[Team], tags: Iterable[str], **kwargs: Any) -> None:
-        """`tags`: those that the list's sites and their hosts have."""
+        """Build the form. `tags`: those of the listed sites and their hosts."""
         super().__init__(*args, **kwargs)
         choice, tag = self.fields["team"], self.fields["tag"]
         assert isinstance(choice, forms.ModelChoiceField) and isinstance(tag, TagFilterField)
@@ -76,7 +76,7 @@ class Kind:
 
 
 class SiteCreateForm(Form):
-    """A whole first site: what `panel.websites.forms.wizard` turns into a definition."""
+    """Wizard for a whole site; `panel.websites.forms.wizard` converts it into a definition."""
 
     kind = forms.ChoiceField(label=_("Content"), choices=Kind.choices, initial=Kind.STATIC, widget=forms.RadioSelect)
     name = forms.CharField(
@@ -206,7 +206,7 @@ def _validate_target(value: str) -> None:
 
 
 def _certifiable(domains: list[str]) -> list[str]:
-    """The names that a certificate can hold."""
+    """Names that a certificate can contain."""
     found: list[str] = []
     for name in domains:
         if name.startswith("."):
@@ -243,7 +243,7 @@ class SiteEditForm(PartForm[Site]):
         tags = self.fields["tags"]
         assert isinstance(tags, TagsFormField)
         tags.tell_known(tags_counted(Site.objects.filter(team__in=teams)))
-        self.fields["cache_mb"].required = False  # empty: as it was
+        self.fields["cache_mb"].required = False  # empty: unchanged
 
     def clean_cache_mb(self) -> int:
         kept: int = self.instance.cache_mb
@@ -285,7 +285,9 @@ class SiteServerForm(Form):
     install = _install_choice()
 
     def leave(self, install: EngineInstall | None) -> None:
-        """For a site whose files lie on the host of `install`: it can be moved away, not left without a server."""
+        """Require a web server for a site with files on the host of `install`: it can move to another server, but not
+        be without one.
+        """
         field = self.fields["install"]
         assert isinstance(field, ServerChoiceField)
         field.label = _("Move to")

@@ -1,4 +1,4 @@
-"""From the wizard's answers to a site's definition, and from a definition's faults back to the answers."""
+"""Convert the wizard's values into a site's definition, and the definition's errors back to the wizard's fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.websites.forms.sites import Kind, SiteCreateForm, certifiable_names
 from panel.websites.models import Site
 from panel.websites.services.base import at_fields
 
-# The parts of a place in the definition, and the wizard's field that a person can mend it at.
+# Parts of a place in the definition, and the wizard's field for each.
 _FIELDS = {
     "listens": "port",
     "names": "domains",
@@ -25,7 +25,7 @@ _FIELDS = {
 
 
 def _handler(answers: dict[str, Any]) -> dict[str, Any]:
-    """What differs between the kinds: members of the definition and of its one server block."""
+    """Fields of the definition and of its server block that depend on the kind of site."""
     kind = answers["kind"]
     if kind == Kind.PROXY:
         location = {"pattern": "/", "handler": "proxy", "upstream": "app", "websocket": True}
@@ -54,7 +54,7 @@ def _listens(answers: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def definition(answers: dict[str, Any], certificate: str | None) -> dict[str, Any]:
-    """The site as `site_define` takes it."""
+    """The site in the format of `site_define`."""
     parts = _handler(answers)
     listens = _listens(answers)
     block = {
@@ -87,7 +87,9 @@ def _certificate(actor: User, form: SiteCreateForm) -> str | None:
 
 @transaction.atomic
 def site_from_wizard(actor: User, form: SiteCreateForm) -> Site:
-    """The new site, its self-signed certificate too if one was asked for; or a ValidationError by the form's fields."""
+    """Create the site, with a self-signed certificate if requested; raises ValidationError keyed by
+    the form's fields.
+    """
     try:
         return services.site_define(actor=actor, data=definition(form.cleaned_data, _certificate(actor, form)))
     except ValidationError as error:

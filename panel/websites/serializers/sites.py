@@ -1,4 +1,4 @@
-"""Desired state as JSON. Members are the models'; private keys are taken in and never written out."""
+"""Desired state as JSON. Fields are those of the models; private keys are write-only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEPT = ["id", "created_at", "updated_at"]
 
 
 class SiteSerializer(serializers.ModelSerializer[Site]):
-    """A site at a glance; its whole desired state is at `definition/`."""
+    """Summary of a site; its whole desired state is at `definition/`."""
 
     team = serializers.CharField(source="team.slug", read_only=True)
     install = serializers.IntegerField(source="install_id", read_only=True, allow_null=True)
@@ -88,7 +88,7 @@ class SiteChange(StrictSerializer):
 
 
 class QuickSite(StrictSerializer):
-    """A first site in one call: files below `root`, or everything passed on to `upstream`."""
+    """A site in one call: files below `root`, or a proxy for `upstream`."""
 
     team = TeamField()
     name = serializers.CharField(max_length=63)
@@ -129,7 +129,7 @@ class ProblemOfSite(serializers.Serializer[Any]):
 
 
 class FindingSerializer(serializers.Serializer[Any]):
-    """A known mistake. `fix` says what `mend/` would do; empty where only a person can decide."""
+    """A known mistake. `fix` describes the effect of `mend/`; empty if there is no automatic fix."""
 
     code = serializers.CharField()
     pointer = serializers.SerializerMethodField()
@@ -172,7 +172,7 @@ class BulkInput(StrictSerializer):
 
 
 class _OfSite(serializers.SlugRelatedField[Site]):
-    """The site by name; only one that the caller may see."""
+    """The site by name, if the caller has access to it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="name", **kwargs)
@@ -223,7 +223,7 @@ class BlockSerializer(StrictModelSerializer):
 
 
 class _PartOfSite(serializers.SlugRelatedField[Any]):
-    """An upstream or pool by name, of the site that the location belongs to."""
+    """An upstream or pool by name, from the site of the location."""
 
     def get_queryset(self) -> Any:
         return type(self).model.objects.filter(site=self.context["site"])  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Everything that changes the desired state of sites. All keyword-only; `actor` is who asks.
+"""Services that change the desired state of sites. All arguments are keyword-only; `actor` is the requesting user.
 
-Each call checks permission (PermissionDenied), values (ValidationError keyed by field), whether somebody else changed
-the object since `expected_version` (Conflict), writes an audit row, and is one transaction.
+Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and changes since
+`expected_version` (Conflict); it writes an audit row and is one transaction.
 """
 
 from panel.websites.services.allowances import allowance_create, allowance_delete

@@ -1,4 +1,4 @@
-"""What administrators allow teams beyond their own: overlapping names and addresses, and services of a host."""
+"""Allowances by administrators: overlapping names and addresses, and services of a host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from panel.websites.models import Allowance
 
 @transaction.atomic
 def allowance_create(*, actor: User, **values: Any) -> Allowance:
-    """`kind`, `value`, `team`, `host`, `note` as the model says. Raises PermissionDenied and ValidationError."""
+    """Create an allowance with `kind`, `value`, `team`, `host`, `note` as in the model. Raises PermissionDenied and
+    ValidationError.
+    """
     require(actor, Action.ADMINISTER)
     row = Allowance(granted_by=actor, **values)
     row.full_clean()
@@ -25,7 +27,7 @@ def allowance_create(*, actor: User, **values: Any) -> Allowance:
 
 @transaction.atomic
 def allowance_delete(*, actor: User, allowance: Allowance) -> None:
-    """What is deployed stays as it is; the next change or plan of an operator is refused."""
+    """Delete an allowance. Deployed sites stay unchanged; the next change or plan of an operator is rejected."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="allowance.delete", target=allowance, before=snapshot(allowance))
     allowance.delete()

@@ -1,4 +1,4 @@
-"""What every service of this app does alike: permission, lock, check, save, count the version, audit."""
+"""Shared steps of the services of this app: permission, lock, check, save, increment the version, audit."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from panel.core.models import BaseModel, version_bump
 from panel.core.tags import TagsField
 from panel.websites.models import Location, ServerBlock, Site, Upstream
 
-# Apps that build on this one (deployments) put their objections to a removal or a move of a site here.
+# Hook for apps that depend on this one (deployments), to reject the deletion or move of a site.
 removal_guards: list[Callable[[Site, str], None]] = []
-# What a caller writes beside the members: rows and objects of their own.
+# Values besides the fields: rows and objects of their own.
 PARTS: dict[type[models.Model], frozenset[str]] = {
     Site: frozenset({"team", "install", "upstreams", "php_pools", "blocks"}),
     ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
@@ -36,7 +36,7 @@ _OWNERS = {"site", "block", "install", "team"}
 
 @lru_cache(maxsize=32)
 def editable_fields(model: type[models.Model]) -> frozenset[str]:
-    """The members that a caller may set: neither keys to the owner nor what is kept by the panel."""
+    """Fields that a caller may set, without owner keys and fields maintained by the panel."""
     return frozenset(
         field.name
         for field in model._meta.concrete_fields
@@ -45,7 +45,7 @@ def editable_fields(model: type[models.Model]) -> frozenset[str]:
 
 
 def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
-    """Set members by name; an unknown one is refused, never ignored. ValidationError for what is of another kind."""
+    """Set fields by name; unknown names raise an error. ValidationError for a value of the wrong type."""
     allowed = editable_fields(type(instance))
     for name, value in values.items():
         if name not in allowed:
@@ -59,8 +59,7 @@ def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
 
 
 def _check_kind(instance: models.Model, name: str, value: Any) -> None:
-    """Django would turn any object into text, and words into truth; JSON has kinds of its own, so mixing them is a
-    mistake of the caller."""
+    """Check the JSON type, because Django would convert any object to text, and text to a boolean."""
     field = instance._meta.get_field(name)
     if value is None and not field.null:
         raise ValidationError({name: "This field cannot be null. Send a value, or omit the field."})
@@ -80,7 +79,7 @@ def _is_whole(value: object) -> bool:
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Put `place/` before the field of whatever is found wrong inside."""
+    """Prefix the fields of errors raised inside with `place/`."""
     try:
         yield
     except ApplicationError as error:
@@ -96,8 +95,11 @@ def at(place: str) -> Iterator[None]:
 
 
 def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> ValidationError:
-    """Faults of a definition by the fields of a shorter form: `fields` names a part of a place ("listens"), or two
-    ("listens/address"), and the field that stands for it. Others keep the last part."""
+    """Errors of a definition, moved to the fields of a shorter form.
+
+    `fields` maps a part of a place ("listens"), or two ("listens/address"), to a field. Other errors keep the last
+    part.
+    """
     placed: dict[str, list[str]] = {}
     for place, texts in messages.items():
         parts = [part for part in place.split("/") if not part.isdecimal()]
@@ -108,14 +110,14 @@ def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> V
 
 
 def row_values(item: Any) -> Mapping[str, Any]:
-    """A row of a list as names and values; ValidationError for what is none."""
+    """A list item as names and values; ValidationError for other types."""
     if not isinstance(item, Mapping):
         raise ValidationError("Send a JSON object with names and values.")
     return item
 
 
 def described(instance: models.Model) -> dict[str, Any]:
-    """An audit snapshot; a server block's with its listens and names, an upstream's with its servers."""
+    """Audit snapshot; a server block with its listens and names, an upstream with its servers."""
     values = snapshot(instance)
     for name in ("listens", "names", "servers"):
         related = getattr(instance, name, None)
@@ -140,9 +142,10 @@ def store(
     children: Callable[[], None] | None = None,
     needs: Action = Action.CHANGE,
 ) -> None:
-    """Create or change one object: permission, members, `full_clean()`, version, rows below it, audit; or nothing.
+    """Create or change one object with permission, fields, `full_clean()`, version, child rows and audit, or change
+    nothing.
 
-    Raises PermissionDenied, ValidationError, ApplicationError (unknown member) or Conflict.
+    Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """
     require(actor, needs, team)
     created = instance.pk is None
@@ -169,7 +172,7 @@ def remove(
     expected_version: int | None = None,
     needs: Action = Action.CHANGE,
 ) -> None:
-    """Delete one object and what belongs to it."""
+    """Delete one object with its parts."""
     require(actor, needs, team)
     version_bump(instance, expected_version)
     audit_record(actor=actor, action=action, target=instance, before=described(instance))
@@ -177,7 +180,7 @@ def remove(
 
 
 def touch(site: Site) -> None:
-    """A part of the site changed: its version (the ETag of the whole definition) counts on."""
+    """Increment the site's version, the ETag of the whole definition, after a change of a part."""
     Site.objects.filter(pk=site.pk).update(row_version=F("row_version") + 1, updated_at=timezone.now())
     site.refresh_from_db(fields=["row_version", "updated_at"])
 

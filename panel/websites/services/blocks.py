@@ -1,4 +1,4 @@
-"""Server blocks with their listens and names, and the locations in them."""
+"""Services for server blocks with listens and names, and for locations."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
 
 
 def names_set(block: ServerBlock, names: Iterable[str]) -> None:
-    """Replace a block's server names, in this order; normalized as validators.server_name_normalized does. All that
-    are wrong are told at once, each by its name."""
+    """Replace a block's server names, in this order, normalized by validators.server_name_normalized. All invalid names
+    are reported at once.
+    """
     block.names.all().delete()
     faults: dict[str, list[str]] = {}
     for position, name in enumerate(names):
@@ -79,7 +80,7 @@ def _children(
 
 
 def _kept(site: Site) -> checks.Kept:
-    """What the site has now; the change about to be made is not asked about it again."""
+    """Resources that the site already uses; the next change is not checked for them again."""
     return checks.kept_of(site, site.team, site.install)
 
 
@@ -99,7 +100,9 @@ def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
 def block_create(
     *, actor: User, site: Site, listens: Iterable[ListenValues] = (), names: Iterable[str] = (), **values: Any
 ) -> ServerBlock:
-    """`listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example", "*.a.example"]."""
+    """Create a block. `listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example",
+    "*.a.example"].
+    """
     _check_certificate(site, values)
     block = ServerBlock(site=site, position=_next_position(site.blocks))
     kept = _kept(site)
@@ -123,7 +126,7 @@ def block_update(
     names: Iterable[str] | None = None,
     **values: Any,
 ) -> ServerBlock:
-    """Change the named members; `listens` and `names` replace the old ones whole, None leaves them."""
+    """Change fields of a block; `listens` and `names` replace the old lists, None keeps them."""
     _check_certificate(block.site, values)
     kept = _kept(block.site)
     store(
@@ -149,7 +152,7 @@ def block_delete(*, actor: User, block: ServerBlock, expected_version: int | Non
 
 
 def location_create(*, actor: User, block: ServerBlock, **values: Any) -> Location:
-    """A location at the end of the block's list; `values` are the model's members."""
+    """Add a location at the end of the block's list; `values` are the model's fields."""
     location = Location(block=block, position=_next_position(block.locations))
     kept = _kept(block.site)
     store(
@@ -187,7 +190,7 @@ def location_delete(*, actor: User, location: Location, expected_version: int | 
 
 @transaction.atomic
 def locations_reorder(*, actor: User, block: ServerBlock, order: list[int]) -> None:
-    """Put the block's locations into the order of these primary keys: exactly all of them, each once."""
+    """Reorder the block's locations by these primary keys, each exactly once."""
     require(actor, Action.CHANGE, block.site.team)
     rows = {row.pk: row for row in block.locations.all()}
     if sorted(order) != sorted(rows):

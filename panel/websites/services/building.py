@@ -1,8 +1,10 @@
-"""Writing the rows of a definition. What was there before stays the row it was wherever it can be told to be the same:
-links to it, ETags and the audit of it hold. A row that nothing changes in is not saved, so its version stays too.
+"""Write the rows of a definition.
 
-A server block is known by its listens and names, then by its names, then by its place; a location by what it matches,
-then by its place; upstreams and PHP pools by their names; a snippet by what it stands in and its server.
+Existing rows are reused if they can be matched, so links, ETags and audit entries stay valid. Unchanged rows are not
+saved, so their version stays too.
+
+A server block is matched by its listens and names, then by its names, then by its place; a location by its pattern,
+then by its place; upstreams and PHP pools by name; a snippet by its owner and engine.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from panel.websites.services.blocks import listens_set, names_set
 from panel.websites.services.parts import servers_set
 
 Data = Mapping[str, Any]
-PLACES = {"position", "certificate", "upstream", "php_pool"}  # what the place in a definition says, or a name in it
+PLACES = {"position", "certificate", "upstream", "php_pool"}  # set from the place in the definition, or by a name in it
 Row = TypeVar("Row", bound=models.Model)
 Key = Callable[[Any], Hashable]
 
 
 def members_of(instance: models.Model) -> dict[str, Any]:
-    """What a caller may set, in the model's order, without what the place in a definition says."""
+    """Fields that a caller may set, in the model's order, without those set from the place in a definition."""
     allowed = editable_fields(type(instance)) - PLACES
     return {
         field.name: getattr(instance, field.name) for field in instance._meta.concrete_fields if field.name in allowed
@@ -35,7 +37,7 @@ def members_of(instance: models.Model) -> dict[str, Any]:
 
 
 def split(data: Any, apart: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plain members, and those that stand for rows or other objects."""
+    """Split data into plain fields and those for rows or other objects."""
     values = row_values(data)
     plain = {name: value for name, value in values.items() if name not in apart}
     return plain, {name: value for name, value in values.items() if name in apart}
@@ -49,8 +51,9 @@ def list_of(data: Data, name: str) -> list[Any]:
 
 
 def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) -> tuple[list[Row | None], list[Row]]:
-    """For each item the row that it was before, and the rows that are no item. Keys, of a row and of an item with its
-    place, are tried one after the other; one that is None fits nothing."""
+    """For each item its existing row, and the rows without an item. Keys of rows and of items with their places are
+    tried in turn; None matches nothing.
+    """
     found: list[Row | None] = [None] * len(items)
     left = list(enumerate(rows))
     for of_row, of_item in keys:
@@ -107,9 +110,9 @@ def _rows_of(owner: models.Model, name: str) -> list[dict[str, Any]]:
 
 
 class Builder:
-    """Writes the rows of one definition; knows the site's upstreams and pools by name.
+    """Writer of the rows of one definition; finds the site's upstreams and pools by name.
 
-    `kept_users`: by match and pattern of a location the hashes that the definition may call "(secret)".
+    `kept_users`: by match and pattern of a location, the hashes for which the definition may contain "(secret)".
     """
 
     def __init__(self, site: Site, kept_users: Mapping[tuple[str, str], dict[str, str]]) -> None:
@@ -117,10 +120,10 @@ class Builder:
         self.kept_users = kept_users
         self.upstreams: dict[str, Upstream] = {}
         self.php_pools: dict[str, PhpPool] = {}
-        self.snippets: list[RawSnippet] = []  # of before, as long as the definition did not say them again
+        self.snippets: list[RawSnippet] = []  # existing snippets not yet found in the definition
 
     def build(self, data: Data, *, is_new: bool) -> None:
-        """`is_new`: there is no row of the site but its own. Raises ValidationError, keyed by place."""
+        """Write all rows. `is_new`: the site has no other rows. Raises ValidationError, keyed by place."""
         site = self.site
         self.snippets = [] if is_new else list(site.snippets.all())
         upstreams, spare = self._old([] if is_new else site.upstreams.all(), data, "upstreams", _BY_NAME)
@@ -138,19 +141,20 @@ class Builder:
             with at(f"blocks/{index}"):
                 self._block(item, block or ServerBlock(site=site), index)
         _delete(self.snippets)
-        _delete([*spare, *spare_pools])  # no location needs them any more
+        _delete([*spare, *spare_pools])  # no location refers to them
 
     def _old(
         self, rows: Iterable[Row], data: Data, name: str, *keys: tuple[Key, Key]
     ) -> tuple[list[tuple[Any, Row | None]], list[Row]]:
-        """Each item of a list with the row that it was before, and the rows that are not in it."""
+        """Each item of a list with its existing row, and the rows without an item."""
         items = list_of(data, name)
         found, left = _matched(list(rows), items, *keys)
         return list(zip(items, found, strict=True)), left
 
     def _save(self, instance: models.Model, values: Data, **places: Any) -> bool:
-        """Members that are left out have the model's default, in rows that were there before as well. Says whether
-        anything had to be saved."""
+        """Save an instance; missing fields get the model's default, also in existing rows. Returns whether a save was
+        necessary.
+        """
         before = None if instance._state.adding else _columns(instance)
         if before is not None:
             for field in instance._meta.concrete_fields:
@@ -162,7 +166,7 @@ class Builder:
         instance.full_clean()
         after = _columns(instance)
         changed = {name for name in after if before is None or before[name] != after[name]}
-        if changed == {"position"}:  # as when locations are put into another order: none of them is another
+        if changed == {"position"}:  # for example after reordering locations, which changes none of them
             type(instance)._base_manager.filter(pk=instance.pk).update(position=after["position"])
         elif changed:
             instance.save()
@@ -212,7 +216,7 @@ class Builder:
         self._write_snippets(apart, location=location)
 
     def _users(self, plain: Data) -> Any:
-        """A hash that was exported as "(secret)" stays what it was."""
+        """Password hashes; "(secret)" keeps the existing hash."""
         users = plain.get("basic_auth_users") or {}
         if not isinstance(users, Mapping):
             return users
@@ -249,7 +253,9 @@ class Builder:
                 self._snippet(engine, text, owner)
 
     def _snippet(self, engine: str, text: Any, owner: Mapping[str, ServerBlock | Location]) -> None:
-        """Several of one place are one text in a definition: they stay as they are unless that changes."""
+        """Save a snippet. Several snippets of one place appear as one text, and stay separate
+        unless the text changes.
+        """
         (name, holder), *_ = owner.items()
         old = [row for row in self.snippets if row.engine == engine and getattr(row, f"{name}_id") == holder.pk]
         if old and "\n".join(row.text for row in old) == text:

@@ -1,4 +1,4 @@
-"""Certificates: uploaded and checked, or made here."""
+"""Services for certificates: uploaded and checked, or created here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _save(
 def certificate_upload(
     *, actor: User, team: Team, name: str, certificate_pem: str, private_key_pem: str
 ) -> Certificate:
-    """Keep a certificate with its chain and key after checking that they belong together and are still good."""
+    """Store a certificate with its chain and key after checking that they match and are valid."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
     row = Certificate(team=team, name=name)
     return _save(actor, row, bundle, CertificateSource.UPLOADED, "certificate.upload")
@@ -51,7 +51,7 @@ def certificate_replace(
     private_key_pem: str,
     expected_version: int | None = None,
 ) -> Certificate:
-    """A renewal under the same name; the sites that use it have it with their next deployment."""
+    """Renew a certificate under the same name; the next deployments of its sites use it."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
     return _save(
         actor, certificate, bundle, CertificateSource.UPLOADED, "certificate.replace", expected_version=expected_version
@@ -59,7 +59,7 @@ def certificate_replace(
 
 
 def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:
-    """Make a certificate for `names` (domain names, `*.` wildcards, IP addresses) that signs itself."""
+    """Create a self-signed certificate for `names` (domain names, `*.` wildcards, IP addresses)."""
     if not names:
         raise ApplicationError("Enter at least one domain name for the certificate.", field="names")
     if not 1 <= days <= 3650:

@@ -1,14 +1,14 @@
-"""A whole site as one JSON document: out of the database and into it, all or nothing.
+"""A whole site as one JSON document: exported from the database and imported, all or nothing.
 
-    {"name", "team": slug, "install": id | null, "enabled", "health_path", "cache_mb", "notes",
+{"name", "team": slug, "install": id | null, "enabled", "health_path", "cache_mb", "notes",
      "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
      "php_pools": [{"name", "address", "settings"}],
-     "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...members,
+     "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
                  "snippets": {"nginx": "..."},
-                 "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...members,
+                 "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...fields,
                                 "snippets": {...}}]}]}
 
-Members left out have the model's default. Faults are ValidationErrors keyed by their place: blocks/0/locations/1/root.
+Missing fields have the model's default. Errors are ValidationErrors keyed by place: blocks/0/locations/1/root.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from panel.websites.services.building import Builder, members_of, split
 Data = Mapping[str, Any]
 
 
-# --- out ---
+# --- export ---
 
 
 def _snippets(rows: list[RawSnippet], owner: ServerBlock | Location) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _block_out(block: ServerBlock, snippets: list[RawSnippet], with_secrets: boo
 
 
 def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
-    """The site's definition; password hashes appear as "(secret)" unless asked for (cloning does)."""
+    """The site's definition; password hashes appear as "(secret)" unless requested (for cloning)."""
     snippets = list(site.snippets.all())
     blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
     return {
@@ -83,12 +83,13 @@ def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
     }
 
 
-# --- in ---
+# --- import ---
 
 
 def _snippet_texts(data: Any) -> list[Any]:
-    """Every snippet with what it stands in, to see whether a definition changes any; what is of another shape holds
-    none. A location is named by what it matches: others may come before it."""
+    """Snippets with their owners, to detect changes; values of other types count as none. Locations are identified by
+    their pattern, because their order may change.
+    """
     found: list[tuple[int, str, Any]] = []
     for b, block in _rows(data, "blocks"):
         found.append((b, "", block.get("snippets")))
@@ -103,7 +104,7 @@ def _rows(data: Any, name: str) -> list[tuple[int, Data]]:
 
 
 def changes_snippets(old: Data, new: Data) -> bool:
-    """Whether going from one definition to the other touches directives in a server's own words."""
+    """Return whether the change between two definitions affects raw directives."""
     return _snippet_texts(old) != _snippet_texts(new)
 
 
@@ -115,7 +116,7 @@ def _check_snippets(actor: User, old: Data, new: Data) -> None:
 def _team(actor: User, slug: Any, default: Team | None) -> Team:
     if slug is None and default is not None:
         return default
-    if not isinstance(slug, str) or "\0" in slug:  # which PostgreSQL cannot even be asked about
+    if not isinstance(slug, str) or "\0" in slug:  # PostgreSQL rejects such a query
         raise ValidationError({"team": "Send the short name of the team that owns the site."})
     team = Team.objects.filter(slug=slug).first()
     if team is None or not may(actor, Action.VIEW, team):
@@ -140,7 +141,7 @@ def _kept_users(site: Site | None) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _place(site: Site, install: EngineInstall | None) -> None:
-    """Another server than before: refused by whoever knows that the site stands on the old one."""
+    """Set another web server; apps that know that the site is deployed may reject it."""
     if site.pk and site.install != install:
         for guard in removal_guards:
             guard(site, "move")
@@ -168,9 +169,9 @@ def site_define(
     action: str = "",
     noted: Data | None = None,
 ) -> Site:
-    """Create a site from its definition, or make `site` exactly that. Nothing changes unless all of it is good.
+    """Create a site from its definition, or change `site` to match it, completely or not at all.
 
-    `action` and `noted`: what the audit calls it instead, and says beside what the site is then.
+    `action` and `noted`: another audit action, and additional audit data.
     """
     plain, apart = split(data, {"team", "install", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)

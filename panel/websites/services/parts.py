@@ -1,4 +1,4 @@
-"""Upstreams, PHP pools and raw snippets of a site."""
+"""Services for upstreams, PHP pools and raw directives of a site."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _kept(site: Site) -> checks.Kept:
 
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    """A socket or port of the host itself must be listed for the site's team."""
+    """Check that a socket or port of the host itself is listed for the site's team."""
     touch(site)
     checks.refuse_foreign(actor, site, kept=kept)
 
@@ -139,7 +139,7 @@ def snippet_create(
     block: ServerBlock | None = None,
     location: Location | None = None,
 ) -> RawSnippet:
-    """Directives in a server's own words; administrators only."""
+    """Add raw directives; administrators only."""
     snippet = RawSnippet(site=site, block=block, location=location)
     store(
         actor=actor,

@@ -1,4 +1,4 @@
-"""Sites as a whole: made, changed, copied, switched, deleted."""
+"""Services for whole sites: create, change, copy, enable, delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.websites.models import Certificate, Site
 from panel.websites.services.base import at_fields, removal_guards, remove, store
 from panel.websites.services.definition import site_define, site_export
 
-# Where a fault of the first block belongs in the short form.
+# Fields of the short form for errors of the first block.
 _SHORT_FORM = {
     "names": "domains",
     "listens/address": "address",
@@ -28,7 +28,7 @@ _SHORT_FORM = {
     "certificate": "certificate",
     "install": "install",
 }
-# What no host is told of: changing it makes no deployment due.
+# Fields that no host needs; changing them requires no deployment.
 _UNSAID = frozenset({"notes", "tags"})
 
 
@@ -42,7 +42,7 @@ def _listens(port: int, address: str, certificate: Certificate | None) -> list[d
 def _short_parts(
     listens: list[dict[str, Any]], domains: list[str], certificate: Certificate | None, root: str, upstream: str
 ) -> dict[str, Any]:
-    """The one server block of the short form, and its upstream."""
+    """The server block of the short form, and its upstream."""
     if not domains:
         listens = [{**listen, "default_server": True} for listen in listens]
     block: dict[str, Any] = {
@@ -76,10 +76,10 @@ def site_create(
     notes: str = "",
     tags: Iterable[str] = (),
 ) -> Site:
-    """A whole first site in one call: files below `root`, or everything passed on to `upstream` (host:port).
+    """Create a site in one call: files below `root`, or a proxy for `upstream` (host:port).
 
-    Without domains it is the default server of its port. With a certificate and port 80 it listens on 443 too and
-    leads there. Faults are ValidationErrors keyed by this function's own arguments.
+    Without domains the site is the default server of its port. With a certificate and port 80, the site also listens on
+    443 and redirects to it. Errors are ValidationErrors keyed by this function's own arguments.
     """
     if bool(root) == bool(upstream):
         message = "Enter either the document root or the upstream (host:port)."
@@ -102,8 +102,9 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health_path, cache_mb, notes or tags; `team` hands the site over. The server is
-    `site_install_set`'s. What changes no file of the site leaves `updated_at` as it was."""
+    """Change name, health_path, cache_mb, notes or tags; `team` transfers the site. `site_install_set` changes the web
+    server. Changes that affect no file keep `updated_at`.
+    """
     before = Site.objects.get(pk=site.pk)
     is_unsaid = all(name in _UNSAID or getattr(before, name, None) == value for name, value in values.items())
     if team is not None and team != site.team:
@@ -135,9 +136,9 @@ def site_update(
 
 @transaction.atomic
 def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Site]:
-    """Gives these sites the tags of `add` and takes those of `remove` from them, all of them or none.
+    """Add and remove tags of these sites, all or none.
 
-    Raises PermissionDenied, ValidationError, ApplicationError when no site or no tag is named.
+    Raises PermissionDenied, ValidationError, ApplicationError if no site or no tag is given.
     """
     chosen = {site.pk: site for site in sites}
     if not chosen:
@@ -162,9 +163,10 @@ def site_install_set(
     expected_version: int | None = None,
     may_clash: bool = False,
 ) -> Site:
-    """Choose the server of a site that stands nowhere yet. A live one is moved by deployments.site_move.
+    """Choose the web server of an undeployed site; deployments.site_move moves a live one.
 
-    `may_clash`: with what goes there as well and is still on its former server; the caller asked what else clashes.
+    `may_clash`: ignore conflicts with sites that will move too and are still on their old server; the caller checks the
+    others.
     """
     require(actor, Action.CHANGE, site.team)
     if install != site.install:
@@ -188,7 +190,7 @@ def site_install_set(
 
 
 def site_enable(*, actor: User, site: Site, enabled: bool, expected_version: int | None = None) -> Site:
-    """Whether the site should be served; the host follows with the next deployment."""
+    """Enable or disable a site; the next deployment applies this."""
     return site_update(actor=actor, site=site, expected_version=expected_version, enabled=enabled)
 
 
@@ -201,10 +203,10 @@ def site_clone(
     install: EngineInstall | None = None,
     port: int | None = None,
 ) -> Site:
-    """A copy under another name; `install` and `port` (of its listens without TLS) take the place of the original's.
+    """Copy a site under another name; `install` and `port` (of listens without TLS) replace the original's.
 
-    With `domains` they replace the names of its blocks. Without, the copy keeps the names; on the same server and
-    port it then starts disabled, since two sites cannot answer to one name there.
+    `domains` replace the names of its blocks. Otherwise the copy keeps the names; on the same web server and port it
+    then starts disabled, because two sites cannot share a name.
     """
     require(actor, Action.VIEW, site.team)
     data = site_export(site, with_secrets=True) | {"name": name}
@@ -224,7 +226,7 @@ def site_clone(
 
 @transaction.atomic
 def site_delete(*, actor: User, site: Site, expected_version: int | None = None) -> None:
-    """Forget a site that stands on no host. A live one is taken off first by deployments.site_delete."""
+    """Delete an undeployed site. deployments.site_delete first removes a live one from its host."""
     for guard in removal_guards:
         guard(site, "delete")
     remove(actor=actor, team=site.team, instance=site, action="site.delete", expected_version=expected_version)

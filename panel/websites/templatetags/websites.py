@@ -1,4 +1,4 @@
-"""How sites, locations and certificates are put into words."""
+"""Template filters that describe sites, locations and certificates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
 
 register = template.Library()
-SHOWN_DOMAINS = 2  # in a list, where they take no more room than this many letters
+SHOWN_DOMAINS = 2  # in a list, if they fit in this many letters
 SHOWN_LETTERS = 48
 EXPIRY_WARNING = dt.timedelta(days=30)
 
@@ -28,7 +28,7 @@ def site_status(site: Site) -> SafeString:
 
 @register.simple_tag
 def site_domains(site: Site) -> SafeString:
-    """The first names of a site from a list, how many more on hover."""
+    """First names of a site for a list; the others in a tooltip."""
     names = domains_of(site)
     count = len(names[:SHOWN_DOMAINS]) if len(", ".join(names[:SHOWN_DOMAINS])) <= SHOWN_LETTERS else 1
     shown, rest = format_html_join(", ", "{}", ((name,) for name in names[:count])), names[count:]
@@ -39,7 +39,7 @@ def site_domains(site: Site) -> SafeString:
 
 @register.simple_tag
 def location_target(location: Location) -> str:
-    """What answers, in a few words."""
+    """Handler of the location in a few words."""
     if location.handler == Handler.PROXY:
         return f"{location.upstream or '?'}{location.proxy_uri}"
     if location.handler == Handler.PHP:
@@ -53,7 +53,7 @@ def location_target(location: Location) -> str:
 
 @register.simple_tag
 def location_extras(location: Location) -> SafeString:
-    """Badges for what else a location does."""
+    """Badges for a location's other features."""
     words = [
         (_("password"), bool(location.basic_auth_realm)),
         (_("access rules"), bool(location.access_rules)),
@@ -69,7 +69,7 @@ def location_extras(location: Location) -> SafeString:
 
 @register.simple_tag
 def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
-    """The block's raw snippets and those of its locations, with their place; costs no query when prefetched."""
+    """Raw directives of the block and its locations, with their place; no query if prefetched."""
     found = [(snippet, "") for snippet in block.snippets.all()]
     for location in block.locations.all():
         found += [(snippet, str(location)) for snippet in location.snippets.all()]

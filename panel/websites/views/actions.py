@@ -1,4 +1,4 @@
-"""What ends in a deployment: another server, deletion; and what was deployed. All of it is planned and shown first."""
+"""Pages of actions that lead to a deployment: move, delete, history. All changes are planned and shown first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def site_is_live(site: Site) -> bool:
 
 
 def site_is_there(site: Site) -> bool:
-    """Served there, or disabled with its files kept there."""
+    """Return whether the site is deployed there, or disabled with its files kept there."""
     state = getattr(site, "state", None)
     return state is not None and (state.revision_id or state.resting_id) is not None
 
@@ -37,7 +37,7 @@ def site_is_there(site: Site) -> bool:
 @login_required
 @form_page
 def server(request: Request, name: str) -> HttpResponse:
-    """Choose the server of a draft, or plan the move of a live site to another one."""
+    """Choose the web server of a draft, or plan the move of a live site."""
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(request.POST or None, initial={"install": request.GET.get("install") or site.install_id})
     is_live, is_there = site_is_live(site), site_is_there(site)

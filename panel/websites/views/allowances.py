@@ -1,4 +1,4 @@
-"""Lists of what teams may use beyond their own: names that they share, and the local services of a host."""
+"""Pages of allowances: shared names, and the local services of a host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ list_page = require_http_methods(["GET", "HEAD", "POST"])
 def _list_page(
     request: Request, form: Any, rows: QuerySet[Allowance], values: dict[str, Any], **context: Any
 ) -> HttpResponse:
-    """The list, and below it the form whose row is added with `values`; the same address takes it."""
+    """The list with the form that adds a row with `values`; both have the same URL."""
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

@@ -1,4 +1,4 @@
-"""What the pages of one site share: finding it, permission, tabs."""
+"""Shared code of the pages of one site: lookup, permission, tabs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PER_PAGE = 50
 
 
 def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
-    """The site, or 404 when it is not visible to the user; PermissionDenied when they may see it but not `action`."""
+    """The site; 404 if the user has no access, PermissionDenied if the user lacks the permission for `action`."""
     site = sites_listed(request.user).filter(name=name).first()
     if site is None:
         raise Http404
@@ -49,7 +49,7 @@ def page_of(request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE) -> 
 
 
 def site_tabs(site: Site, current: str) -> list[Tab]:
-    """The tabs of a site's pages; those of other apps are links to their pages."""
+    """Tabs of a site's pages; those of other apps are links."""
     tabs = [
         ("detail", _("Overview")),
         ("blocks", _("Server blocks")),
@@ -75,13 +75,13 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
 
 
 def crumbs_below(site: Site) -> list[Crumb]:
-    """Where a page below a site's own stands."""
+    """Breadcrumbs of a page below a site's own."""
     here = Crumb(site.name, reverse("websites:detail", args=[site.name]))
     return [Crumb(_("Sites"), reverse("websites:list")), here]
 
 
 def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
-    """Says so and goes to a page of the site."""
+    """Show a message and redirect to a page of the site."""
     messages.success(request, words)
     return redirect(to, site.name)
 

@@ -1,4 +1,4 @@
-"""The editor: server blocks, their locations, and raw snippets in either."""
+"""Pages of the editor: server blocks, locations, and raw directives in either."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def blocks(request: Request, name: str) -> HttpResponse:
 def _edit(
     request: Request, site: Site, form: Any, template: str, save: Callable[[], object], **context: Any
 ) -> HttpResponse:
-    """One round of an editor page: inline check, save, or the form with what is wrong."""
+    """One request of an editor page: inline validation, save, or the form with its errors."""
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -149,7 +149,7 @@ def location(request: Request, name: str, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def location_move(request: Request, name: str, pk: int) -> HttpResponse:
-    """One place up or down: regular expressions are tried in this order."""
+    """Move a location one place up or down, which changes the order of regular expressions."""
     site = site_get(request, name, Action.CHANGE)
     row = part_get(_locations(site), pk)
     order = list(row.block.locations.values_list("pk", flat=True))
@@ -164,7 +164,7 @@ def location_move(request: Request, name: str, pk: int) -> HttpResponse:
 def _delete(
     request: Request, site: Site, row: Any, title: str, delete: Callable[[], object], losses: Sequence[str] = ()
 ) -> HttpResponse:
-    """Asks, then deletes; drafts come back by planning a rollback, so a plain yes is enough."""
+    """Confirm and delete. A simple confirmation suffices, because a rollback restores drafts."""
     if request.method == "POST":
         try:
             delete()
@@ -202,14 +202,14 @@ def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
     return _delete(request, site, row, title, lambda: services.location_delete(actor=request.user, location=row))
 
 
-# --- raw snippets: administrators only ---
+# --- raw directives: administrators only ---
 
 
 @login_required
 @form_page
 @sudo_required
 def snippet_add(request: Request, name: str) -> HttpResponse:
-    """`?block=` or `?location=` names where the directives stand."""
+    """Add raw directives; `?block=` or `?location=` names their owner."""
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
     place = _snippet_place(request, site)

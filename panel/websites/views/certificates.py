@@ -1,4 +1,4 @@
-"""Certificates of the user's teams, and the TLS tab of a site."""
+"""Pages of certificates of the user's teams, and the TLS tab of a site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which location answers? Worked out from the drafts, as the site's server would."""
+"""The page “Which location?”: computed from the drafts, as by the site's web server."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from panel.websites.views.sites import urls_of
 
 
 def _target_url(site: Site, found: Explanation) -> str:
-    """The page of the block or location that answers, when it is one of `site`."""
+    """URL of the block or location that handles the request, if it belongs to `site`."""
     if found.site != site.name or not found.block:
         return ""
     block = list(site.blocks.all())[int(found.block.split("/")[2])]
     place = found.location.split("/")
     locations = list(block.locations.all())
-    # A block's own try_files answers as a location that no row stands for.
+    # A block's own try_files appears as a location without a row.
     if len(place) < 5 or int(place[4]) >= len(locations):
         return reverse("websites:block", args=[site.name, block.pk])
     return reverse("websites:location", args=[site.name, locations[int(place[4])].pk])
@@ -54,7 +54,7 @@ def explain(request: Request, name: str) -> HttpResponse:
 
 
 def _answer(request: Request, site: Site, found: Explanation) -> dict[str, Any]:
-    """The steps; where another team's site answers, only that it does."""
+    """Steps of the explanation; if another team's site handles the request, only this fact."""
     if found.site and found.site != site.name and not sites_visible(request.user).filter(name=found.site).exists():
         return {"is_foreign": True}
     url = _target_url(site, found)

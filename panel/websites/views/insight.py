@@ -1,4 +1,4 @@
-"""Looking at a site: what is rendered for each server, its logs, its benchmarks."""
+"""Views of a site: rendered files for each web server, logs, benchmarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG_LINES = 200
 
 
 def install_wanted(request: Request, site: Site) -> EngineInstall | None:
-    """The server named by `?install=`, else the site's own, else any: drafts can be looked at before they have one."""
+    """Web server from `?install=`, else the site's own, else any: drafts can be rendered before they have one."""
     wanted = request.GET.get("install", "")
     installs = EngineInstall.objects.select_related("host")
     if wanted:
@@ -36,7 +36,7 @@ def install_wanted(request: Request, site: Site) -> EngineInstall | None:
 
 
 def install_choices(site: Site) -> list[EngineInstall]:
-    """One server for every engine, the site's own first: the same engine renders the same anywhere."""
+    """One web server per engine, the site's own first; an engine renders the same files everywhere."""
     found = {site.install.engine: site.install} if site.install else {}
     for install in EngineInstall.objects.select_related("host").order_by("engine", "pk"):
         found.setdefault(install.engine, install)
@@ -46,7 +46,7 @@ def install_choices(site: Site) -> list[EngineInstall]:
 @login_required
 @require_safe
 def raw(request: Request, name: str) -> HttpResponse:
-    """The exact files that the site would have on a server, rendered now from the draft."""
+    """Show the exact files of the draft for a web server, rendered now."""
     site = site_get(request, name)
     install = install_wanted(request, site)
     context: dict[str, Any] = {"install": install, "installs": install_choices(site)}
@@ -76,7 +76,7 @@ def logs(request: Request, name: str) -> HttpResponse:
             context["text"] = "\n".join(lines)
         except ApplicationError as error:
             context["fault"] = error.message
-        except PermissionDenied as error:  # the page stays, so that another log can be chosen
+        except PermissionDenied as error:  # keep the page, so that another log can be chosen
             context["fault"] = str(error)
     is_part = request.htmx and request.htmx.target == "log"
     return site_render(request, site, "logs", "components/log.html" if is_part else "websites/logs.html", **context)
@@ -89,7 +89,7 @@ def _until(milliseconds: float) -> str:
 @login_required
 @require_safe
 def traffic(request: Request, name: str) -> HttpResponse:
-    """The page, or the part of it that asks for itself again every few seconds."""
+    """Show the page, or its part that refreshes every few seconds."""
     site = site_get(request, name)
     context: dict[str, Any] = {"is_asked": site.install is not None}
     try:

@@ -1,4 +1,4 @@
-"""Known mistakes of a draft: shown on the site's page and before a plan is confirmed, mended by one button."""
+"""Known mistakes of a draft: shown on the site's page and before a plan is confirmed, fixed by one button."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from panel.websites import linting
 from panel.websites.models import Site
 from panel.websites.views.base import site_get
 
-MAX_SITES = 20  # of one plan; beyond that the sites' own pages show them
+MAX_SITES = 20  # per plan; more are shown on the sites' own pages
 
 
 @dataclass(frozen=True)
 class Line:
-    """A finding as a page shows it. `may_mend`: its reader may press the button; `may_edit`: change it by hand."""
+    """A finding for display. `may_mend`: the user may apply the fix; `may_edit`: the user may change the draft."""
 
     site: Site
     finding: Finding
@@ -38,7 +38,7 @@ class Line:
 
     @property
     def others(self) -> str:
-        """Who else can mend or change it, for a reader who cannot."""
+        """Roles that can fix or change the finding, for a user who cannot."""
         if self.finding.is_raw:
             words = _("An administrator can fix this: %s."), _("An administrator can change this.")
         else:
@@ -47,8 +47,10 @@ class Line:
 
 
 def lines_of(user: User, sites: Iterable[tuple[Site, EngineInstall | None]]) -> list[Line]:
-    """For templates/websites/findings.html: of each site on the server that it is, or is to be, served by. What goes
-    wrong on another server than its own is told, and mended once the site is there."""
+    """Findings for templates/websites/findings.html: of each site on its current or planned web server.
+
+    Findings for a server other than the site's own are shown, but fixed only after the move.
+    """
     return [
         Line(site, finding, is_there and _may_mend(user, site, finding), _may_edit(user, site, finding))
         for site, install in list(sites)[:MAX_SITES]
@@ -68,7 +70,7 @@ def _may_mend(user: User, site: Site, finding: Finding) -> bool:
 @login_required
 @require_POST
 def mend(request: Request, name: str) -> HttpResponse:
-    """Does what a finding offers; raw directives ask for the password first."""
+    """Apply a finding's fix; raw directives require the password first."""
     site = site_get(request, name, Action.CHANGE)
     code, where = request.POST.get("code", ""), request.POST.get("where", "")
     try:

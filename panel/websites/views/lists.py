@@ -1,4 +1,4 @@
-"""The list of sites and what is done to many of them at once."""
+"""The list of sites and its bulk actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from panel.websites.selectors import sites_visible
 from panel.websites.views.actions import site_is_live, site_is_there
 from panel.websites.views.base import page_of, teams_of
 
-# What is asked on a page of its own, which takes the ticked sites in its query.
+# Actions with a page of their own, which takes the selected sites in its query.
 _GO_ON = {
     "measure": "benchmarks:run-create",
     "delete": "websites:bulk_delete",
@@ -49,7 +49,7 @@ def site_list(request: Request) -> HttpResponse:
     filters = SiteFilterForm(request.GET, teams=teams_of(request.user), tags=site_tags(sites_visible(request.user)))
     wanted = filters.cleaned_data if filters.is_valid() else None
     sites = sites_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
-    # A filter that names nothing known shows nothing, rather than everything.
+    # An invalid filter shows nothing instead of everything.
     sites = sites_filtered(sites, wanted) if wanted is not None else sites.none()
     page = page_of(request, sites)
     others = the_others(request, page, "site") if may(request.user, Action.CHANGE) else None
@@ -70,8 +70,9 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the ticked sites, all of them or none, or go on to what asks for more. Planning them is
-    deployments:plan."""
+    """Enable or disable the selected sites, all or none, or continue to a page of another action. Plans are made by
+    deployments:plan.
+    """
     sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")
     if action not in (*_GO_ON, "enable", "disable"):
@@ -90,7 +91,7 @@ def bulk(request: Request) -> HttpResponse:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Site]:
-    """The named sites if all of them are there; else none, and it is said."""
+    """The named sites if all exist; otherwise none, with a message."""
     sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
     if sites and len(sites) == len(set(names)):
         return sites
@@ -114,8 +115,7 @@ def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_delete(request: Request) -> HttpResponse:
-    """Delete the sites named by the query, once their number was typed. Those that stand on a host are planned off it
-    first."""
+    """Delete the sites in the query, after the user typed their number. Deployed sites are first removed by a plan."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:
@@ -153,8 +153,7 @@ def _loss(site: Site) -> str:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_move(request: Request) -> HttpResponse:
-    """Choose one server for the sites named by the query. Those in service are planned there; drafts have it at
-    once."""
+    """Choose one web server for the sites in the query. Deployed sites are moved by a plan; drafts change at once."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:
@@ -193,7 +192,7 @@ def _moved(request: Request, sites: list[Site], drafts: list[Site], install: Eng
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Tags to give to the sites named by the query, and to take from them."""
+    """Add tags to the sites in the query, and remove tags."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:

@@ -1,4 +1,4 @@
-"""What a site's server says otherwise than the site does, for showing beside the fields."""
+"""Differences between a site and its web server's behavior, shown next to the fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from panel.rendering.capabilities import Difference, differences
 from panel.websites import freeze
 from panel.websites.models import Location, ServerBlock, Site
 
-# Members of the SiteSpec that have another name in the form.
+# Fields of SiteSpec with another name in the form.
 _FIELDS = {
     "tls": "certificate",
     "basic_auth": "basic_auth_realm",
@@ -20,7 +20,7 @@ Notes = dict[str, list[str]]
 
 
 def words(difference: Difference, install: EngineInstall) -> str:
-    """One remark: what the server does otherwise, and what is rendered instead."""
+    """One note: the web server's behavior, and the configuration rendered instead."""
     nearest = f"; alternative: {difference.nearest}" if difference.nearest else ""
     return f"{install.get_engine_display()}: {difference.what}{nearest}"
 
@@ -32,9 +32,9 @@ def site_differences(site: Site, install: EngineInstall) -> list[Difference]:
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:
-    """Remarks by field name about one block or location as it is saved now; `other` are those of no single field.
+    """Notes by field name about one saved block or location; `other` are those without a single field.
 
-    Empty for what is not saved yet and for a site without a server.
+    Empty for unsaved parts and for a site without a web server.
     """
     part = location or block
     if site.install is None or part is None:
@@ -43,7 +43,7 @@ def notes_for(site: Site, *, block: ServerBlock | None = None, location: Locatio
 
 
 def _place(site: Site, part: ServerBlock | Location) -> str:
-    """The JSON pointer of a block or location in its site's SiteSpec."""
+    """JSON pointer of a block or location in its site's SiteSpec."""
     block = part.block if isinstance(part, Location) else part
     place = f"/blocks/{list(site.blocks.values_list('pk', flat=True)).index(block.pk)}/"
     if isinstance(part, Location):

@@ -1,4 +1,4 @@
-"""Upstreams and PHP pools: two tabs that work alike."""
+"""Pages of upstreams and PHP pools: two tabs with the same behavior."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 @dataclass(frozen=True)
 class Kind:
-    """What differs between the two tabs."""
+    """Differences between the two tabs."""
 
-    tab: str  # also the name of the list's address
+    tab: str  # also the name of the list's URL
     model: type[Any]
     form: type[Any]
-    member: str  # what the services call it
+    member: str  # argument name in the services
     create: Callable[..., Any]
     update: Callable[..., Any]
     delete: Callable[..., None]

@@ -1,4 +1,4 @@
-"""One site: made by the wizard, shown, and changed as a whole."""
+"""Pages of one site: wizard, details, and changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def site_create(request: Request) -> HttpResponse:
 
 
 def urls_of(site: Site) -> list[str]:
-    """Where the site answers, for following: names that a browser can open, with their ports."""
+    """URLs of the site for links: names that a browser can open, with their ports."""
     found = []
     listens = list(Listen.objects.filter(block__site=site).order_by("-tls", "port"))
     for name in domains_of(site):
@@ -111,7 +111,7 @@ def _counts(site: Site) -> dict[str, int]:
 
 
 def problem_url(site: Site, where: str) -> str:
-    """The page on which a problem at this place of the definition is mended."""
+    """URL of the page for a problem at this place of the definition."""
     parts = where.split("/")
     if parts[0] == "install":
         return reverse("websites:server", args=[site.name])
@@ -130,7 +130,7 @@ def problem_url(site: Site, where: str) -> str:
 @form_page
 def edit(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    subject = Site.objects.select_related("team", "install").get(pk=site.pk)  # the form writes on its instance
+    subject = Site.objects.select_related("team", "install").get(pk=site.pk)  # the form modifies its instance
     form = SiteEditForm(request.POST or None, instance=subject, teams=teams_of(request.user))
     if request.method == "POST":
         if "_field" in request.POST:

@@ -1,6 +1,6 @@
-"""`manage.py register_demo_hosts DIR`: the two demo hosts of docker-compose.yml. Safe to run again.
+"""`manage.py register_demo_hosts DIR`: register the two demo hosts of docker-compose.yml. Safe to repeat.
 
-DIR is what scripts/compose-secrets.sh made: `demo_key`, which opens both, and `demo_host_key.pub`, which both show.
+scripts/compose-secrets.sh creates DIR: `demo_key`, accepted by both hosts, and `demo_host_key.pub`, their host key.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read(path: Path) -> str:
 
 
 def parsed(text: str) -> tuple[str, str, int]:
-    """(name, address, port) of NAME[=ADDRESS[:PORT]]; the address is the name unless told."""
+    """(name, address, port) of NAME[=ADDRESS[:PORT]]; the address defaults to the name."""
     name, _, rest = text.partition("=")
     address, _, port = rest.partition(":")
     if port and not port.isdecimal():

@@ -1,6 +1,7 @@
-"""`manage.py register_local_host`: this machine as the first host, looked at, with gallop on it. Safe to run again.
+"""`manage.py register_local_host`: register and check this machine as the first host, and install gallop. Safe to
+repeat.
 
-PADDOCK_LOCAL_HOST=0 says that this machine is no host; then nothing is done.
+With PADDOCK_LOCAL_HOST=0 this machine is not a host, and nothing is done.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Command(BaseCommand):
         host = register_local_host()
         if host.facts_at is None:
             self._errand(host, OperationKind.CHECK)
-        if settings.GALLOP_BINARY.is_file():  # also starts it again after the machine was restarted
+        if settings.GALLOP_BINARY.is_file():  # also starts it after a reboot of the machine
             self._errand(host, OperationKind.INSTALL_NATIVE)
         if os.geteuid() != 0:
             self._private_nginx(host)
@@ -41,7 +42,9 @@ class Command(BaseCommand):
             self.stderr.write(error.message)
 
     def _errand(self, host: Host, kind: OperationKind) -> None:
-        """Done here and now: no worker runs yet. A failure is told, and does not keep the panel from starting."""
+        """Run a job immediately, because no worker runs yet. A failure is printed and does not prevent the panel from
+        starting.
+        """
         operation = HostOperation.objects.create(host=host, kind=kind)
         try:
             operation_execute(operation.uuid)

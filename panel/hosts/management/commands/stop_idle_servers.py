@@ -1,4 +1,4 @@
-"""`manage.py stop_idle_servers`: what `make run` does last, so that an unused server does not outlive it."""
+"""`manage.py stop_idle_servers`: last step of `make run`, so that an unused web server does not keep running."""
 
 from __future__ import annotations
 
