@@ -42,6 +42,8 @@ MODULES = {
     "ports": "agents.host.ports",
     "empty": "agents.host.empty",
     "resolve": "agents.host.resolve",
+    "challenge_put": "agents.host.challenge_put",
+    "challenge_remove": "agents.host.challenge_remove",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.

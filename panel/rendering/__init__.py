@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from panel.rendering import apache, checks, confinement, nginx, openlitespeed
+from panel.rendering import apache, challenges, checks, confinement, nginx, openlitespeed
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
 __all__ = ["has_install_files", "render", "render_install", "render_main"]
@@ -30,7 +30,7 @@ ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache,
 def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
     """Render the files of one site. They change only when the site changes."""
     _check(spec)
-    return ENGINES[install.engine].site_files(spec, install)
+    return ENGINES[install.engine].site_files(challenges.served(spec), install)
 
 
 def _check(spec: SiteSpec) -> None:
@@ -47,7 +47,8 @@ def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Rend
     """Render the files that depend on all live sites of a web server. nginx and gallop have none."""
     for spec in specs:
         _check(spec)
-    return ENGINES[install.engine].install_files(sorted(specs, key=lambda spec: spec.name), install)
+    served = sorted((challenges.served(spec) for spec in specs), key=lambda spec: spec.name)
+    return ENGINES[install.engine].install_files(served, install)
 
 
 def render_main(

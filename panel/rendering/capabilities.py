@@ -21,7 +21,7 @@ OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "nat
 
 # Every field of SiteSpec. A test compares this list with the class, so no new field is missed.
 MEMBERS: dict[str, str] = {
-    "SiteSpec": "name blocks upstreams php_pools cache_mb",
+    "SiteSpec": "name blocks upstreams php_pools cache_mb challenge_folder",
     "ServerBlock": "listens names root index try_files autoindex rewrites error_pages headers access_log "
     "access_log_format error_log error_log_level gzip gzip_types brotli client_max_body_mb client_max_header_kb "
     "tls redirect_to_https hsts_max_age_s locations snippet",

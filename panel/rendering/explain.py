@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from panel.rendering import confinement, names
+from panel.rendering import challenges, confinement, names
 from panel.rendering.choice import Choice
 from panel.rendering.locations import Place, locations_of
 from panel.rendering.normalise import BadPath, normalise, split_target
@@ -84,7 +84,7 @@ def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
     Raises NotExpressible for regular expressions that cannot be evaluated or take too long.
     """
     with budget():
-        return _explained(specs, request)
+        return _explained([challenges.served(spec) for spec in specs], request)
 
 
 def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
@@ -105,6 +105,9 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     changed = "unchanged" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
     steps = [listener, server, Step("path", f"{path}", (changed,))]
+    if host.spec.challenge_folder and path.startswith(challenges.PREFIX):  # before redirects and rewrites
+        blocks = tuple(replace(block, rewrites=(), redirect_to_https=False) for block in host.spec.blocks)
+        host = replace(host, spec=replace(host.spec, blocks=blocks))
     if host.block.redirect_to_https and not host.listen.tls:
         return _to_https(host, request, steps)
     return _location(host, path, query, request, steps)

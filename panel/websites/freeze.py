@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from panel.core.fetching import fetch_parts
 from panel.hosts.models import Engine, EngineInstall, Layout
-from panel.rendering import spec
+from panel.rendering import challenges, spec
 from panel.rendering.targets import LocalServices
 from panel.websites import ownership, paths
 from panel.websites.models import (
@@ -151,6 +151,7 @@ def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
             for pool in site.php_pools.all()
         ),
         cache_mb=site.cache_mb,
+        challenge_folder=challenges.folder_of(install.paths["config_root"]) if site.answers_challenges else "",
     )
 
 

@@ -188,6 +188,7 @@ def test_every_member_comes_back(people: Cast) -> None:
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="shop", names=["shop.example"])
     empty = websites.site_export(site)
     websites.site_define(actor=people.admin, site=site, data=data)
+    Site.objects.update(answers_challenges=True)  # kept beside the definition
     before = freeze.site_spec(site, people.nginx)
     kinds = {kind for kind, _member in _said(before)}
     members = {(kind, item.name) for kind in kinds for item in dataclasses.fields(getattr(spec, kind))}

@@ -164,6 +164,38 @@ def tls() -> SiteSpec:
     return SiteSpec("tls", (block,))
 
 
+def challenges() -> SiteSpec:
+    """ACME challenges are answered before everything else that the site says."""
+    redirecting = ServerBlock(
+        (*HTTP, *HTTPS), ("a.example", "www.a.example"), root="/srv/a", tls=TLS, redirect_to_https=True
+    )
+    everything = ServerBlock(
+        (*HTTP, Listen(8443, tls=True)),
+        ("b.example",),
+        root="/srv/b",
+        tls=TLS,
+        index=("index.php",),
+        try_files=("$uri", "=404"),
+        rewrites=(Rewrite("^/(.*)$", "/index.php", "last"),),
+        locations=(
+            Location(
+                "",
+                "/",
+                "proxy",
+                upstream="app",
+                basic_auth=BasicAuth("Staff", (("ann", BCRYPT),), "/etc/paddock/htpasswd/b"),
+            ),
+            Location("~", r"/\.", "deny"),
+            Location("~", r"\.php$", "php", php_pool="main"),
+        ),
+    )
+    own = Location("", "/.well-known/acme-challenge/", "static", root="/srv/other")
+    upstream = Upstream("app", (UpstreamServer("127.0.0.1:9000"),))
+    third = ServerBlock(HTTP, ("c.example",), root="/srv/c", locations=(own, Location("", "/", "static")))
+    folder = "/etc/paddock/challenges"
+    return SiteSpec("challenges", (redirecting, everything, third), (upstream,), (PHP,), challenge_folder=folder)
+
+
 def headers() -> SiteSpec:
     block = ServerBlock(
         HTTP,
@@ -341,5 +373,5 @@ def hostile() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache, rewritten, confined,
+    hostile, logs, cache, rewritten, confined, challenges,
 )  # fmt: skip

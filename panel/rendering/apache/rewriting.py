@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from panel.rendering import confinement, exclusive, handlers
+from panel.rendering import challenges, confinement, exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
 from panel.rendering.apache.rewrites import NOWHERE, TO
 from panel.rendering.checks import version_of
@@ -19,7 +19,7 @@ from panel.rendering.confinement import Verdict
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.spec import InstallSpec, Location, ServerBlock
+from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client sent it; an absolute request target is reduced to its path, as in nginx.
@@ -381,6 +381,11 @@ def missing_slashes(found: Locations) -> list[Directive]:
             url = one_quote(target(place.pattern), f"{place.pointer}/pattern")
             rules.append(directive("RewriteRule", pattern, url, "[R=301,L]"))
     return rules
+
+
+def challenges_first(spec: SiteSpec) -> list[Directive]:
+    """No rule holds for the paths of ACME challenges."""
+    return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 
 def to_https(port: int, install: InstallSpec) -> list[Directive]:

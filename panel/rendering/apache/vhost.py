@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from panel.rendering import checks, handlers, logformats, names, reach, snippets
+from panel.rendering import challenges, checks, handlers, logformats, names, reach, snippets
 from panel.rendering.apache import cache, indexes, rewrites, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
@@ -27,9 +27,10 @@ def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) ->
         raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     found: list[Node] = []
     if plain_listens:
-        body = (
-            _redirect(secure, install) if source.redirect_to_https else _body(spec, install, source, at, secure=False)
-        )
+        if source.redirect_to_https:
+            body = _redirect(spec, install, source, secure, at)
+        else:
+            body = _body(spec, install, source, at, secure=False)
         found.append(_host(spec, install, source, plain_listens, body, at))
     if secure:
         body = _body(spec, install, source, at, secure=True)
@@ -78,8 +79,16 @@ def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
     return lines + ([directive("ServerAlias", *aliases)] if aliases else [])
 
 
-def _redirect(secure: tuple[Listen, ...], install: InstallSpec) -> list[Node]:
-    return list(rewriting.to_https(secure[0].port if secure else 443, install))
+def _redirect(
+    spec: SiteSpec, install: InstallSpec, source: ServerBlock, secure: tuple[Listen, ...], at: str
+) -> list[Node]:
+    port = secure[0].port if secure else 443
+    if not spec.challenge_folder:
+        return list(rewriting.to_https(port, install))
+    only = challenges.alone(source, spec.challenge_folder)
+    switch, *rules = rewriting.to_https(port, install)
+    rules = [switch, *rewriting.challenges_first(spec), *rules]
+    return [*_files(only, at), *rules, *_locations(spec, install, only, (), at)]
 
 
 def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
@@ -232,7 +241,8 @@ def _locations(
         rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
         sections.append(rewrites.asked_anew(encodes=encodes))
-    rules = [*rewriting.line_breaks(source), *rules]
+    first = rewriting.challenges_first(spec) if rules else []
+    rules = [*first, *rewriting.line_breaks(source), *rules]
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from panel.rendering import checks, snippets
+from panel.rendering import challenges, checks, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
@@ -67,7 +67,13 @@ def _redirect(
     port = secure[0].port if secure else 443
     host = "$host" if port == 443 else f"$host:{port}"
     body = [*_listens(scope, plain, at), *_names(source, at), *_counted(scope)]
-    return block("server", body=[*body, directive("return", 301, f"https://{host}$request_uri", gap=True)])
+    moved = directive("return", 301, f"https://{host}$request_uri", gap=True)
+    if not (folder := scope.spec.challenge_folder):
+        return block("server", body=[*body, moved])
+    only = challenges.alone(replace(source, listens=plain), folder)  # a return of the server's would come first
+    body += confining.folders(scope, only, at)
+    body += [location(scope, place, ()) for place in locations_of(only, at).places]
+    return block("server", body=[*body, block("location", "/", body=[moved])])
 
 
 def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
@@ -82,13 +88,20 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
         *_answers(scope, source, at),
         *add_headers(scope, everywhere, at),
     ]
-    body += confining.line_breaks(source)
+    body += [*_challenges_first(scope, source), *confining.line_breaks(source)]
     body += rewrites(scope, source.rewrites, f"{at}/rewrites", checked=source.rewrites)
     for place in locations_of(source, at).places:
         body.append(location(scope, place, everywhere))
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet", "server")))
     return block("server", body=body)
+
+
+def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:
+    """Rewrites of the server come before the choice of a location, and raw directives may hold some."""
+    if not scope.spec.challenge_folder or not (source.rewrites or source.snippet):
+        return []
+    return [block("if", "($uri", "~", f"{challenges.PATHS})", body=[directive("break")], gap=True)]
 
 
 def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:

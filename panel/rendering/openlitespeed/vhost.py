@@ -183,6 +183,8 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     if refuses:
         rules = [*methods.refused(source), *rules, *methods.rules(source, found, chosen, root)]
         rules += methods.marks(chosen, found)
+    if rules:
+        rules = [*rewriting.challenges_first(spec), *rules]
     rules = in_own_words(rules, source)
     rules = [*rules_for(spec, number, rules), *rules]
     if any(RAW_URI in word for rule in rules for word in rule.args) or says_raw_uri(source):

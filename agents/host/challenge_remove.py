@@ -1,0 +1,5 @@
+"""The operation that removes files of ACME challenges (challenge.py)."""
+
+from agents.host.challenge import remove as run
+
+__all__ = ["run"]
