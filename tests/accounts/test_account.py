@@ -22,7 +22,7 @@ def expire_sudo(client: Client) -> None:
     session.save()
 
 
-def test_profile_is_saved_and_times_follow_the_zone(signed_in: Client) -> None:
+def test_profile_time_zone_applies_to_shown_times(signed_in: Client) -> None:
     answer = signed_in.post("/account/", {"email": "a@b.example", "timezone_name": "Asia/Tokyo", "theme": "dark"})
     assert answer.status_code == 302
     user = User.objects.get(username="ada")
@@ -33,7 +33,7 @@ def test_profile_is_saved_and_times_follow_the_zone(signed_in: Client) -> None:
     assert "JST" in signed_in.get(f"/audit/{entry.pk}/").content.decode()
 
 
-def test_profile_refuses_a_zone_that_is_none(signed_in: Client) -> None:
+def test_profile_rejects_unknown_time_zone(signed_in: Client) -> None:
     answer = signed_in.post("/account/", {"email": "", "timezone_name": "Mars/Base", "theme": "dark"})
     assert "timezone_name" in answer.context["form"].errors
 
@@ -49,7 +49,7 @@ def test_new_password_ends_the_other_sessions_and_keeps_this_one(signed_in: Clie
     assert Client().post("/login/", {"username": "ada", "password": NEW}).status_code == 302
 
 
-def test_new_password_needs_the_current_one_and_strength(signed_in: Client) -> None:
+def test_password_change_requires_current_password_and_strong_new_one(signed_in: Client) -> None:
     wrong = signed_in.post("/account/password/", {"current": "nope", "password": NEW, "again": NEW})
     assert "current" in wrong.context["form"].errors
     weak = signed_in.post(
@@ -59,7 +59,7 @@ def test_new_password_needs_the_current_one_and_strength(signed_in: Client) -> N
     assert User.objects.get(username="ada").check_password(PASSWORD)
 
 
-def test_enrolling_shows_a_qr_and_recovery_codes_once_hashed(signed_in: Client) -> None:
+def test_two_factor_enrollment_shows_qr_and_recovery_codes_once_and_stores_hashes(signed_in: Client) -> None:
     page = signed_in.get("/account/second-factor/").content.decode()
     assert "data:image/svg+xml" in page
     secret = User.objects.get(username="ada").totp_secret
@@ -75,12 +75,12 @@ def test_enrolling_shows_a_qr_and_recovery_codes_once_hashed(signed_in: Client) 
     assert secret not in later and codes[0] not in later
 
 
-def test_an_unconfirmed_second_factor_does_not_count(signed_in: Client) -> None:
+def test_two_factor_does_not_count_when_unconfirmed(signed_in: Client) -> None:
     signed_in.get("/account/second-factor/")
     assert Client().post("/login/", {"username": "ada", "password": PASSWORD})["Location"] == "/"
 
 
-def test_secret_is_encrypted_at_rest(signed_in: Client) -> None:
+def test_two_factor_secret_is_encrypted_at_rest(signed_in: Client) -> None:
     from django.db import connection
 
     signed_in.get("/account/second-factor/")
@@ -91,7 +91,7 @@ def test_secret_is_encrypted_at_rest(signed_in: Client) -> None:
     assert stored and secret not in stored
 
 
-def test_what_could_hand_over_the_panel_asks_again(signed_in: Client) -> None:
+def test_sensitive_actions_require_reauthentication(signed_in: Client) -> None:
     expire_sudo(signed_in)
     for path in ("/account/tokens/new/", "/account/second-factor/", "/settings/users/new/"):
         answer = signed_in.get(path)
@@ -102,7 +102,7 @@ def test_what_could_hand_over_the_panel_asks_again(signed_in: Client) -> None:
     assert signed_in.get("/account/tokens/new/").status_code == 200
 
 
-def test_asking_again_wants_the_code_too(signed_in: Client) -> None:
+def test_reauthentication_requires_two_factor_code(signed_in: Client) -> None:
     signed_in.get("/account/second-factor/")
     totp = pyotp.TOTP(User.objects.get(username="ada").totp_secret)
     signed_in.post("/account/second-factor/", {"code": totp.now()})
@@ -112,7 +112,7 @@ def test_asking_again_wants_the_code_too(signed_in: Client) -> None:
     assert signed_in.post("/confirm/", {"password": PASSWORD, "code": totp.at(time.time() + 30)}).status_code == 302
 
 
-def test_second_factor_goes_off_only_after_asking(signed_in: Client, people: Cast) -> None:
+def test_two_factor_removal_requires_reauthentication(signed_in: Client, people: Cast) -> None:
     signed_in.get("/account/second-factor/")
     totp = pyotp.TOTP(User.objects.get(username="ada").totp_secret)
     signed_in.post("/account/second-factor/", {"code": totp.now()})

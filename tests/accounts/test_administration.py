@@ -24,7 +24,7 @@ from tests.support.ports import free_port
 NEW = {"username": "nina", "email": "", "role": "operator", "is_active": "on", "password": "a fairly long secret"}
 
 
-def test_user_is_made_and_can_sign_in(signed_in: Client, people: Cast) -> None:
+def test_created_user_can_sign_in(signed_in: Client, people: Cast) -> None:
     assert signed_in.post("/settings/users/new/", NEW | {"teams": [people.team.pk]}).status_code == 302
     nina = User.objects.get(username="nina")
     assert list(nina.teams.all()) == [people.team]
@@ -45,7 +45,9 @@ def test_user_is_made_and_can_sign_in(signed_in: Client, people: Cast) -> None:
         ({"teams": ["99999"]}, "teams"),
     ],
 )
-def test_bad_values_make_no_user(signed_in: Client, people: Cast, changes: dict[str, object], field: str) -> None:
+def test_user_is_not_created_from_bad_values(
+    signed_in: Client, people: Cast, changes: dict[str, object], field: str
+) -> None:
     answer = signed_in.post("/settings/users/new/", NEW | changes)
     if not field:  # blanks around are taken away, not kept
         assert User.objects.get(username="nina")
@@ -54,7 +56,7 @@ def test_bad_values_make_no_user(signed_in: Client, people: Cast, changes: dict[
     assert not User.objects.filter(username__in=["nina", "ADA", "a b"]).exists()
 
 
-def test_closing_an_account_ends_its_sessions(signed_in: Client, people: Cast) -> None:
+def test_closing_account_ends_its_sessions(signed_in: Client, people: Cast) -> None:
     other = Client()
     other.post("/login/", {"username": "olaf", "password": PASSWORD})
     values = {"username": "olaf", "email": "", "role": "operator", "password": ""}
@@ -62,14 +64,14 @@ def test_closing_an_account_ends_its_sessions(signed_in: Client, people: Cast) -
     assert other.get("/account/").status_code == 302
 
 
-def test_the_last_administrator_stays(people: Cast) -> None:
+def test_last_administrator_cannot_be_removed(people: Cast) -> None:
     for values in ({"role": "viewer"}, {"is_active": False}):
         with pytest.raises(ApplicationError):
             user_update(actor=people.admin, user=people.admin, **values)
     assert User.objects.get(username="ada").is_admin
 
 
-def test_deleting_asks_for_the_name(signed_in: Client, people: Cast) -> None:
+def test_user_deletion_requires_typed_name(signed_in: Client, people: Cast) -> None:
     path = f"/settings/users/{people.viewer.pk}/delete/"
     assert signed_in.get(path).status_code == 200
     assert signed_in.post(path, {"confirm": "wrong"}).status_code == 422
@@ -78,13 +80,13 @@ def test_deleting_asks_for_the_name(signed_in: Client, people: Cast) -> None:
     assert not User.objects.filter(pk=people.viewer.pk).exists()
 
 
-def test_nobody_deletes_themselves(signed_in: Client, people: Cast) -> None:
+def test_user_cannot_delete_own_account(signed_in: Client, people: Cast) -> None:
     answer = signed_in.post(f"/settings/users/{people.admin.pk}/delete/", {"confirm": "ada"})
     assert answer.status_code == 422
     assert User.objects.filter(username="ada").exists()
 
 
-def test_a_team_that_owns_sites_stays(signed_in: Client, people: Cast) -> None:
+def test_team_with_sites_cannot_be_deleted(signed_in: Client, people: Cast) -> None:
     Site.objects.create(name="shop", team=people.team)
     answer = signed_in.post(f"/settings/teams/{people.team.pk}/delete/", {"confirm": people.team.name})
     assert answer.status_code == 422 and "shop" in answer.content.decode()
@@ -92,7 +94,7 @@ def test_a_team_that_owns_sites_stays(signed_in: Client, people: Cast) -> None:
     assert list(Team.objects.all()) == [people.team]
 
 
-def test_teams_are_made_and_renamed(signed_in: Client) -> None:
+def test_teams_are_created_and_renamed(signed_in: Client) -> None:
     assert signed_in.post("/settings/teams/new/", {"name": "Ops", "slug": "ops"}).status_code == 302
     team = Team.objects.get(slug="ops")
     assert signed_in.post(f"/settings/teams/{team.pk}/", {"name": "Ops 2", "slug": "shop"}).status_code == 422
@@ -102,7 +104,7 @@ def test_teams_are_made_and_renamed(signed_in: Client) -> None:
 
 @pytest.mark.parametrize("name", ["olaf", "vera"])
 @pytest.mark.parametrize("path", ["users/", "users/new/", "teams/", "teams/new/", "self-check/"])
-def test_others_are_refused(client: Client, people: Cast, name: str, path: str) -> None:
+def test_administration_pages_reject_other_roles(client: Client, people: Cast, name: str, path: str) -> None:
     client.force_login(User.objects.get(username=name))
     assert client.get(f"/settings/{path}").status_code == 403
     assert client.post(f"/settings/{path}", {}).status_code in {403, 405}
@@ -117,13 +119,13 @@ def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest
     assert signed_in.get("/settings/self-check/").status_code == 200
 
 
-def test_self_check_of_a_panel_without_hosts_leads_to_the_first_one(signed_in: Client) -> None:
+def test_self_check_links_to_adding_a_host_when_there_is_none(signed_in: Client) -> None:
     EngineInstall.objects.all().delete()
     Host.objects.all().delete()
     assert "Add your first host" in signed_in.get("/settings/self-check/").content.decode()
 
 
-def test_self_check_says_so_when_the_queue_is_away(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_self_check_reports_unreachable_queue(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     away = Celery("away", set_as_current=False, broker=f"redis://127.0.0.1:{free_port()}/0")
     monkeypatch.setattr("panel.accounts.selectors.celery", away)
     page = signed_in.get("/settings/self-check/").content.decode()
@@ -131,7 +133,7 @@ def test_self_check_says_so_when_the_queue_is_away(signed_in: Client, monkeypatc
 
 
 @pytest.mark.parametrize(("minutes", "state"), [(None, "warn"), (0, "ok"), (30, "bad")])
-def test_self_check_asks_whether_a_scheduler_runs(
+def test_self_check_reports_missing_scheduler(
     db: None, monkeypatch: pytest.MonkeyPatch, minutes: int | None, state: str
 ) -> None:
     monkeypatch.setattr("panel.accounts.selectors._workers", lambda: selectors.Check("Worker", "ok", "answers"))
@@ -140,7 +142,7 @@ def test_self_check_asks_whether_a_scheduler_runs(
     assert found.state == state and (state == "ok" or "celery -A panel beat" in found.advice)
 
 
-def test_a_teams_members_are_ticked_on_its_page(signed_in: Client, people: Cast) -> None:
+def test_team_page_edits_members(signed_in: Client, people: Cast) -> None:
     url = f"/settings/teams/{people.team.pk}/"
     page = signed_in.get(url).content.decode()
     assert "olaf" in page and page.count("checked") == people.team.members.count()
@@ -154,7 +156,7 @@ def test_a_teams_members_are_ticked_on_its_page(signed_in: Client, people: Cast)
     assert sorted(entry.after["members"]) == sorted([people.outsider.username, people.viewer.username])
 
 
-def test_a_team_over_the_api_has_the_members_that_are_named(people: Cast) -> None:
+def test_api_team_update_sets_only_named_members(people: Cast) -> None:
     """A call that does not speak of them leaves them alone; a token may not choose them."""
     api, url = caller_of(people.admin), f"teams/{people.team.pk}/"
     before = sorted(user.username for user in people.team.members.all())
@@ -165,7 +167,7 @@ def test_a_team_over_the_api_has_the_members_that_are_named(people: Cast) -> Non
     assert sorted(user.username for user in people.team.members.all()) == before
 
 
-def test_the_self_check_has_no_column_of_advice_while_all_is_well(
+def test_self_check_hides_advice_column_when_all_checks_pass(
     signed_in: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = [selectors.Check("Disk", "ok", "plenty")]

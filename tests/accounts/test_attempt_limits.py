@@ -58,7 +58,7 @@ def pass_time(seconds: float) -> None:
         row.save()
 
 
-def test_right_password_is_refused_after_too_many_wrong_ones(people: Cast) -> None:
+def test_correct_password_is_rejected_after_too_many_failures(people: Cast) -> None:
     exhaust()
     answer = Client().post("/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.1")
     assert answer.status_code == 429
@@ -68,23 +68,23 @@ def test_right_password_is_refused_after_too_many_wrong_ones(people: Cast) -> No
 
 
 @pytest.mark.parametrize("spelling", ["ADA", "Ada", " ada ", "ada\t", "aDa\u3000"])
-def test_spelling_of_the_name_does_not_evade_the_limit(people: Cast, spelling: str) -> None:
+def test_name_spelling_does_not_evade_attempt_limit(people: Cast, spelling: str) -> None:
     exhaust()
     assert sign_in(spelling, PASSWORD) == 429
 
 
-def test_failures_in_any_spelling_count_together(people: Cast) -> None:
+def test_failures_count_together_across_name_spellings(people: Cast) -> None:
     for number in range(FREE):
         sign_in(("ada", "ADA", "Ada", "aDA", "adA", "AdA")[number % 6])
     assert sign_in(password=PASSWORD) == 429
 
 
 @pytest.mark.parametrize("name", ["\uff41\uff44\uff41", "ad\u0430", "\u0130", "a\u0131da"])
-def test_names_outside_ascii_are_nobody(people: Cast, name: str) -> None:
+def test_non_ascii_names_match_no_account(people: Cast, name: str) -> None:
     assert sign_in(name, PASSWORD) == 422
 
 
-def test_unknown_names_are_limited_as_known_ones(people: Cast) -> None:
+def test_unknown_names_are_limited_like_known_names(people: Cast) -> None:
     """Otherwise the limit would tell which names exist."""
     for name in ("nobody", "NOBODY", "Nobody", "nobody ", "noBody", "nobodY"):
         sign_in(name)
@@ -104,30 +104,30 @@ def test_addresses_of_one_network_share_the_limit(people: Cast, first: str, seco
     assert sign_in(password=PASSWORD, address=second) == 429
 
 
-def test_a_forged_forwarding_header_does_not_evade_the_limit(people: Cast) -> None:
+def test_forged_forwarded_header_does_not_evade_attempt_limit(people: Cast) -> None:
     for number in range(FREE):
         Client().post("/login/", {"username": "ada", "password": "nope"}, HTTP_X_FORWARDED_FOR=f"198.51.{number}.1")
     answer = Client().post("/login/", {"username": "ada", "password": PASSWORD}, HTTP_X_FORWARDED_FOR="8.8.8.8")
     assert answer.status_code == 429
 
 
-def test_one_account_is_limited_over_many_networks(people: Cast) -> None:
+def test_account_is_limited_across_networks(people: Cast) -> None:
     answers = [sign_in(address=address) for address in addresses(ACCOUNT[Kind.PASSWORD].free + 1)]
     assert answers[-2:] == [422, 429]
 
 
-def test_many_accounts_are_limited_from_one_network(people: Cast) -> None:
+def test_network_is_limited_across_accounts(people: Cast) -> None:
     answers = [sign_in(f"user{number}") for number in range(NETWORK.free + 1)]
     assert answers[-2:] == [422, 429]
 
 
-def test_many_accounts_from_many_networks_are_limited(people: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sign_in_is_limited_across_accounts_and_networks(people: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guessing, "EVERYWHERE", Limit(20, 60, 60, 600))
     answers = [sign_in(f"user{number}", address=f"10.{number}.0.1") for number in range(21)]
     assert answers[-2:] == [422, 429]
 
 
-def test_owner_signs_in_on_a_known_browser_during_an_attack(people: Cast) -> None:
+def test_known_browser_can_sign_in_during_attack(people: Cast) -> None:
     browser = Client()
     assert sign_in(password=PASSWORD, client=browser) == 302
     browser.post("/logout/")
@@ -142,7 +142,7 @@ def test_owner_signs_in_on_a_known_browser_during_an_attack(people: Cast) -> Non
     assert sign_in("olaf", PASSWORD, client=browser) == 429, "known for one account only"
 
 
-def test_a_known_browser_is_limited_too(people: Cast) -> None:
+def test_known_browser_is_limited(people: Cast) -> None:
     browser = Client()
     sign_in(password=PASSWORD, client=browser)
     browser.post("/logout/")
@@ -158,7 +158,7 @@ def test_a_forged_device_cookie_is_ignored(people: Cast) -> None:
     assert sign_in(password=PASSWORD, client=browser) == 429
 
 
-def test_device_cookie_is_only_set_by_a_whole_sign_in(people: Cast) -> None:
+def test_device_cookie_is_set_only_by_complete_sign_in(people: Cast) -> None:
     enrol(people.admin)
     browser = Client()
     sign_in(password=PASSWORD, client=browser)
@@ -168,7 +168,7 @@ def test_device_cookie_is_only_set_by_a_whole_sign_in(people: Cast) -> None:
     assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/login/", True, "Strict")
 
 
-def test_delay_doubles_ends_and_is_forgotten(people: Cast) -> None:
+def test_attempt_delay_doubles_then_expires(people: Cast) -> None:
     exhaust()
     pass_time(31)
     assert sign_in() == 422, "one more guess after the delay"
@@ -179,7 +179,7 @@ def test_delay_doubles_ends_and_is_forgotten(people: Cast) -> None:
     assert [Limit(2, 10, 60, 1).delay(count) for count in range(7)] == [0, 0, 10, 20, 40, 60, 60]
 
 
-def test_signing_in_does_not_clear_a_networks_count(people: Cast) -> None:
+def test_sign_in_does_not_reset_network_count(people: Cast) -> None:
     """Whoever has one account must not get new guesses at others by signing in to it."""
     for number in range(NETWORK.free):
         sign_in(f"user{number}")
@@ -188,7 +188,7 @@ def test_signing_in_does_not_clear_a_networks_count(people: Cast) -> None:
     assert sign_in("ada", PASSWORD) == 429
 
 
-def test_an_administrators_new_password_ends_the_wait(people: Cast) -> None:
+def test_password_reset_by_administrator_ends_wait(people: Cast) -> None:
     exhaust("olaf")
     admin = Client()
     sign_in("ada", PASSWORD, client=admin)
@@ -198,7 +198,7 @@ def test_an_administrators_new_password_ends_the_wait(people: Cast) -> None:
     assert sign_in("olaf", NEW) == 302
 
 
-def test_command_clears_limits(people: Cast) -> None:
+def test_clear_command_removes_limits(people: Cast) -> None:
     exhaust()
     call_command("clear_sign_in_limits", "ADA")
     assert sign_in(password=PASSWORD) == 302
@@ -207,7 +207,7 @@ def test_command_clears_limits(people: Cast) -> None:
     assert not GuessBudget.objects.exists()
 
 
-def test_codes_are_limited_for_each_account_over_all_sessions_and_networks(people: Cast) -> None:
+def test_codes_are_limited_per_account_across_sessions_and_networks(people: Cast) -> None:
     enrol(people.admin)
     answers = []
     for address in addresses(ACCOUNT[Kind.CODE].free + 1):
@@ -219,7 +219,7 @@ def test_codes_are_limited_for_each_account_over_all_sessions_and_networks(peopl
     assert browser.post("/login/code/", {"code": right}, REMOTE_ADDR="203.0.113.9").status_code == 429
 
 
-def test_codes_are_limited_from_one_network(people: Cast) -> None:
+def test_codes_are_limited_per_network(people: Cast) -> None:
     enrol(people.admin)
     browser = Client()
     sign_in(password=PASSWORD, client=browser)
@@ -228,7 +228,7 @@ def test_codes_are_limited_from_one_network(people: Cast) -> None:
     assert browser.post("/login/code/", {"code": later_code(people.admin)}).status_code == 429
 
 
-def test_signing_in_again_does_not_renew_guesses_at_codes(people: Cast) -> None:
+def test_new_sign_in_does_not_reset_code_limit(people: Cast) -> None:
     enrol(people.admin)
     for _ in range(NEAR[Kind.CODE].free):
         browser = Client()
@@ -237,7 +237,7 @@ def test_signing_in_again_does_not_renew_guesses_at_codes(people: Cast) -> None:
     assert browser.post("/login/code/", {"code": later_code(people.admin)}).status_code == 429
 
 
-def test_half_sign_in_ends_when_the_password_changes(people: Cast) -> None:
+def test_pending_sign_in_ends_when_password_changes(people: Cast) -> None:
     enrol(people.admin)
     browser = Client()
     sign_in(password=PASSWORD, client=browser)
@@ -247,7 +247,7 @@ def test_half_sign_in_ends_when_the_password_changes(people: Cast) -> None:
     assert browser.post("/login/code/", {"code": later_code(people.admin)})["Location"] == "/login/"
 
 
-def test_password_page_limits_guesses_at_the_old_password(signed_in: Client) -> None:
+def test_password_page_limits_guesses_of_current_password(signed_in: Client) -> None:
     form = {"password": NEW, "again": NEW}
     for _ in range(DEVICE[Kind.PASSWORD].free):
         assert signed_in.post("/account/password/", {"current": "nope", **form}).status_code == 422
@@ -255,7 +255,7 @@ def test_password_page_limits_guesses_at_the_old_password(signed_in: Client) -> 
     assert signed_in.post("/confirm/", {"password": PASSWORD}).status_code == 429, "counted with the confirmation"
 
 
-def test_confirmation_limits_passwords_and_codes(signed_in: Client, people: Cast) -> None:
+def test_reauthentication_limits_passwords_and_codes(signed_in: Client, people: Cast) -> None:
     for _ in range(DEVICE[Kind.PASSWORD].free):
         assert signed_in.post("/confirm/", {"password": "nope"}).status_code == 422
     assert signed_in.post("/confirm/", {"password": PASSWORD}).status_code == 429
@@ -267,7 +267,7 @@ def test_confirmation_limits_passwords_and_codes(signed_in: Client, people: Cast
     assert answer.status_code == 429
 
 
-def test_wrong_tokens_are_limited_and_right_ones_are_not(people: Cast) -> None:
+def test_invalid_tokens_are_limited_but_valid_ones_are_not(people: Cast) -> None:
     def answer(token: str) -> int:
         return Client().get("/api/v1/me/", HTTP_AUTHORIZATION=f"Bearer {token}").status_code
 
@@ -289,7 +289,7 @@ def test_wrong_setup_links_are_limited(db: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_parallel_guesses_do_not_pass_the_limit(settings: object) -> None:
+def test_parallel_guesses_stay_within_limit(settings: object) -> None:
     """Every thread has a connection of its own, as web processes do."""
     checked: list[int] = []
     broken: list[Exception] = []
@@ -316,7 +316,7 @@ def test_parallel_guesses_do_not_pass_the_limit(settings: object) -> None:
     assert len(checked) == FREE
 
 
-def test_refused_guesses_write_nothing_and_old_rows_go(people: Cast) -> None:
+def test_limited_guesses_write_no_rows_and_old_rows_are_deleted(people: Cast) -> None:
     exhaust()
     before = list(GuessBudget.objects.order_by("pk").values())
     for _ in range(5):

@@ -14,7 +14,7 @@ from panel.hosts.models import Host
 from tests.support.cast import Cast
 
 
-def test_rotation_moves_every_secret_to_the_first_key(people: Cast, settings: Settings) -> None:
+def test_key_rotation_reencrypts_every_secret_with_first_key(people: Cast, settings: Settings) -> None:
     people.host.private_key, people.host.sudo_password = "KEY", "PASS"
     people.host.save()
     people.admin.totp_secret = "TOTP"
@@ -36,7 +36,7 @@ def test_rotation_moves_every_secret_to_the_first_key(people: Cast, settings: Se
         _ = host.private_key
 
 
-def test_every_model_with_secrets_is_covered() -> None:
+def test_key_rotation_covers_every_model_with_secrets() -> None:
     found = {f"{model._meta.label}.{name}" for model, names in encrypted_fields() for name in names}
     assert {
         "accounts.User.totp_secret",

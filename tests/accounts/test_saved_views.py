@@ -32,7 +32,7 @@ def keep(client: Client, name: str, query: str, page: str = "websites:list") -> 
     return answer.content.decode()
 
 
-def test_a_filter_is_named_and_found_again(people: Cast) -> None:
+def test_filter_is_saved_as_view_and_listed(people: Cast) -> None:
     client = as_user(people.viewer)
     narrowed = client.get("/sites/?q=sho&page=1").content.decode()
     assert "Save as a view" in narrowed and 'value="q=sho"' in narrowed
@@ -44,7 +44,7 @@ def test_a_filter_is_named_and_found_again(people: Cast) -> None:
     assert "Shops" not in client.get("/hosts/").content.decode()
 
 
-def test_views_are_ones_own(people: Cast) -> None:
+def test_saved_views_are_private_to_their_owner(people: Cast) -> None:
     keep(as_user(people.owner), "Mine", "q=sho")
     view = SavedView.objects.get()
     other = as_user(people.viewer)
@@ -53,14 +53,14 @@ def test_views_are_ones_own(people: Cast) -> None:
     assert SavedView.objects.exists()
 
 
-def test_the_same_name_takes_the_place_of_the_former(people: Cast) -> None:
+def test_saving_view_under_existing_name_replaces_it(people: Cast) -> None:
     client = as_user(people.owner)
     keep(client, "Shops", "q=sho")
     keep(client, "shops", "q=shop")
     assert [(row.name, row.query) for row in SavedView.objects.all()] == [("shops", "q=shop")]
 
 
-def test_a_view_is_forgotten(people: Cast) -> None:
+def test_saved_view_can_be_deleted(people: Cast) -> None:
     client = as_user(people.owner)
     assert "Delete this view" in keep(client, "Shops", "q=sho")
     answer = client.post(f"/account/views/{SavedView.objects.get().pk}/delete/")
@@ -79,12 +79,12 @@ def test_a_view_is_forgotten(people: Cast) -> None:
         ("Else", "q=sho", "accounts:logout", "is not available"),
     ],
 )
-def test_what_is_no_view_is_refused_in_words(people: Cast, name: str, query: str, page: str, words: str) -> None:
+def test_invalid_view_is_rejected_with_message(people: Cast, name: str, query: str, page: str, words: str) -> None:
     assert words in keep(as_user(people.owner), name, query, page)
     assert not SavedView.objects.exists()
 
 
-def test_there_are_not_endlessly_many(people: Cast) -> None:
+def test_saved_views_per_user_are_limited(people: Cast) -> None:
     client = as_user(people.owner)
     for number in range(PER_PAGE):
         SavedView.objects.create(user=people.owner, page="websites:list", name=f"n{number}", query=f"q={number}")
@@ -92,5 +92,5 @@ def test_there_are_not_endlessly_many(people: Cast) -> None:
     assert SavedView.objects.count() == PER_PAGE
 
 
-def test_the_order_of_parameters_does_not_matter() -> None:
+def test_parameter_order_does_not_create_second_view() -> None:
     assert essence("status=live&q=a b&page=2") == essence("?q=a+b&status=live&engine=".lstrip("?"))

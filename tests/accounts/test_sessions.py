@@ -35,7 +35,7 @@ def page(client: Client) -> str:
     return client.get("/account/sessions/").content.decode()
 
 
-def test_sessions_are_told_apart_and_ended_one_by_one(tess: User) -> None:
+def test_sessions_are_listed_and_ended_individually(tess: User) -> None:
     here, there = browser(FIREFOX), browser(PHONE, address="203.0.113.9")
     text = page(here)
     assert "Firefox on Linux" in text and "Chrome on Android" in text and "203.0.113.9" in text
@@ -58,7 +58,7 @@ def test_sessions_are_told_apart_and_ended_one_by_one(tess: User) -> None:
     ]
 
 
-def test_all_others_are_ended_together(tess: User) -> None:
+def test_all_other_sessions_are_ended_together(tess: User) -> None:
     User.objects.create_user(username="uma", password=PASSWORD, role=Role.VIEWER)
     here, there, foreign = browser(FIREFOX), browser(PHONE), browser(PHONE, "uma")
     assert "Ended 1 other session." in here.post("/account/sessions/end/", follow=True).content.decode()
@@ -66,7 +66,7 @@ def test_all_others_are_ended_together(tess: User) -> None:
     assert foreign.get("/account/").status_code == 200
 
 
-def test_another_accounts_session_is_neither_shown_nor_ended(tess: User) -> None:
+def test_session_of_another_account_is_neither_shown_nor_ended(tess: User) -> None:
     User.objects.create_user(username="uma", password=PASSWORD, role=Role.VIEWER)
     here, foreign = browser(FIREFOX), browser(PHONE, "uma")
     (line,) = foreign.get("/account/sessions/").context["sessions"]
@@ -75,7 +75,7 @@ def test_another_accounts_session_is_neither_shown_nor_ended(tess: User) -> None
     assert foreign.get("/account/").status_code == 200
 
 
-def test_use_is_noted_now_and_then(tess: User) -> None:
+def test_session_last_use_is_recorded_at_intervals(tess: User) -> None:
     client = browser(FIREFOX)
     (line,) = client.get("/account/sessions/").context["sessions"]
     later = timezone.now() + timedelta(minutes=20)

@@ -27,14 +27,14 @@ def secret_of(link: str) -> str:
     return link.strip("/").split("/")[1]
 
 
-def test_link_lies_in_a_file_that_only_this_account_reads_and_hashed_in_the_database() -> None:
+def test_setup_link_is_in_private_file_and_hashed_in_database() -> None:
     link = setup_link_ensure()
     assert setup_link_path().read_text().strip() == link
     assert stat.S_IMODE(setup_link_path().stat().st_mode) == 0o600
     assert secret_of(link) not in SetupSecret.objects.get().digest
 
 
-def test_starting_twice_keeps_the_link_and_renewing_voids_it(client: Client) -> None:
+def test_setup_link_survives_restart_and_is_replaced_on_renewal(client: Client) -> None:
     first = setup_link_ensure()
     assert setup_link_ensure() == first
     second = setup_link_ensure(renew=True)
@@ -43,7 +43,7 @@ def test_starting_twice_keeps_the_link_and_renewing_voids_it(client: Client) -> 
     assert client.get(second).status_code == 200
 
 
-def test_link_makes_the_administrator_signs_in_and_dies(client: Client) -> None:
+def test_setup_link_creates_administrator_once(client: Client) -> None:
     link = setup_link_ensure()
     answer = client.post(link, GOOD)
     assert answer.status_code == 302
@@ -59,14 +59,14 @@ def test_link_makes_the_administrator_signs_in_and_dies(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("sent", "kept"), [("Europe/Vienna", "Europe/Vienna"), ("Mars/Olympus", "UTC"), ("", "UTC")])
-def test_the_first_account_has_its_browsers_time_zone(client: Client, sent: str, kept: str) -> None:
+def test_first_account_gets_time_zone_of_browser(client: Client, sent: str, kept: str) -> None:
     link = setup_link_ensure()
     assert b"data-own-zone" in client.get(link).content
     client.post(link, GOOD | {"timezone_name": sent})
     assert User.objects.get().timezone == kept
 
 
-def test_after_setup_no_link_is_made() -> None:
+def test_setup_link_is_not_created_after_setup() -> None:
     setup_link_ensure()
     User.objects.create_user("ada", "a long first secret", role=Role.ADMIN)
     call_command("make_setup_link")
@@ -75,7 +75,7 @@ def test_after_setup_no_link_is_made() -> None:
         setup_complete(secret="guess", username="eve", password="a long first secret")
 
 
-def test_a_second_use_of_the_secret_loses_even_when_both_looked_first() -> None:
+def test_setup_secret_works_once_when_two_requests_race() -> None:
     secret = secret_of(setup_link_ensure())
     setup_complete(secret=secret, username="ada", password="a long first secret")
     User.objects.all().delete()  # as if the other call had not seen the first account yet
@@ -84,7 +84,7 @@ def test_a_second_use_of_the_secret_loses_even_when_both_looked_first() -> None:
 
 
 @pytest.mark.parametrize("guess", ["", "x", "..", "setup", "%00", "a" * 500])
-def test_guesses_find_nothing(client: Client, guess: str) -> None:
+def test_setup_link_guesses_are_rejected(client: Client, guess: str) -> None:
     setup_link_ensure()
     assert client.get(f"/setup/{guess}/").status_code == 404
     assert client.post(f"/setup/{guess}/", GOOD).status_code == 404
@@ -101,7 +101,7 @@ def test_guesses_find_nothing(client: Client, guess: str) -> None:
         ({"email": "nobody"}, "email"),
     ],
 )
-def test_bad_values_are_named_at_their_field_and_spend_nothing(
+def test_setup_errors_appear_at_their_field_and_keep_secret_valid(
     client: Client, changes: dict[str, str], field: str
 ) -> None:
     link = setup_link_ensure()
@@ -112,14 +112,14 @@ def test_bad_values_are_named_at_their_field_and_spend_nothing(
     assert client.post(link, GOOD).status_code == 302
 
 
-def test_a_weak_password_leaves_the_secret_good() -> None:
+def test_setup_secret_stays_valid_after_weak_password() -> None:
     secret = secret_of(setup_link_ensure())
     with pytest.raises(ValidationError):
         setup_complete(secret=secret, username="ada", password="password1234")
     assert setup_complete(secret=secret, username="ada", password="a long first secret").is_admin
 
 
-def test_preparing_makes_the_link_but_leaves_printing_it_to_run(
+def test_prepare_creates_setup_link_without_printing_it(
     capsys: pytest.CaptureFixture[str], settings: Any, tmp_path: Path
 ) -> None:
     settings.HOME, settings.STATIC_ROOT, settings.LOCAL_HOST_ROOT = tmp_path, tmp_path / "static", tmp_path / "host"
@@ -135,7 +135,7 @@ def test_preparing_makes_the_link_but_leaves_printing_it_to_run(
             end_and_wait(int(pid_file.read_text()))
 
 
-def test_a_short_password_typed_unlike_is_told_both_at_once(client: Client) -> None:
+def test_setup_reports_short_and_mismatched_password_together(client: Client) -> None:
     answer = client.post(setup_link_ensure(), GOOD | {"password": "short", "again": "other"})
     assert answer.status_code == 422
     assert set(answer.context["form"].errors) == {"password", "again"}

@@ -30,13 +30,13 @@ def later_code(user: User) -> str:
     return pyotp.TOTP(user.totp_secret).at(time.time() + 30)
 
 
-def test_right_password_opens_the_dashboard(client: Client, people: Cast) -> None:
+def test_sign_in_with_correct_password_opens_dashboard(client: Client, people: Cast) -> None:
     assert client.get("/account/").status_code == 302
     assert sign_in(client) == 302
     assert client.get("/account/").status_code == 200
 
 
-def test_a_form_that_is_sent_after_the_session_ended_is_said_to_be_lost(client: Client, people: Cast) -> None:
+def test_form_posted_after_session_end_is_reported_as_lost(client: Client, people: Cast) -> None:
     page = "/sites/+new/"
     answer = client.post(page, {"name": "shop"}, follow=True, HTTP_REFERER=f"http://testserver{page}")
     assert "Your session ended before your changes were" in answer.content.decode()
@@ -44,7 +44,7 @@ def test_a_form_that_is_sent_after_the_session_ended_is_said_to_be_lost(client: 
     assert "Your session ended before your changes were" not in answer.content.decode()
 
 
-def test_parts_of_pages_are_never_the_page_for_signing_in(client: Client, people: Cast) -> None:
+def test_partial_pages_never_contain_sign_in_page(client: Client, people: Cast) -> None:
     """What a page asks for again and again leads there as a whole; a form that is being filled in is left alone."""
     asked = {"HTTP_HX_REQUEST": "true", "HTTP_HX_CURRENT_URL": "http://testserver/hosts/web-1/"}
     answer = client.get("/hosts/web-1/live/", follow=True, HTTP_HX_TARGET="host-live", **asked)
@@ -54,18 +54,18 @@ def test_parts_of_pages_are_never_the_page_for_signing_in(client: Client, people
     assert (answer.status_code, answer.content) == (204, b"")
 
 
-def test_name_is_good_in_any_case(client: Client, people: Cast) -> None:
+def test_sign_in_name_ignores_case(client: Client, people: Cast) -> None:
     assert sign_in(client, "ADA") == 302
 
 
-def test_wrong_name_and_wrong_password_read_the_same(client: Client, people: Cast) -> None:
+def test_sign_in_error_is_the_same_for_wrong_name_and_wrong_password(client: Client, people: Cast) -> None:
     wrong = client.post("/login/", {"username": "ada", "password": "nope"})
     unknown = client.post("/login/", {"username": "nobody", "password": "nope"})
     assert wrong.status_code == unknown.status_code == 422
     assert wrong.context["form"].non_field_errors() == unknown.context["form"].non_field_errors()
 
 
-def test_typing_begins_where_it_is_needed(client: Client, people: Cast) -> None:
+def test_sign_in_page_focuses_first_needed_field(client: Client, people: Cast) -> None:
     def begins_at(page: str) -> list[str]:
         controls = re.findall(r"<input[^>]* autofocus[^>]*>", page)
         return re.findall(r' name="(\w+)"', " ".join(controls))
@@ -80,7 +80,7 @@ def test_typing_begins_where_it_is_needed(client: Client, people: Cast) -> None:
     assert begins_at(refused) == ["code"] and "Nothing was saved" not in refused
 
 
-def test_unknown_names_cost_one_hashing_as_known_ones_do(client: Client, people: Cast) -> None:
+def test_sign_in_hashes_once_for_unknown_names_too(client: Client, people: Cast) -> None:
     """Equal work, so that the time of the answer does not tell which names exist."""
     hasher = "django.contrib.auth.hashers.MD5PasswordHasher.encode"
     from django.contrib.auth.hashers import MD5PasswordHasher
@@ -91,7 +91,7 @@ def test_unknown_names_cost_one_hashing_as_known_ones_do(client: Client, people:
         assert encode.call_count == 1, name
 
 
-def test_closed_account_does_not_open(client: Client, people: Cast) -> None:
+def test_closed_account_cannot_sign_in(client: Client, people: Cast) -> None:
     get_user_model().objects.filter(username="ada").update(is_active=False)
     assert sign_in(client) == 422
 
@@ -99,12 +99,12 @@ def test_closed_account_does_not_open(client: Client, people: Cast) -> None:
 @pytest.mark.parametrize(
     "target", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil.example", "\r\nX: y"]
 )
-def test_goes_on_only_within_the_panel(client: Client, people: Cast, target: str) -> None:
+def test_sign_in_redirects_only_within_panel(client: Client, people: Cast, target: str) -> None:
     answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": target})
     assert answer["Location"] == "/"
 
 
-def test_goes_on_where_one_wanted_to_go(client: Client, people: Cast) -> None:
+def test_sign_in_redirects_to_requested_page(client: Client, people: Cast) -> None:
     answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "/audit/?q=x"})
     assert answer["Location"] == "/audit/?q=x"
 
@@ -120,18 +120,18 @@ def test_session_key_changes_at_sign_in(client: Client, people: Cast) -> None:
     assert not Session.objects.filter(session_key=before).exists()
 
 
-def test_sign_out_only_by_post(signed_in: Client) -> None:
+def test_sign_out_requires_post(signed_in: Client) -> None:
     assert signed_in.get("/logout/").status_code == 405
     assert signed_in.get("/account/").status_code == 200
     signed_in.post("/logout/")
     assert signed_in.get("/account/").status_code == 302
 
 
-def test_forms_need_the_csrf_token(people: Cast) -> None:
+def test_sign_in_form_requires_csrf_token(people: Cast) -> None:
     assert sign_in(Client(enforce_csrf_checks=True)) == 403
 
 
-def test_second_factor_is_asked_for(client: Client, people: Cast) -> None:
+def test_sign_in_asks_for_two_factor_code(client: Client, people: Cast) -> None:
     enrol(people.admin)
     answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "/audit/"})
     assert answer["Location"] == "/login/code/"
@@ -142,13 +142,13 @@ def test_second_factor_is_asked_for(client: Client, people: Cast) -> None:
     assert client.get("/account/").status_code == 200
 
 
-def test_code_page_needs_the_password_first(client: Client, people: Cast) -> None:
+def test_code_page_requires_password_first(client: Client, people: Cast) -> None:
     enrol(people.admin)
     answer = client.post("/login/code/", {"code": later_code(people.admin)})
     assert answer["Location"] == "/login/"
 
 
-def test_a_half_sign_in_ends_after_five_minutes(client: Client, people: Cast) -> None:
+def test_pending_sign_in_expires_after_five_minutes(client: Client, people: Cast) -> None:
     enrol(people.admin)
     sign_in(client)
     session = client.session
@@ -158,7 +158,7 @@ def test_a_half_sign_in_ends_after_five_minutes(client: Client, people: Cast) ->
     assert client.get("/account/").status_code == 302
 
 
-def test_a_code_is_good_once(client: Client, people: Cast) -> None:
+def test_two_factor_code_works_once(client: Client, people: Cast) -> None:
     enrol(people.admin)
     code = later_code(people.admin)
     sign_in(client)
@@ -168,7 +168,7 @@ def test_a_code_is_good_once(client: Client, people: Cast) -> None:
     assert other.post("/login/code/", {"code": code}).status_code == 422
 
 
-def test_a_recovery_code_is_good_once(client: Client, people: Cast) -> None:
+def test_recovery_code_works_once(client: Client, people: Cast) -> None:
     codes = enrol(people.admin)
     sign_in(client)
     assert client.post("/login/code/", {"code": codes[0].upper()}).status_code == 302

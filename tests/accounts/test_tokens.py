@@ -30,7 +30,7 @@ def test_token_is_shown_once_and_kept_hashed(signed_in: Client) -> None:
     assert plain not in str(entry.after) and token.digest not in str(entry.after)
 
 
-def test_page_revokes_only_ones_own(signed_in: Client, people: Cast) -> None:
+def test_token_page_revokes_only_own_tokens(signed_in: Client, people: Cast) -> None:
     theirs, plain = token_create(actor=people.owner, name="x", scopes=["read"])
     assert signed_in.post(f"/account/tokens/{theirs.pk}/revoke/").status_code == 404
     mine, _ = token_create(actor=people.admin, name="x", scopes=["read"])
@@ -39,14 +39,14 @@ def test_page_revokes_only_ones_own(signed_in: Client, people: Cast) -> None:
     assert token_authenticate(plain=plain, address="192.0.2.1") == theirs
 
 
-def test_use_is_noted(people: Cast) -> None:
+def test_token_last_use_is_recorded(people: Cast) -> None:
     token, plain = token_create(actor=people.owner, name="x", scopes=["read"])
     token_authenticate(plain=plain, address="192.0.2.9")
     token.refresh_from_db()
     assert token.last_used_at is not None and token.last_used_address == "192.0.2.9"
 
 
-def test_dead_tokens_open_nothing(people: Cast) -> None:
+def test_expired_and_revoked_tokens_are_rejected(people: Cast) -> None:
     revoked, plain_revoked = token_create(actor=people.owner, name="a", scopes=["read"])
     token_revoke(actor=people.owner, token=revoked)
     expired, plain_expired = token_create(
@@ -76,7 +76,7 @@ def test_dead_tokens_open_nothing(people: Cast) -> None:
         ({}, "192.0.2.1", False),
     ],
 )
-def test_source_addresses_fail_closed(people: Cast, addresses: object, address: str, allowed: bool) -> None:
+def test_token_source_addresses_fail_closed(people: Cast, addresses: object, address: str, allowed: bool) -> None:
     assert address_allowed(ApiToken(user=people.owner, addresses=addresses), address) is allowed
 
 
@@ -90,14 +90,14 @@ def test_source_addresses_fail_closed(people: Cast, addresses: object, address: 
         ({"name": "a\r\nb"}, "name"),
     ],
 )
-def test_bad_tokens_are_refused_at_the_field(people: Cast, values: dict[str, object], field: str) -> None:
+def test_token_form_reports_errors_at_their_field(people: Cast, values: dict[str, object], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         token_create(actor=people.owner, **({"name": "x", "scopes": ["read"]} | values))  # type: ignore[arg-type]
     assert field in caught.value.message_dict
     assert not ApiToken.objects.exists()
 
 
-def test_tokens_do_not_outgrow_their_maker(people: Cast) -> None:
+def test_tokens_never_exceed_permissions_of_their_creator(people: Cast) -> None:
     with pytest.raises(PermissionDenied):
         token_create(actor=people.owner, name="x", scopes=["admin"])
     people.admin.scopes = frozenset({"admin"})
@@ -116,7 +116,7 @@ def test_tokens_do_not_outgrow_their_maker(people: Cast) -> None:
         (set(), set()),
     ],
 )
-def test_scopes_limit_even_an_administrator(people: Cast, scopes: set[str], allowed: set[Action]) -> None:
+def test_token_scopes_limit_administrators_too(people: Cast, scopes: set[str], allowed: set[Action]) -> None:
     people.admin.scopes = frozenset(scopes)
     assert {action for action in Action if may(people.admin, action, people.team)} == allowed
     people.viewer.scopes = frozenset(scopes)

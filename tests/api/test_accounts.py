@@ -32,7 +32,7 @@ def post(client: Client, path: str, data: object, **headers: str) -> object:
 NEW = {"username": "nina", "role": "operator", "teams": ["shop"], "password": "a fairly long secret"}
 
 
-def test_tokens_are_made_in_a_confirmed_session_only(people: Cast, admin: Caller, session: Client) -> None:
+def test_token_creation_requires_confirmed_session(people: Cast, admin: Caller, session: Client) -> None:
     body = {"name": "ci", "scopes": ["read"], "addresses": ["192.0.2.0/24"]}
     assert admin.post("tokens/", body).status_code == 403
     made = post(session, "tokens/", body)
@@ -48,7 +48,7 @@ def test_tokens_are_made_in_a_confirmed_session_only(people: Cast, admin: Caller
     assert late.status_code == 403 and late.json()["type"].endswith("/confirm/")  # type: ignore[attr-defined]
 
 
-def test_a_token_is_not_kept_for_repetition(session: Client) -> None:
+def test_created_token_is_not_stored_for_idempotent_replay(session: Client) -> None:
     body = {"name": "ci", "scopes": ["read"]}
     first = post(session, "tokens/", body, **{"Idempotency-Key": "k"}).json()  # type: ignore[attr-defined]
     again = post(session, "tokens/", body, **{"Idempotency-Key": "k"}).json()  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def test_a_token_is_not_kept_for_repetition(session: Client) -> None:
     assert ApiToken.objects.filter(name="ci").count() == 1
 
 
-def test_a_revoked_token_opens_nothing(people: Cast) -> None:
+def test_revoked_token_is_rejected(people: Cast) -> None:
     caller = caller_of(people.owner)
     token = ApiToken.objects.get(prefix=caller.plain[:12])
     other = caller_of(people.outsider)
@@ -66,7 +66,7 @@ def test_a_revoked_token_opens_nothing(people: Cast) -> None:
     assert caller.get("me/").status_code == 401
 
 
-def test_accounts_are_changed_in_a_confirmed_session_only(people: Cast, admin: Caller, session: Client) -> None:
+def test_account_changes_require_confirmed_session(people: Cast, admin: Caller, session: Client) -> None:
     assert admin.get("users/").status_code == 200
     assert admin.post("users/", NEW).status_code == 403
     assert admin.patch(f"users/{people.viewer.pk}/", {"role": "admin"}).status_code == 403
@@ -78,14 +78,14 @@ def test_accounts_are_changed_in_a_confirmed_session_only(people: Cast, admin: C
     assert weak.status_code == 422 and pointers(weak) == ["/password"]  # type: ignore[attr-defined, arg-type]
 
 
-def test_users_are_for_administrators(owner: Caller, viewer: Caller) -> None:
+def test_users_are_visible_to_administrators_only(owner: Caller, viewer: Caller) -> None:
     for caller in (owner, viewer):
         assert caller.get("users/").status_code == 403
         assert caller.post("users/", NEW).status_code == 403
     assert not User.objects.filter(username="nina").exists()
 
 
-def test_teams_are_seen_by_members_and_changed_by_administrators(people: Cast, owner: Caller, admin: Caller) -> None:
+def test_teams_are_visible_to_members_and_changed_by_administrators(people: Cast, owner: Caller, admin: Caller) -> None:
     assert [row["slug"] for row in owner.get("teams/").json()["results"]] == ["shop"]
     assert owner.get(f"teams/{people.other_team.pk}/").status_code == 404
     assert owner.post("teams/", {"name": "x", "slug": "x"}).status_code == 403
@@ -107,7 +107,7 @@ def test_audit_is_read_only_and_filtered(admin: Caller, outsider: Caller) -> Non
     assert admin.call("DELETE", f"audit/{rows[0]['id']}/").status_code == 405
 
 
-def test_ones_own_profile_is_changed_in_a_session(people: Cast, owner: Caller) -> None:
+def test_own_profile_can_be_changed_in_session(people: Cast, owner: Caller) -> None:
     assert owner.patch("me/", {"theme": "dark"}).status_code == 403
     browser = Client(raise_request_exception=False)
     browser.force_login(people.owner)
@@ -129,7 +129,7 @@ def test_ones_own_profile_is_changed_in_a_session(people: Cast, owner: Caller) -
     assert owner.get("me/").json() == me
 
 
-def test_a_lost_phones_second_factor_is_switched_off(people: Cast, admin: Caller, session: Client) -> None:
+def test_administrator_can_turn_off_two_factor_of_user(people: Cast, admin: Caller, session: Client) -> None:
     people.owner.totp_secret, people.owner.totp_confirmed_at = "S" * 32, timezone.now()
     people.owner.save()
     path = f"users/{people.owner.pk}/second-factor-off/"
@@ -140,7 +140,7 @@ def test_a_lost_phones_second_factor_is_switched_off(people: Cast, admin: Caller
     assert not User.objects.get(pk=people.owner.pk).has_second_factor
 
 
-def test_the_self_check_is_for_administrators(admin: Caller, owner: Caller) -> None:
+def test_self_check_is_visible_to_administrators_only(admin: Caller, owner: Caller) -> None:
     assert owner.get("self-check/").status_code == 403
     rows = {row["name"]: row for row in admin.get("self-check/").json()}
     assert rows["Database"]["state"] == "ok" and set(rows["Worker"]) == {"name", "state", "found", "advice"}

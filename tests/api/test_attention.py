@@ -28,7 +28,7 @@ def told(person: User) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_needs_attention_is_what_the_dashboard_says(people: Cast) -> None:
+def test_attention_list_matches_dashboard(people: Cast) -> None:
     assert told(people.owner) == []
     site = shop(people)
     failing = planned(people, site)
@@ -47,7 +47,7 @@ def test_what_needs_attention_is_what_the_dashboard_says(people: Cast) -> None:
         assert item["page"] in page and item["label"] in page
 
 
-def test_other_teams_objects_are_not_told(people: Cast) -> None:
+def test_attention_list_hides_objects_of_other_teams(people: Cast) -> None:
     carried_out(planned(people, shop(people)), outcome="rolled_back", error="no")
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="old", names=["a.example"], days=5)
     assert told(people.outsider) == []
@@ -55,7 +55,7 @@ def test_other_teams_objects_are_not_told(people: Cast) -> None:
     assert caller_of(people.owner).get("attention/?team=shop").status_code == 400
 
 
-def test_views_are_kept_replaced_and_forgotten_by_their_owner_alone(people: Cast) -> None:
+def test_saved_views_are_created_replaced_and_deleted_by_owner_only(people: Cast) -> None:
     shop(people)
     caller = caller_of(people.viewer, ["read", "sites"])
     made = caller.post("saved-views/", {"page": "sites", "name": "Shops", "query": "page=2&q=sho"})
@@ -77,7 +77,7 @@ def test_views_are_kept_replaced_and_forgotten_by_their_owner_alone(people: Cast
     assert not SavedView.objects.exists()
 
 
-def test_a_view_that_narrows_nothing_is_refused_at_its_place(people: Cast) -> None:
+def test_view_without_filter_is_rejected_at_its_field(people: Cast) -> None:
     caller = caller_of(people.viewer, ["read", "sites"])
     for body, pointer in (
         ({"page": "sites", "name": "All", "query": "page=2"}, ["/name"]),

@@ -49,7 +49,7 @@ def with_value(place: str, name: str, value: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_values_of_the_wrong_kind_are_named_at_their_place(owner: Caller, place: str) -> None:
+def test_wrong_value_types_are_reported_at_their_field(owner: Caller, place: str) -> None:
     """Some of them are right at some places; whatever is refused is refused there."""
     refused = 0
     for name in PLACES[place]:
@@ -97,7 +97,7 @@ def test_values_of_the_wrong_kind_are_named_at_their_place(owner: Caller, place:
         ("upstreams/0/servers/0", "address", "here", "/upstreams/0/servers/0/address", "host:port"),
     ],
 )
-def test_a_message_says_what_would_be_right(
+def test_type_errors_name_the_expected_value(
     owner: Caller, place: str, name: str, value: object, pointer: str, words: str
 ) -> None:
     answer = owner.post("sites/", with_value(place, name, value))
@@ -107,7 +107,7 @@ def test_a_message_says_what_would_be_right(
     assert not Site.objects.exists()
 
 
-def test_directives_of_no_server_are_named(admin: Caller) -> None:
+def test_directives_of_unknown_server_are_reported(admin: Caller) -> None:
     for value, place in (
         ({"caddy": "x"}, "/caddy"),
         ({"nginx": 7}, "/nginx/text"),
@@ -119,14 +119,14 @@ def test_directives_of_no_server_are_named(admin: Caller) -> None:
     assert not Site.objects.exists()
 
 
-def test_a_taken_name_is_said_at_the_name(owner: Caller) -> None:
+def test_duplicate_name_is_reported_at_name_field(owner: Caller) -> None:
     assert owner.post("sites/", WHOLE).status_code == 201
     again = owner.post("sites/", WHOLE)
     assert again.status_code == 422 and pointers(again) == ["/name"]
     assert "site with this name already exists: “probe”" in again.json()["detail"]
 
 
-def test_the_short_form_names_its_own_members(owner: Caller) -> None:
+def test_quick_create_errors_name_its_own_fields(owner: Caller) -> None:
     body = {"team": "shop", "name": "new", "domains": ["new.example"], "root": "/srv/www/new"}
     wrong: list[tuple[dict[str, object], str]] = [
         ({"domains": ["ok.example", "a b"]}, "/domains"),
@@ -173,7 +173,7 @@ def test_the_short_form_names_its_own_members(owner: Caller) -> None:
         ),
     ],
 )
-def test_members_of_bodies_say_what_they_may_be(
+def test_body_field_errors_list_allowed_values(
     owner: Caller, path: str, body: dict[str, object], pointer: str, words: str
 ) -> None:
     assert owner.post("sites/", SITE).status_code == 201

@@ -32,7 +32,7 @@ def owner(made: World) -> Caller:
     return caller_of(made.owner)
 
 
-def test_scenarios_are_made_changed_and_deleted(owner: Caller) -> None:
+def test_scenarios_are_created_changed_and_deleted(owner: Caller) -> None:
     answer = owner.post("scenarios/", SCENARIO)
     assert answer.status_code == 201, answer.content
     path = answer["Location"].removeprefix("/api/v1/")
@@ -58,7 +58,7 @@ def test_scenarios_are_made_changed_and_deleted(owner: Caller) -> None:
         ({"command": "ab -n 1"}, "/command"),
     ],
 )
-def test_bad_scenarios_are_refused_at_the_field(owner: Caller, changes: dict[str, object], pointer: str) -> None:
+def test_invalid_scenarios_are_reported_at_their_field(owner: Caller, changes: dict[str, object], pointer: str) -> None:
     answer = owner.post("scenarios/", SCENARIO | changes)
     assert answer.status_code == 422 and pointers(answer)[0].startswith(pointer), answer.content
     assert Scenario.objects.count() == 1
@@ -76,7 +76,7 @@ def test_runs_are_shown_with_rounds_output_and_exports(owner: Caller) -> None:
     assert (job["type"], job["is_finished"]) == ("run", True)
 
 
-def test_runs_of_other_teams_are_not_there(made: World) -> None:
+def test_runs_of_other_teams_return_404(made: World) -> None:
     outsider = caller_of(made.outsider)
     assert outsider.get("runs/").json()["results"] == []
     for path in ("", "rounds/", "rounds/0/1/output/", "export.json/", "export.csv/"):
@@ -86,20 +86,20 @@ def test_runs_of_other_teams_are_not_there(made: World) -> None:
 
 
 @pytest.mark.parametrize("sites", [[world.NAME, "none"], ["none"], [], "x"])
-def test_an_unknown_target_is_refused_whole(owner: Caller, sites: object) -> None:
+def test_run_with_unknown_target_is_rejected_whole(owner: Caller, sites: object) -> None:
     answer = owner.post("runs/", {"scenario": world.KEY, "sites": sites})
     assert answer.status_code == 422 and pointers(answer)[0].startswith("/sites")
     assert Run.objects.count() == 1
 
 
-def test_compare_names_two_or_more_that_are_there(owner: Caller) -> None:
+def test_compare_requires_two_or_more_existing_runs(owner: Caller) -> None:
     assert owner.get("runs/compare/").status_code == 400
     assert owner.get("runs/compare/?runs=x,y").status_code == 400
     other = owner.get(f"runs/compare/?runs={world.RUN},{uuid4()}")
     assert other.status_code == 422 and pointers(other) == ["?runs/1"]
 
 
-def test_viewers_do_not_measure(made: World) -> None:
+def test_viewers_cannot_start_runs(made: World) -> None:
     viewer = caller_of(made.viewer)
     assert viewer.post("scenarios/", SCENARIO).status_code == 403
     assert viewer.post("runs/", {"scenario": world.KEY, "sites": [world.NAME]}).status_code == 403
@@ -107,14 +107,14 @@ def test_viewers_do_not_measure(made: World) -> None:
     assert viewer.delete(f"runs/{world.RUN}/").status_code == 403
 
 
-def test_search_finds_what_the_caller_may_see(made: World) -> None:
+def test_run_search_finds_only_visible_runs(made: World) -> None:
     found = caller_of(made.viewer).get("search/?q=zzz").json()
     assert {hit["kind"] for hit in found} == {"site", "domain", "certificate", "folder", "run"}
     assert caller_of(made.outsider).get("search/?q=zzz").json() == []
     assert caller_of(made.viewer).get("search/?q=z").status_code == 400
 
 
-def test_a_ready_made_scenario_is_taken_over(owner: Caller) -> None:
+def test_ready_made_scenario_can_be_copied(owner: Caller) -> None:
     made = owner.post("scenarios/quick/", {"quick": "ab-keep-alive"})
     assert made.status_code == 201, made.content
     assert (made.json()["tool"], made.json()["arguments"]["concurrency"]) == ("ab", 10)
@@ -139,7 +139,7 @@ def suite_host(made: World) -> str:
     return host.name
 
 
-def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Caller, suite_host: str) -> None:
+def test_suite_is_started_shown_as_job_and_cancelled(owner: Caller, suite_host: str) -> None:
     body = {"suite": "small-static-files", "preset": "short", "host": suite_host}
     SuiteRun.objects.all().delete()
     trial = owner.post("suites/?dry_run=true", body)
@@ -181,9 +181,7 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
         ({"target": "http://example.com/"}, "/target"),
     ],
 )
-def test_a_suite_aims_at_nothing_but_a_managed_host(
-    owner: Caller, suite_host: str, change: dict[str, object], pointer: str
-) -> None:
+def test_suite_requires_managed_host(owner: Caller, suite_host: str, change: dict[str, object], pointer: str) -> None:
     body = {"suite": "small-static-files", "preset": "short", "host": suite_host, **change}
     answer = owner.post("suites/", body)
     assert answer.status_code in (400, 422), answer.content
@@ -191,7 +189,7 @@ def test_a_suite_aims_at_nothing_but_a_managed_host(
     assert SuiteRun.objects.count() == 1, "the one that was there"
 
 
-def test_a_part_of_a_suite_by_one_call(owner: Caller, suite_host: str) -> None:
+def test_part_of_suite_is_started_by_one_call(owner: Caller, suite_host: str) -> None:
     body = {
         "suite": "http3-2019",
         "preset": "full",
@@ -205,7 +203,7 @@ def test_a_part_of_a_suite_by_one_call(owner: Caller, suite_host: str) -> None:
     assert 30 < row["expected_s"] < 90
 
 
-def test_viewers_start_no_suites(made: World, suite_host: str) -> None:
+def test_viewers_cannot_start_suites(made: World, suite_host: str) -> None:
     viewer = caller_of(made.viewer)
     body = {"suite": "small-static-files", "preset": "short", "host": suite_host}
     assert viewer.post("suites/", body).status_code == 403

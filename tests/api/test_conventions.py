@@ -38,7 +38,7 @@ def names_in(answer: object) -> list[str]:
 # --- who ---
 
 
-def test_no_token_and_wrong_tokens_are_401_with_a_challenge(anonymous: Client, people: Cast) -> None:
+def test_missing_and_invalid_tokens_return_401_with_challenge(anonymous: Client, people: Cast) -> None:
     for headers in (
         {},
         {"Authorization": "Bearer nonsense"},
@@ -51,13 +51,13 @@ def test_no_token_and_wrong_tokens_are_401_with_a_challenge(anonymous: Client, p
         assert answer["Content-Type"] == "application/problem+json"
 
 
-def test_me_tells_role_and_scopes(owner: Caller) -> None:
+def test_me_returns_role_and_scopes(owner: Caller) -> None:
     answer = owner.get("me/").json()
     assert (answer["username"], answer["role"], answer["teams"]) == ("olaf", "operator", ["shop"])
     assert answer["scopes"] == ["benchmark", "deploy", "read", "sites"]
 
 
-def test_scopes_limit_what_a_token_does(people: Cast) -> None:
+def test_token_scopes_limit_operations(people: Cast) -> None:
     reader = caller_of(people.owner, ["read"])
     answer = reader.post("sites/", SITE)
     assert answer.status_code == 403 and "scope sites" in answer.json()["detail"]
@@ -67,7 +67,7 @@ def test_scopes_limit_what_a_token_does(people: Cast) -> None:
     assert caller_of(people.admin, ["read", "sites"]).get("users/").status_code == 403
 
 
-def test_source_addresses_are_held_against_the_peer_not_a_header(people: Cast) -> None:
+def test_token_source_address_is_checked_against_peer_not_header(people: Cast) -> None:
     limited = caller_of(people.owner, addresses=["192.0.2.7"])
     assert limited.get("me/").status_code == 401
     assert limited.get("me/", X_Forwarded_For="192.0.2.7").status_code == 401
@@ -75,7 +75,7 @@ def test_source_addresses_are_held_against_the_peer_not_a_header(people: Cast) -
     assert caller_of(people.owner, addresses=[]).get("me/").status_code == 401
 
 
-def test_sessions_work_and_need_the_csrf_token_to_change(people: Cast) -> None:
+def test_session_requests_require_csrf_token_for_changes(people: Cast) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(people.owner)
     assert client.get("/api/v1/me/").json()["scopes"] is None
@@ -89,7 +89,7 @@ def test_sessions_work_and_need_the_csrf_token_to_change(people: Cast) -> None:
     assert made.status_code == 201
 
 
-def test_audit_names_the_token(owner: Caller) -> None:
+def test_audit_entry_names_token(owner: Caller) -> None:
     owner.post("sites/", SITE)
     entry = AuditEntry.objects.get(action="site.create")
     assert entry.token_prefix == owner.plain[:12] and entry.address == "127.0.0.1"
@@ -121,7 +121,7 @@ def test_errors_are_problem_details_with_the_request_id(owner: Caller, method: s
     assert owner.client.get(body["type"]).json()["status"] == status
 
 
-def test_wrong_content_types_and_broken_bodies_are_named(owner: Caller) -> None:
+def test_wrong_content_types_and_malformed_bodies_are_reported(owner: Caller) -> None:
     form = owner.client.post("/api/v1/sites/", {"name": "x"})
     assert form.status_code == 415
     plain = owner.client.generic("POST", "/api/v1/sites/", "name=x", content_type="text/plain")
@@ -134,13 +134,13 @@ def test_wrong_content_types_and_broken_bodies_are_named(owner: Caller) -> None:
 
 
 @pytest.mark.parametrize("body", ["null", "1", '"x"', "[]", "[1]", "[[]]", "true", '{"name": null}', "{}"])
-def test_bodies_of_another_shape_are_refused(owner: Caller, body: str) -> None:
+def test_bodies_of_another_shape_are_rejected(owner: Caller, body: str) -> None:
     answer = owner.client.generic("POST", "/api/v1/sites/", body, content_type="application/json")
     assert answer.status_code in {400, 422}, answer.content
     assert not Site.objects.exists()
 
 
-def test_a_failure_of_the_panel_says_nothing_of_its_insides(owner: Caller) -> None:
+def test_internal_error_response_reveals_no_details(owner: Caller) -> None:
     with patch("panel.websites.api.sites.sites_visible", side_effect=RuntimeError("secret inside")):
         answer = owner.get("sites/")
     assert answer.status_code == 500
@@ -148,12 +148,12 @@ def test_a_failure_of_the_panel_says_nothing_of_its_insides(owner: Caller) -> No
     assert answer.json()["type"].endswith("/internal/")
 
 
-def test_a_foreign_host_header_is_refused_in_the_apis_form(owner: Caller) -> None:
+def test_unknown_host_header_is_rejected_as_problem_details(owner: Caller) -> None:
     answer = owner.get("me/", Host="evil.example")
     assert answer.status_code == 400 and answer["Content-Type"] == "application/problem+json"
 
 
-def test_faults_of_a_definition_point_to_their_place(owner: Caller) -> None:
+def test_definition_errors_carry_json_pointers(owner: Caller) -> None:
     bad = SITE | {"blocks": [SITE["blocks"][0] | {"locations": [{"pattern": "/"}, {"pattern": "no-slash"}]}]}
     answer = owner.post("sites/", bad)
     assert answer.status_code == 422
@@ -162,7 +162,7 @@ def test_faults_of_a_definition_point_to_their_place(owner: Caller) -> None:
     assert unknown.status_code == 422 and pointers(unknown) == ["/colour"]
 
 
-def test_unknown_members_are_refused(owner: Caller, admin: Caller) -> None:
+def test_unknown_fields_are_rejected(owner: Caller, admin: Caller) -> None:
     answer = admin.post("teams/", {"name": "Ops", "slug": "ops", "owner": "x"})
     assert answer.status_code == 422 and pointers(answer) == ["/owner"]
     assert not Team.objects.filter(slug="ops").exists()
@@ -171,7 +171,7 @@ def test_unknown_members_are_refused(owner: Caller, admin: Caller) -> None:
 # --- lists ---
 
 
-def test_pages_follow_the_cursor_without_gaps(owner: Caller, sites: list[str]) -> None:
+def test_cursor_pagination_has_no_gaps(owner: Caller, sites: list[str]) -> None:
     seen: list[str] = []
     path = "sites/?limit=3"
     while path:
@@ -197,7 +197,7 @@ def test_pages_follow_the_cursor_without_gaps(owner: Caller, sites: list[str]) -
         ("created_at__gte=1306-12-12", 7),
     ],
 )
-def test_filters_by_name(owner: Caller, sites: list[str], query: str, count: int) -> None:
+def test_lists_filter_by_name(owner: Caller, sites: list[str], query: str, count: int) -> None:
     assert len(names_in(owner.get(f"sites/?{query}"))) == count
 
 
@@ -230,7 +230,7 @@ def test_filters_by_name(owner: Caller, sites: list[str], query: str, count: int
         ("dry_run=true", "?dry_run"),
     ],
 )
-def test_parameters_that_are_not_right_are_never_ignored(owner: Caller, query: str, pointer: str) -> None:
+def test_invalid_query_parameters_are_rejected(owner: Caller, query: str, pointer: str) -> None:
     answer = owner.get(f"sites/?{query}")
     assert answer.status_code == 400, answer.content
     assert pointers(answer) == [pointer]
@@ -238,30 +238,30 @@ def test_parameters_that_are_not_right_are_never_ignored(owner: Caller, query: s
 
 @pytest.mark.parametrize("name", ["name", "name__in", "install__in", "team__slug", "created_at__gte", "enabled"])
 @pytest.mark.parametrize("value", ["", ",", " "])
-def test_a_list_that_came_out_empty_does_not_mean_everything(owner: Caller, name: str, value: str) -> None:
+def test_empty_id_filter_does_not_match_everything(owner: Caller, name: str, value: str) -> None:
     answer = owner.get(f"sites/?{name}={value}")
     assert answer.status_code == 400 and pointers(answer) == [f"?{name}"], answer.content
 
 
-def test_rows_are_found_by_several_ids(owner: Caller, people: Cast) -> None:
+def test_id_filter_accepts_several_ids(owner: Caller, people: Cast) -> None:
     assert owner.post("sites/", SITE | {"install": people.nginx.pk}).status_code == 201
     assert len(owner.get(f"sites/?install__in={people.nginx.pk},999").json()["results"]) == 1
     assert owner.get("sites/?install__in=999").json()["results"] == []
     assert owner.get("sites/?install__in=1,x").status_code == 400
 
 
-def test_what_may_be_empty_is_asked_for_as_nothing(owner: Caller) -> None:
+def test_null_filter_matches_empty_fields(owner: Caller) -> None:
     assert owner.post("sites/", SITE).status_code == 201
     assert [row["pattern"] for row in owner.get("locations/?match=").json()["results"]] == ["/"]
     assert [row["pattern"] for row in owner.get("locations/?match==").json()["results"]] == ["/old"]
 
 
-def test_fields_limit_the_answer(owner: Caller, sites: list[str]) -> None:
+def test_fields_parameter_limits_response(owner: Caller, sites: list[str]) -> None:
     assert owner.get("sites/?fields=name,team&limit=1").json()["results"] == [{"name": "site-00", "team": "shop"}]
     assert owner.get("sites/site-00/?fields=name").json() == {"name": "site-00"}
 
 
-def test_lists_cost_the_same_however_long(
+def test_list_query_count_does_not_grow_with_rows(
     owner: Caller, sites: list[str], django_assert_max_num_queries: object
 ) -> None:
     with django_assert_max_num_queries(8):  # type: ignore[operator]
@@ -284,7 +284,7 @@ def test_if_match_guards_against_lost_updates(owner: Caller, sites: list[str]) -
     assert owner.put("sites/site-00/definition/", SITE, If_Match=first["ETag"]).status_code == 412
 
 
-def test_a_part_of_a_site_counts_for_the_sites_etag(owner: Caller) -> None:
+def test_site_etag_changes_with_its_parts(owner: Caller) -> None:
     owner.post("sites/", SITE)
     before = owner.get("sites/shop/definition/")["ETag"]
     block = owner.get("blocks/?site__name=shop").json()["results"][0]
@@ -294,7 +294,7 @@ def test_a_part_of_a_site_counts_for_the_sites_etag(owner: Caller) -> None:
     assert owner.put("sites/shop/definition/", SITE, If_Match=before).status_code == 412
 
 
-def test_if_none_match_spares_the_body(owner: Caller, sites: list[str]) -> None:
+def test_if_none_match_returns_304(owner: Caller, sites: list[str]) -> None:
     tag = owner.get("sites/site-00/")["ETag"]
     answer = owner.get("sites/site-00/", If_None_Match=tag)
     assert answer.status_code == 304 and answer.content == b""
@@ -303,7 +303,7 @@ def test_if_none_match_spares_the_body(owner: Caller, sites: list[str]) -> None:
 # --- trial runs, repetition, bulk ---
 
 
-def test_dry_run_answers_as_if_and_changes_nothing(owner: Caller) -> None:
+def test_dry_run_returns_result_without_changes(owner: Caller) -> None:
     answer = owner.post("sites/?dry_run=true", SITE)
     assert answer.status_code == 200 and answer["Dry-Run"] == "true" and answer.json()["name"] == "shop"
     assert not Site.objects.exists() and not AuditEntry.objects.filter(action="site.create").exists()
@@ -314,7 +314,7 @@ def test_dry_run_answers_as_if_and_changes_nothing(owner: Caller) -> None:
     assert Site.objects.exists()
 
 
-def test_the_same_key_does_the_work_once(owner: Caller) -> None:
+def test_idempotency_key_runs_request_once(owner: Caller) -> None:
     first = owner.post("sites/", SITE, Idempotency_Key="abc")
     again = owner.post("sites/", SITE, Idempotency_Key="abc")
     assert first.status_code == again.status_code == 201
@@ -324,7 +324,7 @@ def test_the_same_key_does_the_work_once(owner: Caller) -> None:
     assert owner.post("sites/", SITE).status_code == 422, "without the key it is a new call, and the name is taken"
 
 
-def test_the_same_key_for_another_call_is_refused(owner: Caller) -> None:
+def test_idempotency_key_is_rejected_for_different_request(owner: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     other = owner.post("sites/", SITE | {"name": "other"}, Idempotency_Key="abc")
     assert other.status_code == 422 and other.json()["type"].endswith("/key-reused/")
@@ -332,13 +332,13 @@ def test_the_same_key_for_another_call_is_refused(owner: Caller) -> None:
     assert Site.objects.count() == 1
 
 
-def test_a_key_belongs_to_its_user(people: Cast, owner: Caller, admin: Caller) -> None:
+def test_idempotency_key_belongs_to_its_user(people: Cast, owner: Caller, admin: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     other = admin.post("teams/", {"name": "Ops", "slug": "ops"}, Idempotency_Key="abc")
     assert other.status_code == 201
 
 
-def test_a_call_under_way_is_409(people: Cast, owner: Caller) -> None:
+def test_idempotency_key_of_running_request_returns_409(people: Cast, owner: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     IdempotencyRecord.objects.update(status=None)
     answer = owner.post("sites/", SITE, Idempotency_Key="abc")
@@ -352,7 +352,7 @@ def cut_off(seconds: int) -> IdempotencyRecord:
     return IdempotencyRecord.objects.get()
 
 
-def test_a_call_that_was_cut_off_may_be_repeated_after_two_minutes(owner: Caller) -> None:
+def test_interrupted_request_can_be_repeated_after_two_minutes(owner: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     Site.objects.all().delete()  # what the first call did was rolled back with it
     cut_off(110)
@@ -366,7 +366,7 @@ def test_a_call_that_was_cut_off_may_be_repeated_after_two_minutes(owner: Caller
     assert Site.objects.count() == 1
 
 
-def test_of_two_repeats_one_takes_over_and_a_late_first_call_leaves_its_answer_alone(owner: Caller) -> None:
+def test_one_of_two_repeats_takes_over_and_late_first_request_keeps_response(owner: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     first, second, third = cut_off(121), IdempotencyRecord.objects.get(), IdempotencyRecord.objects.get()
     assert idempotency._take_over(second) and not idempotency._take_over(third)
@@ -378,13 +378,13 @@ def test_of_two_repeats_one_takes_over_and_a_late_first_call_leaves_its_answer_a
     assert (kept.status, kept.body) == (200, "answer")
 
 
-def test_a_failure_of_the_panel_is_not_kept(owner: Caller) -> None:
+def test_internal_error_is_not_stored_for_idempotency_key(owner: Caller) -> None:
     with patch("panel.websites.api.sites.services.site_define", side_effect=RuntimeError):
         assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 500
     assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 201
 
 
-def test_keys_are_forgotten_after_a_day(owner: Caller) -> None:
+def test_idempotency_keys_expire_after_a_day(owner: Caller) -> None:
     owner.post("sites/", SITE, Idempotency_Key="abc")
     IdempotencyRecord.objects.update(created_at=timezone.now() - dt.timedelta(hours=25))
     assert owner.post("sites/", SITE | {"name": "other"}, Idempotency_Key="abc").status_code == 201
@@ -392,12 +392,12 @@ def test_keys_are_forgotten_after_a_day(owner: Caller) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\x7fb"])
-def test_odd_keys_are_refused(owner: Caller, key: str) -> None:
+def test_malformed_idempotency_keys_are_rejected(owner: Caller, key: str) -> None:
     assert owner.post("sites/", SITE, Idempotency_Key=key).status_code == 400
     assert not Site.objects.exists()
 
 
-def test_bulk_is_all_or_none(owner: Caller, people: Cast, sites: list[str]) -> None:
+def test_bulk_request_changes_all_or_none(owner: Caller, people: Cast, sites: list[str]) -> None:
     answer = owner.post("sites/bulk/", {"action": "disable", "sites": ["site-00", "none"]})
     assert answer.status_code == 422 and pointers(answer) == ["/sites/1"]
     assert Site.objects.filter(enabled=False).count() == 0

@@ -58,7 +58,7 @@ def collect(caller: Caller, uuid: str) -> list[tuple[str, object]]:
     return found
 
 
-def test_plan_confirm_follow_and_roll_back(caller: Caller, machine: Machine, site: Site) -> None:  # noqa: F811
+def test_deployment_is_planned_confirmed_followed_and_rolled_back(caller: Caller, machine: Machine, site: Site) -> None:  # noqa: F811
     first = plan(caller)
     detail = caller.get(f"deployments/{first}/").json()
     assert detail["status"] == "planned" and any(file["diff"] for file in detail["plan"]["files"])
@@ -96,7 +96,7 @@ def test_plan_confirm_follow_and_roll_back(caller: Caller, machine: Machine, sit
     assert caller.get(f"revisions/{revisions[1]['id']}/files/?path=/etc/passwd").status_code == 400
 
 
-def test_dry_run_plans_without_leaving_anything(caller: Caller, site: Site) -> None:
+def test_dry_run_plan_leaves_no_rows(caller: Caller, site: Site) -> None:
     answer = caller.post("deployments/?dry_run=true", {"sites": ["shop"]})
     assert answer.status_code == 200 and answer.json()["deployments"][0]["plan"]["files"]
     assert not Deployment.objects.exists()
@@ -107,13 +107,13 @@ def test_dry_run_plans_without_leaving_anything(caller: Caller, site: Site) -> N
 
 
 @pytest.mark.parametrize("sites", [["shop", "none"], ["none"], [], "shop", None, ["shop", 1]])
-def test_an_unknown_target_touches_no_host(caller: Caller, site: Site, sites: object) -> None:
+def test_plan_with_unknown_target_touches_no_host(caller: Caller, site: Site, sites: object) -> None:
     answer = caller.post("deployments/", {"sites": sites, "confirm": True})
     assert answer.status_code == 422 and pointers(answer)[0].startswith("/sites")
     assert not Deployment.objects.exists()
 
 
-def test_a_stale_plan_is_refused(caller: Caller, site: Site) -> None:
+def test_stale_plan_is_rejected(caller: Caller, site: Site) -> None:
     uuid = plan(caller)
     caller.patch(f"blocks/{site.blocks.get().pk}/", {"autoindex": True})
     answer = caller.post(f"deployments/{uuid}/confirm/")
@@ -121,7 +121,7 @@ def test_a_stale_plan_is_refused(caller: Caller, site: Site) -> None:
     assert caller.post(f"deployments/{uuid}/cancel/").json()["status"] == "cancelled"
 
 
-def test_others_see_and_touch_nothing(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+def test_deployments_are_hidden_from_other_teams(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
     uuid = plan(caller)
     outsider, viewer = caller_of(machine.people.outsider), caller_of(machine.people.viewer)
     for path in (f"deployments/{uuid}/", f"deployments/{uuid}/steps/", f"jobs/{uuid}/", f"jobs/{uuid}/events/"):
@@ -133,13 +133,13 @@ def test_others_see_and_touch_nothing(machine: Machine, caller: Caller, site: Si
     assert Deployment.objects.get().status == "planned"
 
 
-def test_a_stream_ends_when_its_token_is_revoked(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+def test_event_stream_ends_when_token_is_revoked(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
     uuid = plan(caller)
     ApiToken.objects.filter(prefix=caller.plain[:12]).update(revoked_at="2020-01-01T00:00:00Z")
     assert collect(caller, uuid) == []
 
 
-def test_streams_refuse_pages_of_other_sites(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+def test_event_streams_reject_cross_origin_pages(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
     from django.test import Client
 
     uuid = plan(caller)
@@ -161,13 +161,13 @@ def test_preview_shows_the_draft_without_secrets(machine: Machine, caller: Calle
     assert caller.get("sites/shop/preview/?install=x").status_code == 400
 
 
-def test_jobs_that_are_not_there(caller: Caller) -> None:
+def test_unknown_job_returns_404(caller: Caller) -> None:
     assert caller.get(f"jobs/{uuid4()}/").status_code == 404
     assert caller.post(f"jobs/{uuid4()}/cancel/").status_code == 404
     assert caller.get("jobs/1/").status_code == 404
 
 
-def test_which_location_answers(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+def test_explain_endpoint_names_matching_location(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
     url = f"http://shop.example:{machine.port}/a/b"
     found = caller.get(f"sites/shop/explain/?url={url}").json()
     assert found["site"] == "shop" and found["block"] == "/blocks/0"

@@ -33,7 +33,7 @@ def body(sshd: SshServer) -> dict[str, object]:
     }
 
 
-def test_add_trust_and_check(sshd: SshServer, people: Cast) -> None:
+def test_host_is_added_trusted_and_checked(sshd: SshServer, people: Cast) -> None:
     admin = caller_of(people.admin)
     made = admin.post("hosts/", body(sshd))
     assert made.status_code == 201, made.content
@@ -55,7 +55,7 @@ def test_add_trust_and_check(sshd: SshServer, people: Cast) -> None:
     assert admin.get("operations/?kind=check").json()["results"]
 
 
-def test_only_administrators_change_hosts(sshd: SshServer, people: Cast) -> None:
+def test_host_changes_require_administrator(sshd: SshServer, people: Cast) -> None:
     for person in (people.owner, people.viewer):
         caller = caller_of(person)
         assert caller.get("hosts/").status_code == 200
@@ -98,13 +98,13 @@ GOOD: dict[str, object] = {
         ({"connection": "local"}, "/connection"),
     ],
 )
-def test_bad_hosts_are_refused_at_the_field(admin: Caller, changes: dict[str, object], pointer: str) -> None:
+def test_invalid_hosts_are_reported_at_their_field(admin: Caller, changes: dict[str, object], pointer: str) -> None:
     answer = admin.post("hosts/", GOOD | changes)
     assert answer.status_code == 422 and pointer in {found.rpartition("/0")[0] or found for found in pointers(answer)}
     assert Host.objects.count() == 1
 
 
-def test_a_host_without_a_folder_for_sites_is_refused(admin: Caller) -> None:
+def test_host_without_site_root_is_rejected(admin: Caller) -> None:
     """Made so, and changed so, whichever way it is left out."""
     bare = {name: value for name, value in GOOD.items() if name != "site_roots"}
     answers = [admin.post("hosts/", body) for body in (bare, GOOD | {"site_roots": []}, GOOD | {"site_roots": None})]
@@ -115,14 +115,14 @@ def test_a_host_without_a_folder_for_sites_is_refused(admin: Caller) -> None:
     assert Host.objects.count() == 1
 
 
-def test_deleting_asks_for_the_name(admin: Caller, people: Cast) -> None:
+def test_host_deletion_requires_typed_name(admin: Caller, people: Cast) -> None:
     assert admin.delete("hosts/web-1/").status_code == 422
     assert admin.call("DELETE", "hosts/web-1/", {"confirm": "other"}).status_code == 422
     assert Host.objects.exists()
     assert admin.call("DELETE", "hosts/web-1/", {"confirm": "web-1"}).status_code == 204
 
 
-def test_errands_on_servers_are_jobs(admin: Caller, people: Cast) -> None:
+def test_web_server_actions_are_jobs(admin: Caller, people: Cast) -> None:
     answer = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
     assert answer.status_code == 202
     again = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
@@ -135,7 +135,7 @@ def test_errands_on_servers_are_jobs(admin: Caller, people: Cast) -> None:
     assert admin.post(f"jobs/{uuid}/cancel/").status_code == 409
 
 
-def test_what_was_registered_by_hand(admin: Caller, people: Cast) -> None:
+def test_web_server_can_be_registered_by_hand(admin: Caller, people: Cast) -> None:
     made = admin.post(
         "installs/",
         {"host": "web-1", "engine": "nginx", "label": "second", "paths": people.nginx.paths, "layout": "sites"},
@@ -148,7 +148,7 @@ def test_what_was_registered_by_hand(admin: Caller, people: Cast) -> None:
     assert admin.delete(path).status_code == 204
 
 
-def test_a_found_server_is_taken_in(admin: Caller, people: Cast) -> None:
+def test_detected_web_server_can_be_registered(admin: Caller, people: Cast) -> None:
     paths = people.nginx.paths | {"main_config": "/srv/own/nginx.conf", "config_root": "/srv/own"}
     found = {
         "engine": "nginx",
@@ -176,7 +176,7 @@ def test_a_found_server_is_taken_in(admin: Caller, people: Cast) -> None:
     assert admin.get(made["Location"].removeprefix("/api/v1/")).status_code == 200
 
 
-def test_the_common_logs_of_servers_are_for_administrators(admin: Caller, people: Cast, tmp_path: Path) -> None:
+def test_web_server_logs_are_visible_to_administrators_only(admin: Caller, people: Cast, tmp_path: Path) -> None:
     people.nginx.paths |= {"log_dir": str(tmp_path)}
     people.nginx.save()
     (tmp_path / "error.log").write_text("".join(f"line {number}\n" for number in range(10)))

@@ -28,7 +28,7 @@ def made(admin: Caller, people: Cast) -> str:
     return str(uuid)
 
 
-def test_what_was_found_is_told(admin: Caller, made: str) -> None:
+def test_import_lists_found_sites(admin: Caller, made: str) -> None:
     found = admin.get(f"imports/{made}/").json()
     assert (found["host"], found["engine"], found["source"], found["sites_found"]) == ("web-1", "nginx", "upload", 2)
     (fault,) = found["faults"]
@@ -44,7 +44,7 @@ def test_what_was_found_is_told(admin: Caller, made: str) -> None:
     assert admin.get("imports/?source=host").json()["results"] == []
 
 
-def test_sites_are_adopted_all_or_none(admin: Caller, people: Cast, made: str) -> None:
+def test_adoption_creates_all_sites_or_none(admin: Caller, people: Cast, made: str) -> None:
     both = {"sites": ["shop-example", "other-example"], "team": "shop"}
     refused = admin.post(f"imports/{made}/adopt/", both)
     assert refused.status_code == 422 and pointers(refused) == ["/accept_refused"]
@@ -74,7 +74,7 @@ def test_sites_are_adopted_all_or_none(admin: Caller, people: Cast, made: str) -
     ],
     ids=["base64", "archive", "climbs", "unknown", "word", "member"],
 )
-def test_what_is_wrong_is_said_at_its_member(
+def test_import_errors_appear_at_their_field(
     admin: Caller, people: Cast, changes: dict[str, object], pointer: str
 ) -> None:
     answer = admin.post("imports/upload/", packed(people, **changes))
@@ -82,14 +82,14 @@ def test_what_is_wrong_is_said_at_its_member(
     assert not Import.objects.exists()
 
 
-def test_adopting_names_what_is_there(admin: Caller, made: str) -> None:
+def test_adoption_reports_existing_sites(admin: Caller, made: str) -> None:
     assert pointers(admin.post(f"imports/{made}/adopt/", {"sites": ["nobody"], "team": "shop"})) == ["/sites"]
     assert pointers(admin.post(f"imports/{made}/adopt/", {"sites": [], "team": "shop"})) == ["/sites"]
     assert pointers(admin.post(f"imports/{made}/adopt/", {"sites": ["shop-example"], "team": "none"})) == ["/team"]
     assert not Site.objects.exists()
 
 
-def test_only_administrators_with_the_scope_reach_it(people: Cast, made: str) -> None:
+def test_imports_require_administrator_and_scope(people: Cast, made: str) -> None:
     callers = [caller_of(person) for person in (people.owner, people.viewer, people.outsider)]
     for caller in [*callers, caller_of(people.admin, ["read", "sites", "deploy"])]:
         for path in ("imports/", f"imports/{made}/", f"imports/{made}/sites/"):
@@ -102,12 +102,12 @@ def test_only_administrators_with_the_scope_reach_it(people: Cast, made: str) ->
     assert Import.objects.count() == 1 and not Site.objects.exists()
 
 
-def test_a_reading_is_forgotten(admin: Caller, made: str) -> None:
+def test_import_can_be_deleted(admin: Caller, made: str) -> None:
     assert admin.delete(f"imports/{made}/").status_code == 204
     assert admin.get(f"imports/{made}/").status_code == 404
 
 
-def test_the_live_configuration_is_read_on_the_host(admin: Caller, people: Cast, settings, server_root) -> None:  # type: ignore[no-untyped-def]
+def test_live_configuration_is_read_on_host(admin: Caller, people: Cast, settings, server_root) -> None:  # type: ignore[no-untyped-def]
     """The host is this machine; its server's folder is the test's own."""
     settings.LOCAL_HOST_ROOT = server_root / "agent-home"
     main = server_root / "nginx.conf"

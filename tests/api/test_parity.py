@@ -291,19 +291,19 @@ def operations(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_page_has_a_twin_or_a_reason() -> None:
+def test_every_page_has_api_operation_or_reason() -> None:
     known, there = set(TWINS) | set(ALONE), set(pages())
     assert there <= known, f"say what their twins are: {sorted(there - known)}"
     assert known <= there, f"there are no such pages: {sorted(known - there)}"
 
 
-def test_every_twin_exists(schema: dict[str, Any]) -> None:
+def test_every_listed_api_operation_exists(schema: dict[str, Any]) -> None:
     there = operations(schema)
     wrong = [f"{name}: {twin}" for name, twins in TWINS.items() for twin in twins.split(", ") if twin not in there]
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_page_that_changes_something_has_a_twin_that_does(world: World) -> None:
+def test_every_page_that_accepts_post_has_writing_api_operation(world: World) -> None:
     """Which pages take a POST is asked of them: as someone who may only look, so that nothing happens."""
     client, wrong, writing = session_of(world.viewer), [], 0
     for name, address in pages().items():
@@ -330,7 +330,7 @@ def form_classes() -> dict[str, type[forms.BaseForm]]:
     return found
 
 
-def test_every_field_of_a_form_can_be_set_by_its_twin(schema: dict[str, Any]) -> None:
+def test_every_form_field_can_be_set_over_api(schema: dict[str, Any]) -> None:
     there, wrong = operations(schema), []
     classes = {name: form for name, form in form_classes().items() if not name.endswith("FilterForm")}
     classes.pop("FilterForm", None)
@@ -348,7 +348,7 @@ def test_every_field_of_a_form_can_be_set_by_its_twin(schema: dict[str, Any]) ->
     assert not wrong, "\n".join(wrong)
 
 
-def test_signed_out_nobody_has_a_twin(world: World) -> None:
+def test_api_operations_of_pages_require_authentication(world: World) -> None:
     """The twins ask for a caller just as the pages do."""
     for path in ("hosts/zhost/logs/", "self-check/", "me/"):
         assert Client().get(f"{API}{path}").status_code == 401

@@ -31,7 +31,7 @@ def nginx(server_root: Path) -> Iterator[NginxInstance]:
         yield server
 
 
-def test_every_block_of_the_readme_works(panel: Panel, nginx: NginxInstance) -> None:  # noqa: F811
+def test_readme_code_blocks_run(panel: Panel, nginx: NginxInstance) -> None:  # noqa: F811
     tool("jq"), tool("curl")
     folder = nginx.root / "www" / "shop"
     folder.mkdir()
@@ -72,7 +72,7 @@ def test_every_block_of_the_readme_works(panel: Panel, nginx: NginxInstance) -> 
         assert ask(port, "/", host="shop.example").text.strip() == "this is shop"
 
 
-def test_the_catalogue_of_errors_is_the_codes(db: None) -> None:
+def test_error_catalog_lists_every_code(db: None) -> None:
     text = (DOCS / "errors.md").read_text(encoding="utf-8")
     for kind, row in CATALOGUE.items():
         assert f"| `{kind}` | {row.status} | {row.title} | {row.advice} |" in text, kind

@@ -41,7 +41,9 @@ def body(people: Cast, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def test_a_schedule_from_start_to_end(owner: Caller, viewer: Caller, outsider: Caller, body: dict[str, Any]) -> None:
+def test_schedule_is_created_changed_and_deleted(
+    owner: Caller, viewer: Caller, outsider: Caller, body: dict[str, Any]
+) -> None:
     tried = owner.post("schedules/?dry_run=true", body)
     assert tried.status_code == 200 and not Schedule.objects.exists()
     made = owner.post("schedules/", body)
@@ -68,7 +70,7 @@ def test_a_schedule_from_start_to_end(owner: Caller, viewer: Caller, outsider: C
     assert owner.delete(path).status_code == 204 and Report.objects.count() == 1
 
 
-def test_reports_in_every_form(owner: Caller, outsider: Caller, body: dict[str, Any]) -> None:
+def test_report_is_served_in_every_format(owner: Caller, outsider: Caller, body: dict[str, Any]) -> None:
     path = owner.post("schedules/", body)["Location"].removeprefix("/api/v1/")
     owner.post(f"{path}run-now/")
     (row,) = owner.get("reports/").json()["results"]
@@ -105,7 +107,7 @@ def test_reports_in_every_form(owner: Caller, outsider: Caller, body: dict[str, 
         ({"shell": "rm"}, "/shell"),
     ],
 )
-def test_what_is_wrong_is_named_at_its_place(
+def test_schedule_errors_appear_at_their_field(
     owner: Caller, body: dict[str, Any], changes: dict[str, Any], pointer: str
 ) -> None:
     answer = owner.post("schedules/", body | changes)
@@ -113,21 +115,21 @@ def test_what_is_wrong_is_named_at_its_place(
     assert not Schedule.objects.exists()
 
 
-def test_the_next_dates_of_an_expression(owner: Caller) -> None:
+def test_cron_preview_lists_next_dates(owner: Caller) -> None:
     told = owner.get("schedules/dates/?cron=30+2+*+*+1&timezone=Europe/Vienna").json()
     assert len(told["dates"]) == 5 and told["explained"].startswith("At 02:30")
     assert owner.get("schedules/dates/?cron=30").status_code == 400
     assert owner.get("schedules/dates/?cron=@daily&timezone=Mars").status_code == 400
 
 
-def test_a_report_needs_an_ended_run_that_one_may_see(owner: Caller) -> None:
+def test_report_requires_finished_visible_run(owner: Caller) -> None:
     assert pointers(owner.post("reports/", {})) == ["/run", "/suite"]
     nobody = "70010000-0000-4000-8000-00000000ffff"
     assert json.loads(owner.post("reports/", {"run": nobody}).content)["errors"][0]["pointer"] == "/run"
     assert owner.get(f"suites/compare/?suites={nobody},{nobody}").status_code in (400, 422)
 
 
-def test_a_part_of_a_suite_is_scheduled_and_taken_back(owner: Caller, body: dict[str, Any]) -> None:
+def test_suite_part_schedule_is_created_and_deleted(owner: Caller, body: dict[str, Any]) -> None:
     Host.objects.create(name="bench", connection=Connection.LOCAL, status=HostStatus.READY)
     suite = {"kind": "suite", "suite": "http3-2019", "preset": "full", "host": "bench", "scenario": None, "sites": []}
     chosen = {"cases": ["small-short-0"], "protocols": ["h3"], "setups": ["gallop"]}

@@ -19,7 +19,7 @@ EXAMPLES = 4  # for each of more than a hundred operations
 LEFT_OUT = {"/api/v1/jobs/{uuid}/events/"}
 
 
-def test_every_operation_answers_as_the_schema_says(transactional_db: None) -> None:
+def test_every_operation_matches_schema(transactional_db: None) -> None:
     # Here, since it takes a second, and each process of a parallel run imports all tests.
     import schemathesis
     from schemathesis.checks import not_a_server_error
@@ -71,7 +71,7 @@ def schema(db: None) -> dict[str, Any]:
     return found
 
 
-def test_the_schema_is_openapi_31_and_names_the_conventions(schema: dict[str, Any]) -> None:
+def test_schema_is_openapi_31_and_describes_conventions(schema: dict[str, Any]) -> None:
     assert schema["openapi"] == "3.1.0"
     listing = {item["name"] for item in schema["paths"]["/api/v1/sites/"]["get"]["parameters"]}
     assert {"limit", "cursor", "ordering", "fields", "name__in", "name__icontains", "created_at__gte"} <= listing
@@ -84,7 +84,7 @@ def test_the_schema_is_openapi_31_and_names_the_conventions(schema: dict[str, An
             assert "application/problem+json" in operation["responses"]["default"]["content"]
 
 
-def test_docs_are_behind_the_sign_in_and_keep_to_the_policy(schema: dict[str, Any]) -> None:
+def test_api_docs_require_sign_in_and_meet_content_security_policy(schema: dict[str, Any]) -> None:
     assert Client().get("/api/v1/docs/").status_code == 302
     from panel.accounts.models import User
 

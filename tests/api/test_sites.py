@@ -18,7 +18,7 @@ def shop(owner: Caller) -> str:
     return "shop"
 
 
-def test_a_definition_comes_back_as_it_went_in(owner: Caller, shop: str) -> None:
+def test_site_definition_round_trips(owner: Caller, shop: str) -> None:
     definition = owner.get("sites/shop/definition/").json()
     assert definition["blocks"][0]["names"] == ["shop.example"]
     assert [row["pattern"] for row in definition["blocks"][0]["locations"]] == ["/", "/old"]
@@ -26,7 +26,7 @@ def test_a_definition_comes_back_as_it_went_in(owner: Caller, shop: str) -> None
     assert answer.status_code == 200 and answer.json() == definition
 
 
-def test_put_makes_it_exactly_that_or_changes_nothing(owner: Caller, shop: str) -> None:
+def test_put_replaces_site_exactly_or_changes_nothing(owner: Caller, shop: str) -> None:
     bad = SITE | {"blocks": [SITE["blocks"][0] | {"names": ["ok.example", "bad name"]}]}
     assert owner.put("sites/shop/definition/", bad).status_code == 422
     assert owner.get("sites/shop/").json()["domains"] == ["shop.example"]
@@ -34,7 +34,7 @@ def test_put_makes_it_exactly_that_or_changes_nothing(owner: Caller, shop: str) 
     assert owner.get("sites/shop/").json()["domains"] == []
 
 
-def test_quick_makes_a_first_site(owner: Caller, people: Cast) -> None:
+def test_quick_endpoint_creates_site(owner: Caller, people: Cast) -> None:
     body = {"team": "shop", "name": "new", "domains": ["new.example"], "root": "/srv/www/new"}
     body["install"] = people.nginx.pk  # type: ignore[assignment]
     made = owner.post("sites/quick/", body)
@@ -46,7 +46,7 @@ def test_quick_makes_a_first_site(owner: Caller, people: Cast) -> None:
     assert nowhere.status_code == 422 and pointers(nowhere) == ["/install"]
 
 
-def test_clone_enable_and_handing_over(owner: Caller, admin: Caller, shop: str) -> None:
+def test_site_is_cloned_enabled_and_transferred(owner: Caller, admin: Caller, shop: str) -> None:
     assert owner.post("sites/shop/clone/", {"name": "copy"}).json()["enabled"] is False
     assert owner.post("sites/copy/clone/", {"name": "c2", "domains": ["c2.example"]}).json()["domains"] == [
         "c2.example"
@@ -56,7 +56,7 @@ def test_clone_enable_and_handing_over(owner: Caller, admin: Caller, shop: str) 
     assert owner.get("sites/shop/").status_code == 404
 
 
-def test_a_copy_takes_another_server_and_port(owner: Caller, people: Cast, shop: str) -> None:
+def test_clone_accepts_other_web_server_and_port(owner: Caller, people: Cast, shop: str) -> None:
     body = {"name": "beside", "install": people.nginx.pk, "port": 8080}
     made = owner.post("sites/shop/clone/", body)
     assert made.status_code == 201, made.content
@@ -70,11 +70,11 @@ def test_a_copy_takes_another_server_and_port(owner: Caller, people: Cast, shop:
     assert not Site.objects.filter(name="x").exists()
 
 
-def test_problems_say_what_keeps_it_from_being_deployed(owner: Caller, shop: str) -> None:
+def test_problems_list_reasons_against_deployment(owner: Caller, shop: str) -> None:
     assert [row["pointer"] for row in owner.get("sites/shop/problems/").json()] == ["/install"]
 
 
-def test_parts_are_made_changed_ordered_and_deleted(owner: Caller, shop: str) -> None:
+def test_site_parts_are_created_changed_ordered_and_deleted(owner: Caller, shop: str) -> None:
     block = owner.post("blocks/", {"site": "shop", "listens": [{"port": 8080}], "names": ["b.example"]})
     assert block.status_code == 201, block.content
     path = block["Location"].removeprefix("/api/v1/")
@@ -94,7 +94,7 @@ def test_parts_are_made_changed_ordered_and_deleted(owner: Caller, shop: str) ->
     assert Location.objects.filter(pk__in=order).count() == 0
 
 
-def test_parts_stay_with_their_site(owner: Caller, shop: str) -> None:
+def test_site_parts_cannot_move_to_another_site(owner: Caller, shop: str) -> None:
     owner.post("sites/", SITE | {"name": "other", "blocks": []})
     pool = owner.post("php-pools/", {"site": "shop", "name": "php", "address": "127.0.0.1:9000"})
     answer = owner.patch(pool["Location"].removeprefix("/api/v1/"), {"site": "other"})
@@ -104,7 +104,7 @@ def test_parts_stay_with_their_site(owner: Caller, shop: str) -> None:
     assert foreign.status_code == 422 and pointers(foreign) == ["/php_pool"]
 
 
-def test_basic_auth_hashes_are_taken_in_and_never_shown(owner: Caller, shop: str) -> None:
+def test_basic_auth_hashes_are_accepted_and_never_returned(owner: Caller, shop: str) -> None:
     hashed = "$2y$12$" + "a" * 53
     block = owner.get("blocks/?site__name=shop").json()["results"][0]["id"]
     body = {"pattern": "/in", "basic_auth_realm": "in", "basic_auth_users": {"anna": hashed}}
@@ -116,7 +116,7 @@ def test_basic_auth_hashes_are_taken_in_and_never_shown(owner: Caller, shop: str
     assert Location.objects.get(pattern="/in").basic_auth_users == {"anna": hashed}
 
 
-def test_snippets_are_for_administrators_and_confirmed_sessions(
+def test_raw_directives_require_administrator_and_confirmed_session(
     owner: Caller, admin: Caller, people: Cast, shop: str
 ) -> None:
     block = owner.get("blocks/?site__name=shop").json()["results"][0]["id"]
@@ -145,7 +145,7 @@ def test_snippets_are_for_administrators_and_confirmed_sessions(
     assert admin.delete(f"snippets/{snippet['id']}/").status_code == 204
 
 
-def test_private_keys_go_in_and_never_come_out(owner: Caller) -> None:
+def test_private_keys_are_accepted_and_never_returned(owner: Caller) -> None:
     made = owner.post("certificates/self-sign/", {"team": "shop", "name": "own", "names": ["shop.example"]})
     assert made.status_code == 201, made.content
     row = Certificate.objects.get(name="own")
@@ -166,6 +166,6 @@ def test_private_keys_go_in_and_never_come_out(owner: Caller) -> None:
     assert owner.delete("certificates/up/").status_code == 204
 
 
-def test_deleting_a_site_that_stands_nowhere(owner: Caller, shop: str) -> None:
+def test_undeployed_site_can_be_deleted(owner: Caller, shop: str) -> None:
     assert owner.delete("sites/shop/").status_code == 204
     assert not Site.objects.exists()

@@ -39,7 +39,7 @@ def as_user(client: Client, person: object) -> Client:
     return client
 
 
-def test_administrators_see_all_others_their_teams_objects(people: Cast, site: Site) -> None:
+def test_audit_page_shows_all_to_administrators_and_own_teams_to_others(people: Cast, site: Site) -> None:
     def seen(person: object) -> set[str]:
         return set(audit_visible(person).values_list("action", flat=True))  # type: ignore[arg-type]
 
@@ -48,7 +48,7 @@ def test_administrators_see_all_others_their_teams_objects(people: Cast, site: S
     assert seen(people.outsider) == set()
 
 
-def test_detail_shows_only_what_changed(client: Client, people: Cast, site: Site) -> None:
+def test_audit_detail_shows_only_changed_fields(client: Client, people: Cast, site: Site) -> None:
     entry = AuditEntry.objects.get(action="site.update")
     assert [(c.field, c.before, c.after) for c in changes(entry)] == [("enabled", "true", "false")]
     page = as_user(client, people.viewer).get(f"/audit/{entry.pk}/").content.decode()
@@ -57,7 +57,7 @@ def test_detail_shows_only_what_changed(client: Client, people: Cast, site: Site
     assert [(c.field, c.before, c.after) for c in changes(made)] == [("name", None, "web-1")]
 
 
-def test_outsiders_find_no_entry(client: Client, people: Cast, site: Site) -> None:
+def test_audit_entry_is_hidden_from_outsiders(client: Client, people: Cast, site: Site) -> None:
     entry = AuditEntry.objects.get(action="site.update")
     assert as_user(client, people.outsider).get(f"/audit/{entry.pk}/").status_code == 404
 
@@ -75,11 +75,11 @@ def test_outsiders_find_no_entry(client: Client, people: Cast, site: Site) -> No
         ("action=no.such", 0),
     ],
 )
-def test_filters_never_fail_open(client: Client, people: Cast, site: Site, query: str, count: int) -> None:
+def test_audit_filters_never_fail_open(client: Client, people: Cast, site: Site, query: str, count: int) -> None:
     assert len(as_user(client, people.admin).get(f"/audit/?{query}").context["page"].object_list) == count
 
 
-def test_export_holds_the_filtered_rows_and_no_formulas(client: Client, people: Cast, site: Site) -> None:
+def test_audit_export_contains_filtered_rows_without_formulas(client: Client, people: Cast, site: Site) -> None:
     Site.objects.filter(pk=site.pk).update(name="evil")
     AuditEntry.objects.filter(action="site.update").update(object_label="=HYPERLINK(1)")
     answer = as_user(client, people.admin).get("/audit/export.csv?actor=olaf")
@@ -90,7 +90,7 @@ def test_export_holds_the_filtered_rows_and_no_formulas(client: Client, people: 
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_long_export_is_sent_as_it_is_made(people: Cast, site: Site) -> None:
+def test_audit_export_is_streamed(people: Cast, site: Site) -> None:
     """By ASGI, as the panel is served, and in pieces: it must not be made as a whole first."""
     AuditEntry.objects.bulk_create(
         AuditEntry(
@@ -111,7 +111,7 @@ def test_a_long_export_is_sent_as_it_is_made(people: Cast, site: Site) -> None:
     assert len(parts) == 2
 
 
-def test_the_list_costs_the_same_however_long(
+def test_audit_list_query_count_does_not_grow(
     client: Client, people: Cast, site: Site, django_assert_max_num_queries: object
 ) -> None:
     for _ in range(120):

@@ -37,14 +37,14 @@ def recorded_actions() -> set[str]:
     return found | {f"host.{kind}" for kind in OperationKind.values}
 
 
-def test_every_action_that_is_recorded_has_words() -> None:
+def test_every_recorded_action_has_label() -> None:
     found = recorded_actions()
     assert len(found) > 50
     missing = sorted(found - set(ACTIONS))
     assert not missing, f"give these words in panel/audit/words.py: {missing}"
 
 
-def test_the_list_shows_words_and_leads_to_the_object(client: Client, people: Cast) -> None:
+def test_audit_list_shows_labels_and_links_to_object(client: Client, people: Cast) -> None:
     site = Site.objects.create(name="shop", team=people.team)
     gone = Site.objects.create(name="gone", team=people.team)
     for row in (site, gone):
@@ -58,7 +58,7 @@ def test_the_list_shows_words_and_leads_to_the_object(client: Client, people: Ca
     assert ">site.update<" not in page and "websites.site" not in page
 
 
-def test_words_find_what_the_list_calls_so(client: Client, people: Cast) -> None:
+def test_audit_search_finds_labels(client: Client, people: Cast) -> None:
     audit_record(actor=people.admin, action="host.trust_key", target=people.host)
     audit_record(actor=people.admin, action="host.update", target=people.host)
     client.force_login(people.admin)
@@ -66,13 +66,13 @@ def test_words_find_what_the_list_calls_so(client: Client, people: Cast) -> None
     assert "1 entry" in page
 
 
-def test_accounts_are_links_for_administrators_only(people: Cast) -> None:
+def test_account_links_are_shown_to_administrators_only(people: Cast) -> None:
     audit_record(actor=people.viewer, action="user.profile", target=people.viewer)
     entries = list(AuditEntry.objects.all())
     assert told(entries, is_admin=True)[0].url == f"/settings/users/{people.viewer.pk}/"
     assert told(entries, is_admin=False)[0].url == ""
 
 
-def test_every_kind_of_object_in_the_trail_has_a_name(db: None) -> None:
+def test_every_audited_object_type_has_label(db: None) -> None:
     world.build()
     assert set(AuditEntry.objects.values_list("object_type", flat=True)) <= set(KINDS)

@@ -30,7 +30,7 @@ def _steps(deployment: Deployment) -> list[dict[str, object]]:
     return [model_to_dict(step, exclude=["id"]) for step in Step.objects.filter(deployment=deployment)]
 
 
-def test_rows_hold_what_objects_hold(deployment: Deployment) -> None:
+def test_inserted_rows_equal_saved_objects(deployment: Deployment) -> None:
     values = [
         (0, "lock", StepStatus.SUCCEEDED, [], None, "", AT, None),
         (1, "test", "failed", ["nginx", "-t", 'it\'s "so" %s ?'], 1, "an error\nü %d", AT, AT + datetime.timedelta(1)),
@@ -45,7 +45,7 @@ def test_rows_hold_what_objects_hold(deployment: Deployment) -> None:
     assert len(by_objects) == 2
 
 
-def test_what_is_there_is_replaced_where_that_is_said(deployment: Deployment) -> None:
+def test_existing_rows_are_replaced_when_update_is_set(deployment: Deployment) -> None:
     def store(output: str, **said: list[str]) -> None:
         rows = [(deployment.pk, number, "test", "running", [], None, output, AT, None) for number in range(2)]
         rows_insert(Step, [*KEY, *OTHERS], rows, **said)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def test_what_is_there_is_replaced_where_that_is_said(deployment: Deployment) ->
         store("third")
 
 
-def test_any_number_of_rows_takes_few_statements(deployment: Deployment) -> None:
+def test_insert_needs_few_statements_for_many_rows(deployment: Deployment) -> None:
     rows = [(deployment.pk, number, "test", "running", [], None, "", AT, None) for number in range(1201)]
     with CaptureQueriesContext(
         connection,
@@ -68,7 +68,7 @@ def test_any_number_of_rows_takes_few_statements(deployment: Deployment) -> None
     assert [step["position"] for step in _steps(deployment)] == list(range(1201))
 
 
-def test_other_kinds_of_fields() -> None:
+def test_insert_supports_special_field_types() -> None:
     user = User.objects.create_user("ada", "correct horse battery staple")
     names = ["at", "actor_id", "actor_label", "action", "object_type", "object_id", "object_label"]
     names += ["token_prefix", "before", "after", "request_id", "address"]

@@ -14,7 +14,7 @@ def _diff(old: str, new: str) -> str:
     return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), "a", "b", lineterm=""))
 
 
-def test_every_line_carries_its_number_on_its_own_side() -> None:
+def test_diff_lines_are_numbered_on_each_side() -> None:
     lines = parse_unified(_diff(OLD, NEW))
     assert [(line.kind, line.old, line.new) for line in lines] == [
         ("hunk", None, None),
@@ -27,23 +27,23 @@ def test_every_line_carries_its_number_on_its_own_side() -> None:
     ]
 
 
-def test_the_two_files_can_be_put_together_again() -> None:
+def test_diff_reproduces_both_files() -> None:
     lines = parse_unified(_diff(OLD, NEW))
     assert [line.text for line in lines if line.kind in {"same", "removed"}] == OLD.splitlines()
     assert [line.text for line in lines if line.kind in {"same", "added"}] == NEW.splitlines()
 
 
-def test_content_that_looks_like_a_header_is_content() -> None:
+def test_diff_treats_header_like_content_as_content() -> None:
     lines = parse_unified(_diff("-- a\n", "++ b\n"))
     assert [(line.kind, line.text) for line in lines[1:]] == [("removed", "-- a"), ("added", "++ b")]
 
 
-def test_removed_and_added_runs_stand_side_by_side() -> None:
+def test_split_diff_pairs_removed_and_added_lines() -> None:
     rows = split_rows(parse_unified(_diff(OLD, NEW)))
     sides = [(row.left and row.left.text, row.right and row.right.text) for row in rows if not row.hunk]
     assert sides[2] == ("    root /srv/a;", "    listen [::]:80;")
     assert sides[3] == (None, "    root /srv/b;")
 
 
-def test_equal_files_have_no_lines() -> None:
+def test_diff_of_equal_files_is_empty() -> None:
     assert parse_unified(_diff(OLD, OLD)) == []

@@ -27,7 +27,7 @@ def test_a_figure_is_rounded(value: float | None, digits: int, shown: str) -> No
     assert number(value, digits) == shown
 
 
-def test_lengths_and_sizes_are_rounded_and_told_in_the_unit_that_they_reach() -> None:
+def test_durations_and_sizes_use_largest_fitting_unit() -> None:
     assert [seconds(value) for value in (0, 0.00001, 0.01999, 0.99999, 59.97, 75)] == [
         "0.0 ms",
         "< 0.1 ms",
@@ -48,6 +48,6 @@ def test_lengths_and_sizes_are_rounded_and_told_in_the_unit_that_they_reach() ->
         (dt.timedelta(days=400), "in 13 months"),
     ],
 )
-def test_moments_are_told_from_now(away: dt.timedelta, words: str) -> None:
+def test_times_are_shown_relative_to_now(away: dt.timedelta, words: str) -> None:
     now = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
     assert relative_words(now + away, now) == words

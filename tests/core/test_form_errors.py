@@ -57,7 +57,7 @@ def said(field: str, value: object) -> str:
         ("own", "", "Write what only you know."),
     ],
 )
-def test_a_fault_says_what_would_be_right(field: str, value: object, words: str) -> None:
+def test_form_error_names_valid_value(field: str, value: object, words: str) -> None:
     assert words in said(field, value)
 
 
@@ -67,7 +67,7 @@ def _kinds(kind: type[forms.BaseForm]) -> Iterator[type[forms.BaseForm]]:
         yield from _kinds(below)
 
 
-def test_every_form_of_the_panel_speaks_so() -> None:
+def test_every_form_uses_own_error_messages() -> None:
     assert get_resolver().url_patterns, "imports every page, and with them their forms"
     mine = [kind for kind in _kinds(forms.BaseForm) if kind.__module__.startswith("panel.")]
     assert len(mine) > 25

@@ -13,21 +13,21 @@ from tests.support.cast import cast
 pytestmark = pytest.mark.django_db
 
 
-def test_a_row_is_checked_with_a_query_for_what_may_be_there_only_once(django_assert_num_queries: Any) -> None:
+def test_full_clean_queries_only_unique_fields(django_assert_num_queries: Any) -> None:
     people = cast()
     site = Site(name="shop", team=people.team, install=people.nginx)
     with django_assert_num_queries(1):
         site.full_clean()
 
 
-def test_a_key_that_leads_nowhere_is_refused_at_its_field() -> None:
+def test_dangling_foreign_key_is_rejected_at_its_field() -> None:
     people = cast()
     with pytest.raises(ValidationError) as refused:
         Site(name="shop", team_id=people.team.pk + 1000).full_clean()
     assert set(refused.value.error_dict) == {"team"}
 
 
-def test_a_row_that_was_deleted_or_never_stored_is_no_row_to_lead_to() -> None:
+def test_foreign_key_to_deleted_or_unsaved_row_is_rejected() -> None:
     people = cast()
     site = Site.objects.create(name="shop", team=people.team)
     block = ServerBlock(site=site)

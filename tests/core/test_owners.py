@@ -31,7 +31,7 @@ def test_owner_that_runs_is_not_gone() -> None:
 
 
 @pytest.mark.parametrize("part", [0, 2, 3])
-def test_owner_of_another_place_or_time_is_told_apart(part: int) -> None:
+def test_owner_differs_by_machine_and_start_time(part: int) -> None:
     parts = owner_name().split(":")
     parts[part] = "0"
     # another machine's process may run; another start time means that this one took the number of one that ended

@@ -12,7 +12,7 @@ TRANSPORT = "panel.core.queue:Transport"
 MESSAGES = 500
 
 
-def test_whoever_looks_while_messages_are_written_gets_whole_ones(tmp_path: Path) -> None:
+def test_reader_gets_whole_messages_during_writes(tmp_path: Path) -> None:
     folders = {name: str(tmp_path / name) for name in ("messages", "control")}
     options = {"data_folder_in": folders["messages"], "data_folder_out": folders["messages"]}
     options |= {"control_folder": folders["control"]}

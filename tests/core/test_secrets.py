@@ -17,7 +17,7 @@ def stored(host: Host) -> str:
 
 
 @pytest.mark.django_db
-def test_a_secret_is_decrypted_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_is_decrypted_on_read(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Host.objects.create(name="web1", address="192.0.2.1", username="root", private_key="KEY")
     assert "KEY" not in stored(made)
     calls: list[str] = []
@@ -32,7 +32,7 @@ def test_a_secret_is_decrypted_when_it_is_read(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.django_db
-def test_saving_a_row_keeps_a_secret_that_nobody_read() -> None:
+def test_secret_is_kept_when_row_is_saved_without_reading_it() -> None:
     made = Host.objects.create(name="web1", address="192.0.2.1", username="root", private_key="KEY")
     host = Host.objects.get(pk=made.pk)
     host.name = "web2"
@@ -41,7 +41,7 @@ def test_saving_a_row_keeps_a_secret_that_nobody_read() -> None:
 
 
 @pytest.mark.django_db
-def test_a_secret_of_a_lost_key_says_so() -> None:
+def test_secret_with_lost_key_raises_clear_error() -> None:
     made = Host.objects.create(name="web1", address="192.0.2.1", username="root", private_key="KEY")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE hosts_host SET private_key = 'x' || private_key WHERE id = %s", [made.pk])

@@ -20,7 +20,7 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_one_panel_on_one_data_folder(tmp_path: Path) -> None:
+def test_second_panel_on_same_data_folder_does_not_start(tmp_path: Path) -> None:
     first = only_panel_of(tmp_path)
     with pytest.raises(CommandError, match=rf"Another panel already uses .* \(process {os.getpid()}\)"):
         only_panel_of(tmp_path)
@@ -29,13 +29,13 @@ def test_one_panel_on_one_data_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "80a", "-1", "", "٨٠"])
-def test_what_is_no_port_is_refused(text: str) -> None:
+def test_invalid_port_is_rejected(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="from 1 to 65535"):
         port_number(text)
     assert port_number("8001") == 8001
 
 
-def test_a_data_folder_is_made_and_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_is_created_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "new" / "home"))
     made = env.folder("PADDOCK_HOME", tmp_path)
     assert made == tmp_path / "new" / "home"
@@ -44,7 +44,7 @@ def test_a_data_folder_is_made_and_closed_to_others(tmp_path: Path, monkeypatch:
     assert env.folder("PADDOCK_HOME", tmp_path) == tmp_path
 
 
-def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_data_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "file"))
     with pytest.raises(ImproperlyConfigured, match=r"PADDOCK_HOME is .*/file, which cannot be created"):
@@ -55,7 +55,7 @@ def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pyte
         env.folder("PADDOCK_HOME", tmp_path)
 
 
-def test_a_database_that_is_not_there_is_named_in_a_line(tmp_path: Path) -> None:
+def test_unreachable_database_is_reported_in_one_line(tmp_path: Path) -> None:
     away = f"postgres://paddock:secret-word@127.0.0.1:{free_port()}/panel"
     env = os.environ | {"PADDOCK_HOME": str(tmp_path / "home"), "PADDOCK_DATABASE_URL": away}
     argv = [sys.executable, str(ROOT / "manage.py"), "prepare"]
@@ -66,7 +66,7 @@ def test_a_database_that_is_not_there_is_named_in_a_line(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr and "secret-word" not in done.stderr
 
 
-def test_prepare_refuses_keys_that_do_not_open_the_stored_secrets(tmp_path: Path) -> None:
+def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "PADDOCK_DATABASE_URL"}
     env |= {"PADDOCK_HOME": str(tmp_path / "home"), "PADDOCK_LOCAL_HOST": "0"}
 

@@ -49,14 +49,14 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_ends_every_program_on_interrupt(tmp_path: Path) -> None:
+def test_supervisor_ends_every_program_on_interrupt(tmp_path: Path) -> None:
     supervisor = _start(tmp_path)
     supervisor.send_signal(signal.SIGINT)
     assert supervisor.wait(60) == 0
     assert not any(_alive(pid) for name in ("one", "two") for pid in _pids(tmp_path, name))
 
 
-def test_starts_a_killed_program_again(tmp_path: Path) -> None:
+def test_supervisor_restarts_killed_program(tmp_path: Path) -> None:
     supervisor = _start(tmp_path)
     os.kill(_pids(tmp_path, "one")[0], signal.SIGKILL)
     assert eventually(lambda: len(_pids(tmp_path, "one")) == 2)
@@ -64,7 +64,7 @@ def test_starts_a_killed_program_again(tmp_path: Path) -> None:
     assert supervisor.wait(60) == 0
 
 
-def test_leaves_no_orphan_when_it_is_killed(tmp_path: Path) -> None:
+def test_supervisor_leaves_no_orphans_when_killed(tmp_path: Path) -> None:
     supervisor = _start(tmp_path)
     supervisor.kill()
     supervisor.wait(60)

@@ -19,7 +19,7 @@ print([name for name in ("panel.urls", "panel.api.urls", "drf_spectacular.views"
 
 
 @pytest.mark.cluster
-def test_pages_and_api_are_not_loaded(tmp_path: Path) -> None:
+def test_worker_does_not_load_pages_and_api(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "CELERY_SKIP_CHECKS"}
     done = subprocess.run(
         [sys.executable, "-c", LOADS],

@@ -70,13 +70,13 @@ def fleet(machine: Machine, server_root: Path) -> Iterator[Fleet]:
         yield Fleet(machine, [stack.enter_context(NginxInstance(server_root / f"n{number}")) for number in range(3)])
 
 
-def test_all_of_a_batch_are_carried_out_together(fleet: Fleet) -> None:
+def test_deployments_of_batch_run_together(fleet: Fleet) -> None:
     assert fleet.execute() == [Attempt.DONE] * 3
     fleet.assert_live()
     assert fleet.execute() == [Attempt.NOTHING] * 3
 
 
-def test_one_message_wakes_a_worker_for_the_whole_batch(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_message_wakes_worker_for_whole_batch(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[tuple[str, ...]] = []
     monkeypatch.setattr(tasks.run, "delay", lambda *uuids: messages.append(uuids))
     tasks.sweep()
@@ -85,7 +85,7 @@ def test_one_message_wakes_a_worker_for_the_whole_batch(fleet: Fleet, monkeypatc
     fleet.assert_live()
 
 
-def test_a_busy_host_holds_up_nobody_else(fleet: Fleet) -> None:
+def test_busy_host_does_not_delay_other_hosts(fleet: Fleet) -> None:
     first, second, third = fleet.planned
     with host_lock(second.host, "benchmark 7"):
         assert fleet.execute() == [Attempt.DONE, Attempt.BUSY, Attempt.DONE]
@@ -94,7 +94,7 @@ def test_a_busy_host_holds_up_nobody_else(fleet: Fleet) -> None:
     fleet.assert_live()
 
 
-def test_what_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
+def test_deployment_that_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
     broken = fleet.planned[1]
     broken.plan.installs = [10**9]
     broken.save(update_fields=["plan"])
@@ -104,7 +104,7 @@ def test_what_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
     assert set(HostLock.objects.values_list("holder", flat=True)) == {""}
 
 
-def test_what_cannot_be_written_is_asked_again_and_harms_no_other(
+def test_deployment_result_is_fetched_again_when_database_write_fails(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is its witness: once the panel can write again, it learns what happened."""
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_is_asked_again_and_harms_no_other(
     fleet.assert_live()
 
 
-def test_two_deployments_of_one_host_follow_each_other(machine: Machine, nginx: NginxInstance) -> None:
+def test_deployments_of_same_host_run_in_sequence(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX)
     plans = [machine.plan(machine.site(name, install)) for name in ("shop", "blog")]
     for plan in plans:
@@ -136,7 +136,7 @@ def test_two_deployments_of_one_host_follow_each_other(machine: Machine, nginx: 
 
 
 @pytest.mark.parametrize("point", ["journaled", "switched"])
-def test_the_batch_of_a_killed_worker_is_taken_up(
+def test_batch_of_killed_worker_is_resumed(
     fleet: Fleet, agent_home: Path, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = worker(agent_home, f"hold:{point}", *fleet.planned)

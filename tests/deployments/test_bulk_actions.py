@@ -58,7 +58,7 @@ def text_of(client: Client, url: str) -> str:
 # --- sites ---
 
 
-def test_deleted_sites_are_planned_off_their_hosts_and_drafts_go_at_once(people: Cast, three: list[Site]) -> None:
+def test_bulk_delete_plans_removal_of_live_sites_and_deletes_drafts(people: Cast, three: list[Site]) -> None:
     client = signed_in(people.owner)
     names = ["draft", "one", "two"]
     asked = client.post("/sites/+bulk/", {"site": names, "action": "delete"})
@@ -81,7 +81,7 @@ def test_deleted_sites_are_planned_off_their_hosts_and_drafts_go_at_once(people:
     assert AuditEntry.objects.filter(action="site.delete").count() == 2
 
 
-def test_disabled_sites_are_planned_off_their_hosts(people: Cast, three: list[Site]) -> None:
+def test_bulk_disable_plans_removal_from_hosts(people: Cast, three: list[Site]) -> None:
     answer = signed_in(people.owner).post("/sites/+bulk/", {"site": ["draft", "one"], "action": "disable"})
     plan = Deployment.objects.get(kind=DeploymentKind.DISABLE)
     assert answer["Location"] == reverse("deployments:detail", args=[plan.uuid])
@@ -89,7 +89,7 @@ def test_disabled_sites_are_planned_off_their_hosts(people: Cast, three: list[Si
     assert set(Site.objects.filter(enabled=True).values_list("name", flat=True)) == {"one", "two"}
 
 
-def test_many_are_taken_off_over_the_api(people: Cast, three: list[Site]) -> None:
+def test_api_deletes_and_disables_many_sites(people: Cast, three: list[Site]) -> None:
     caller = caller_of(people.owner)
     body = {"action": "take-off", "sites": ["one", "draft", "gone"]}
     refused = caller.post("sites/bulk/", body)
@@ -105,7 +105,7 @@ def test_many_are_taken_off_over_the_api(people: Cast, three: list[Site]) -> Non
 
 
 @pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("outsider", 302)])
-def test_who_may_not_deletes_nothing(people: Cast, three: list[Site], who: str, status: int) -> None:
+def test_bulk_delete_requires_permission(people: Cast, three: list[Site], who: str, status: int) -> None:
     url = "/sites/+delete/?site=one&site=draft"
     assert signed_in(getattr(people, who)).post(url, {"confirm": "2 sites"}).status_code == status
     assert Site.objects.count() == 3
@@ -114,7 +114,7 @@ def test_who_may_not_deletes_nothing(people: Cast, three: list[Site], who: str, 
 # --- hosts ---
 
 
-def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, three: list[Site]) -> None:
+def test_bulk_plan_includes_changed_sites_of_selected_hosts(people: Cast, second: Host, three: list[Site]) -> None:
     client = signed_in(people.owner)
     nothing = client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]}, follow=True)
     assert "there is nothing to plan" in nothing.content.decode()
@@ -129,7 +129,7 @@ def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, thr
     )
 
 
-def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+def test_api_plans_changed_sites_of_hosts(people: Cast, second: Host, three: list[Site]) -> None:
     caller = caller_of(people.owner)
     changed(*three)
     done = caller.post("deployments/", {"hosts": ["web-2"]})
@@ -144,7 +144,7 @@ def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Hos
         assert (refused.status_code, pointers(refused)) == (422, where)
 
 
-def test_another_teams_changes_are_neither_counted_nor_planned(people: Cast, three: list[Site]) -> None:
+def test_bulk_plan_ignores_changes_of_other_teams(people: Cast, three: list[Site]) -> None:
     changed(*three)
     client = signed_in(people.outsider)
     assert "1 changed site" not in text_of(client, "/hosts/")
@@ -158,7 +158,7 @@ def errands() -> list[tuple[str, str]]:
     return list(HostOperation.objects.order_by("pk").values_list("host__name", "kind"))
 
 
-def test_ticked_hosts_are_checked_once_however_often_it_is_asked(people: Cast, second: Host) -> None:
+def test_repeated_bulk_check_queues_one_check_per_host(people: Cast, second: Host) -> None:
     client = signed_in(people.admin)
     for _ in range(2):
         answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "check"}, follow=True)
@@ -172,7 +172,7 @@ def test_ticked_hosts_are_checked_once_however_often_it_is_asked(people: Cast, s
     assert signed_in(people.owner).post("/hosts/+bulk/", {"host": "web-1", "errand": "drift"}).status_code == 403
 
 
-def test_hosts_are_checked_together_over_the_api(people: Cast, second: Host) -> None:
+def test_api_checks_many_hosts(people: Cast, second: Host) -> None:
     caller = caller_of(people.admin)
     body = {"action": "check-drift", "hosts": ["web-1", "web-2"]}
     done = caller.post("hosts/bulk/", body)
@@ -192,7 +192,7 @@ def test_hosts_are_checked_together_over_the_api(people: Cast, second: Host) -> 
 # --- pausing ---
 
 
-def test_nothing_begins_on_a_paused_host(people: Cast, second: Host, three: list[Site]) -> None:
+def test_paused_host_starts_no_jobs(people: Cast, second: Host, three: list[Site]) -> None:
     client = signed_in(people.admin)
     changed(three[0])
     (plan,) = services.deployment_plan(actor=people.owner, sites=[three[0]])
@@ -216,7 +216,7 @@ def test_nothing_begins_on_a_paused_host(people: Cast, second: Host, three: list
     assert AuditEntry.objects.filter(action="host.resume").count() == 2
 
 
-def test_hosts_are_paused_over_the_api(people: Cast, second: Host) -> None:
+def test_api_pauses_hosts(people: Cast, second: Host) -> None:
     body = {"action": "pause", "hosts": ["web-1", "web-2"]}
     assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
     caller = caller_of(people.admin)
@@ -230,7 +230,7 @@ def test_hosts_are_paused_over_the_api(people: Cast, second: Host) -> None:
 # --- moving ---
 
 
-def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) -> None:
+def test_bulk_move_moves_many_sites(people: Cast, second: Host, three: list[Site]) -> None:
     """From two hosts to the Apache of one: what leaves the other host waits until it answers here."""
     client = signed_in(people.owner)
     websites.site_delete(actor=people.owner, site=three[2])  # a draft holds its port, too
@@ -252,7 +252,7 @@ def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) 
     assert set(Site.objects.values_list("install", flat=True)) == {people.apache.pk}
 
 
-def test_drafts_have_their_new_server_at_once(people: Cast, second: Host, three: list[Site]) -> None:
+def test_bulk_move_changes_web_server_of_drafts_at_once(people: Cast, second: Host, three: list[Site]) -> None:
     there = second.installs.get()
     address = "/sites/+move/?site=draft"
     client = signed_in(people.owner)
@@ -263,7 +263,7 @@ def test_drafts_have_their_new_server_at_once(people: Cast, second: Host, three:
     assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
 
-def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: list[Site]) -> None:
+def test_bulk_move_of_drafts_and_live_sites_shares_port(people: Cast, three: list[Site]) -> None:
     """All three are on port 80: Apache can have it when nginx's sites go together, the draft among them."""
     other = shop(people, "other")  # a second draft, which makes room as well
     client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
@@ -283,7 +283,7 @@ def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: 
     assert other.pk in set(people.apache.sites.values_list("pk", flat=True))
 
 
-def test_disabled_sites_are_told_apart_before_they_move_or_go(people: Cast, three: list[Site]) -> None:
+def test_bulk_actions_treat_disabled_sites_apart_from_drafts(people: Cast, three: list[Site]) -> None:
     """Their files lie on their host, so they are no drafts, and they move apart from others."""
     state = SiteState.objects.get(site=three[0])
     SiteState.objects.filter(pk=state.pk).update(status="disabled", resting=state.revision, revision=None)
@@ -297,7 +297,7 @@ def test_disabled_sites_are_told_apart_before_they_move_or_go(people: Cast, thre
     assert "one, disabled on nginx on web-1" in text_of(client, "/sites/+delete/?site=draft&site=one")
 
 
-def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, three: list[Site]) -> None:
+def test_bulk_move_leaves_drafts_unchanged_when_plan_fails(people: Cast, three: list[Site]) -> None:
     outside = shop(people, "outside", domains=["one.example"], install=None)
     with pytest.raises(ValidationError, match="already used by") as caught:
         services.sites_move(actor=people.owner, sites=[three[0], outside], install=people.apache)
@@ -309,7 +309,7 @@ def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, thr
     assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
 
-def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast, three: list[Site]) -> None:
+def test_bulk_move_rejects_conflicts_among_moved_sites(people: Cast, three: list[Site]) -> None:
     """Two sites share nginx's port 80; Apache can have it when both go, and no two sites of one name."""
     websites.site_delete(actor=people.owner, site=three[2])
     other = shop(people, "other")
@@ -326,7 +326,7 @@ def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast,
         services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], install=people.apache)
 
 
-def test_many_are_moved_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+def test_api_moves_many_sites(people: Cast, second: Host, three: list[Site]) -> None:
     caller = caller_of(people.owner)
     body: dict[str, Any] = {"action": "move", "sites": ["one", "two"]}
     for wrong in (body, body | {"install": 999_999}, {"action": "enable", "sites": ["one"], "install": 1}):

@@ -87,7 +87,7 @@ def place(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance
         server.stop()
 
 
-def test_the_file_stays_and_comes_back(place: Place) -> None:
+def test_file_of_disabled_site_stays_and_is_reused_when_enabled(place: Place) -> None:
     text, links = place.served.read_text(), place.served.is_symlink()
     deployment = place.disable()
     assert place.is_not_served()
@@ -107,7 +107,7 @@ def test_the_file_stays_and_comes_back(place: Place) -> None:
     assert SiteState.objects.get(site=place.shop).resting is None
 
 
-def test_what_changed_meanwhile_is_deployed_when_it_is_enabled(place: Place) -> None:
+def test_enabling_site_deploys_changes_made_while_disabled(place: Place) -> None:
     place.disable()
     folder = place.machine.files("new-shop")
     websites.block_update(actor=place.machine.people.owner, block=place.shop.blocks.get(), root=str(folder))
@@ -117,7 +117,7 @@ def test_what_changed_meanwhile_is_deployed_when_it_is_enabled(place: Place) -> 
     assert "new-shop" in place.served.read_text()
 
 
-def test_an_edit_of_the_disabled_file_is_drift(place: Place) -> None:
+def test_edit_of_disabled_file_is_drift(place: Place) -> None:
     place.disable()
     text = place.disabled.read_text()
     place.disabled.write_text(text + "# by hand\n")
@@ -136,7 +136,7 @@ def test_an_edit_of_the_disabled_file_is_drift(place: Place) -> None:
     assert place.is_served()
 
 
-def test_a_site_that_was_enabled_by_hand_is_drift_and_is_taken_away_again(place: Place) -> None:
+def test_site_enabled_by_hand_is_drift_and_is_removed(place: Place) -> None:
     place.disable()
     place.served.write_text("# somebody's own\n")
     (row,) = drift.drift_check(place.machine.host)
@@ -152,7 +152,7 @@ def test_a_site_that_was_enabled_by_hand_is_drift_and_is_taken_away_again(place:
     assert SiteState.objects.get(site=place.shop).resting is not None
 
 
-def test_deleting_a_disabled_site_takes_its_files_away(place: Place) -> None:
+def test_deleting_disabled_site_removes_its_files(place: Place) -> None:
     place.disable()
     with pytest.raises(ApplicationError, match="is disabled, but its files are still on"):
         websites.site_delete(actor=place.machine.people.owner, site=place.shop)
@@ -163,7 +163,7 @@ def test_deleting_a_disabled_site_takes_its_files_away(place: Place) -> None:
     assert not Site.objects.filter(name="shop").exists()
 
 
-def test_a_refused_enabling_leaves_it_disabled(place: Place) -> None:
+def test_site_stays_disabled_when_web_server_rejects_it(place: Place) -> None:
     """Tested where it lies, before anything is switched: the renamed file has its old name again."""
     place.disable()
     text = place.disabled.read_text()
@@ -183,7 +183,7 @@ def test_a_refused_enabling_leaves_it_disabled(place: Place) -> None:
     assert SiteState.objects.get(site=place.shop).resting is not None
 
 
-def test_a_plan_to_enable_is_overtaken_by_another_that_enabled(machine: Machine, nginx: NginxInstance) -> None:
+def test_enable_plan_is_closed_when_another_enabled_site(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
     shop, blog = machine.site("shop", install), machine.site("blog", install)
     machine.deploy(shop)
@@ -198,7 +198,7 @@ def test_a_plan_to_enable_is_overtaken_by_another_that_enabled(machine: Machine,
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
 
 
-def test_a_disabled_site_moves_to_another_server(machine: Machine, nginx: NginxInstance, server_root: Path) -> None:
+def test_disabled_site_moves_to_another_web_server(machine: Machine, nginx: NginxInstance, server_root: Path) -> None:
     first = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
     apache = RedHatApache(server_root / "rhel")
     second = machine.install(apache, Engine.APACHE, Layout.CONF_D)
@@ -216,7 +216,7 @@ def test_a_disabled_site_moves_to_another_server(machine: Machine, nginx: NginxI
     assert (shop.install, SiteState.objects.get().resting) == (second, None)
 
 
-def test_a_rollback_enables_what_is_disabled(machine: Machine, nginx: NginxInstance) -> None:
+def test_rollback_enables_disabled_site(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
     shop = machine.site("shop", install)
     first = machine.deploy(shop).items.get().revision

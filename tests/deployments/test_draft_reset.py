@@ -35,7 +35,7 @@ def _changed_since(people: Cast) -> Site:
     return site
 
 
-def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> None:
+def test_reset_page_shows_diff_and_resets_draft(people: Cast) -> None:
     site = _changed_since(people)
     block, client = site.blocks.get(), signed_in(people.owner)
     history = client.get(reverse("websites:history", args=["shop"])).content.decode()
@@ -64,7 +64,7 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     assert site.blocks.get().autoindex
 
 
-def test_it_is_undone_by_the_button_beside_the_message(people: Cast) -> None:
+def test_draft_reset_is_undone_by_message_button(people: Cast) -> None:
     """And that again; each time it is offered once, and not for what somebody changed since."""
     site = _changed_since(people)
     client = signed_in(people.owner)
@@ -88,7 +88,7 @@ def _undo(page: str) -> tuple[str, int] | None:
     return (form[1], int(version[1])) if form and version else None
 
 
-def test_an_edit_made_meanwhile_is_told_and_stays(people: Cast) -> None:
+def test_draft_reset_is_rejected_when_draft_changed_meanwhile(people: Cast) -> None:
     site = _changed_since(people)
     version = Site.objects.get().row_version
     websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
@@ -99,7 +99,7 @@ def test_an_edit_made_meanwhile_is_told_and_stays(people: Cast) -> None:
     assert Revision.objects.count() == 1, "nothing was kept of what was not changed"
 
 
-def test_the_api_sets_back_with_the_version_it_read(people: Cast) -> None:
+def test_api_resets_draft_with_matching_etag(people: Cast) -> None:
     site = _changed_since(people)
     caller = caller_of(people.owner)
     stale = caller.post("sites/shop/set-back/", {"revision": 1}, If_Match='W/"1"')
@@ -117,7 +117,7 @@ def test_the_api_sets_back_with_the_version_it_read(people: Cast) -> None:
     assert "Restore the draft" not in page
 
 
-def test_raw_directives_are_set_back_by_administrators_only(people: Cast) -> None:
+def test_reset_of_raw_directives_requires_administrator(people: Cast) -> None:
     site = shop(people)
     websites.snippet_create(actor=people.admin, site=site, engine="nginx", text="expires 1h;", block=site.blocks.get())
     planned(people, site)
@@ -183,7 +183,7 @@ def _said(value: Any) -> Iterator[tuple[str, str]]:
             yield from _said(getattr(value, item.name))
 
 
-def test_every_member_comes_back(people: Cast) -> None:
+def test_draft_reset_restores_every_field(people: Cast) -> None:
     site, data = shop(people), _everything(people)
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="shop", names=["shop.example"])
     empty = websites.site_export(site)

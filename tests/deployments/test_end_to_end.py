@@ -32,7 +32,7 @@ def edit(machine: Machine, site: Site, **values: object) -> None:
 
 
 @pytest.mark.parametrize("layout", [Layout.SITES, Layout.CONF_D])
-def test_a_site_is_deployed_and_answers(machine: Machine, nginx: NginxInstance, layout: Layout) -> None:
+def test_deployed_site_responds(machine: Machine, nginx: NginxInstance, layout: Layout) -> None:
     site = machine.site("shop", machine.install(nginx, Engine.NGINX, layout))
     deployment = machine.deploy(site)
     assert machine.answers("shop", "this is shop")
@@ -45,13 +45,13 @@ def test_a_site_is_deployed_and_answers(machine: Machine, nginx: NginxInstance, 
     assert "-t" in Step.objects.get(deployment=deployment, name="test").argv
 
 
-def test_over_a_real_sshd(remote: Machine, served: Served) -> None:
+def test_site_is_deployed_over_ssh(remote: Machine, served: Served) -> None:
     site = remote.site("shop", served.install(remote))
     remote.deploy(site)
     assert remote.answers("shop", "this is shop")
 
 
-def test_a_wrong_host_key_sends_nothing(remote: Machine, nginx: NginxInstance) -> None:
+def test_deployment_sends_nothing_when_host_key_is_wrong(remote: Machine, nginx: NginxInstance) -> None:
     site = remote.site("shop", remote.install(nginx, Engine.NGINX))
     deployment = remote.plan(site)
     remote.host.host_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEYcZLJD2iGwZV3vXbDIhBGGrmvVcZbhDkZ5d2dNZCwQ"
@@ -62,7 +62,7 @@ def test_a_wrong_host_key_sends_nothing(remote: Machine, nginx: NginxInstance) -
     assert not list((nginx.root / "sites-available").iterdir())
 
 
-def test_what_the_server_refuses_is_rolled_back_in_its_own_words(machine: Machine, served: Served) -> None:
+def test_rejected_configuration_is_rolled_back_with_server_message(machine: Machine, served: Served) -> None:
     install = served.install(machine)
     site, other = machine.site("shop", install), machine.site("other", install)
     machine.deploy(site, other)
@@ -80,7 +80,7 @@ def test_what_the_server_refuses_is_rolled_back_in_its_own_words(machine: Machin
     assert (state.status, state.last_failure) == (SiteStatus.LIVE, deployment)
 
 
-def test_a_site_that_does_not_answer_is_rolled_back(machine: Machine, served: Served) -> None:
+def test_site_that_does_not_respond_is_rolled_back(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     upstream = websites.upstream_create(
@@ -95,7 +95,7 @@ def test_a_site_that_does_not_answer_is_rolled_back(machine: Machine, served: Se
     assert machine.answers("shop", "this is shop")
 
 
-def test_the_same_revision_twice_changes_nothing(machine: Machine, served: Served) -> None:
+def test_deploying_same_revision_again_changes_nothing(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     stamp = config_of(machine, site).stat().st_mtime_ns
@@ -105,7 +105,7 @@ def test_the_same_revision_twice_changes_nothing(machine: Machine, served: Serve
     assert config_of(machine, site).stat().st_mtime_ns == stamp
 
 
-def test_rollback_brings_back_what_was(machine: Machine, served: Served) -> None:
+def test_rollback_restores_previous_files(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     first = machine.deploy(site).items.get().revision
     assert first is not None
@@ -117,7 +117,7 @@ def test_rollback_brings_back_what_was(machine: Machine, served: Served) -> None
     assert SiteState.objects.get().revision == first
 
 
-def test_many_sites_are_one_transaction_and_one_reload(machine: Machine, served: Served) -> None:
+def test_sites_of_one_web_server_deploy_in_one_transaction(machine: Machine, served: Served) -> None:
     install = served.install(machine)
     sites = [machine.site(f"shop-{index}", install) for index in range(5)]
     deployment = machine.deploy(*sites)
@@ -127,7 +127,7 @@ def test_many_sites_are_one_transaction_and_one_reload(machine: Machine, served:
         assert machine.answers(site.name, f"this is {site.name}")
 
 
-def test_one_bad_site_of_many_changes_none(machine: Machine, served: Served) -> None:
+def test_invalid_site_stops_whole_transaction(machine: Machine, served: Served) -> None:
     install = served.install(machine)
     good, bad = machine.site("good", install), machine.site("bad", install)
     websites.snippet_create(
@@ -139,7 +139,7 @@ def test_one_bad_site_of_many_changes_none(machine: Machine, served: Served) -> 
     assert not SiteState.objects.filter(status=SiteStatus.LIVE).exists()
 
 
-def test_disable_takes_it_out_of_service_and_enabling_brings_it_back(machine: Machine, served: Served) -> None:
+def test_disabled_site_stops_responding_until_enabled(machine: Machine, served: Served) -> None:
     install = served.install(machine)
     site, other = machine.site("shop", install), machine.site("other", install)
     machine.deploy(site, other)
@@ -154,7 +154,7 @@ def test_disable_takes_it_out_of_service_and_enabling_brings_it_back(machine: Ma
     assert machine.answers("shop", "this is shop")
 
 
-def test_deleting_leaves_nothing_behind(machine: Machine, served: Served) -> None:
+def test_deleted_site_leaves_no_files_or_rows(machine: Machine, served: Served) -> None:
     """Upstreams and PHP pools go with it, which its locations protect as long as the site is there."""
     owner = machine.people.owner
     site = machine.site("shop", served.install(machine))
@@ -169,7 +169,7 @@ def test_deleting_leaves_nothing_behind(machine: Machine, served: Served) -> Non
     assert not served.leftovers("shop")
 
 
-def test_tls_with_a_certificate_made_here(machine: Machine, served: Served) -> None:
+def test_site_with_self_signed_certificate_responds_over_tls(machine: Machine, served: Served) -> None:
     people = machine.people
     certificate = websites.certificate_self_sign(
         actor=people.owner, team=people.team, name="shop", names=["shop.example"]
@@ -186,7 +186,7 @@ def test_tls_with_a_certificate_made_here(machine: Machine, served: Served) -> N
 # --- drift ---
 
 
-def test_a_hand_edit_is_shown_and_only_overwritten_on_purpose(machine: Machine, served: Served) -> None:
+def test_manual_edit_is_shown_and_overwritten_only_on_request(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     path = config_of(machine, site)
@@ -205,7 +205,7 @@ def test_a_hand_edit_is_shown_and_only_overwritten_on_purpose(machine: Machine, 
     assert "# by hand" not in path.read_text()
 
 
-def test_an_edit_after_the_plan_stops_the_deployment(machine: Machine, served: Served) -> None:
+def test_manual_edit_after_plan_stops_deployment(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     path = config_of(machine, site)
@@ -219,7 +219,7 @@ def test_an_edit_after_the_plan_stops_the_deployment(machine: Machine, served: S
     assert machine.answers("shop", "this is shop")
 
 
-def test_drift_is_found_adopted_and_kept(machine: Machine, served: Served) -> None:
+def test_drift_is_detected_adopted_and_kept(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     assert drift.drift_check(machine.host) == []
@@ -235,7 +235,7 @@ def test_drift_is_found_adopted_and_kept(machine: Machine, served: Served) -> No
     assert SiteState.objects.get().status == SiteStatus.LIVE
 
 
-def test_a_worker_checks_for_drift_as_an_errand(machine: Machine, served: Served) -> None:
+def test_drift_check_runs_as_job(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     config_of(machine, site).write_text("# broken")
@@ -258,7 +258,7 @@ def test_drift_is_overwritten(machine: Machine, served: Served) -> None:
     assert Drift.objects.get().resolution == "overwritten"
 
 
-def test_drift_that_was_put_back_by_hand_is_gone(machine: Machine, served: Served) -> None:
+def test_drift_disappears_when_file_is_restored_by_hand(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.install(machine))
     machine.deploy(site)
     path = config_of(machine, site)
@@ -271,7 +271,7 @@ def test_drift_that_was_put_back_by_hand_is_gone(machine: Machine, served: Serve
     assert SiteState.objects.get().status == SiteStatus.LIVE
 
 
-def test_a_deployed_site_keeps_answers_until_its_cache_is_emptied(machine: Machine, nginx: NginxInstance) -> None:
+def test_deployed_site_serves_cached_responses_until_cache_is_cleared(machine: Machine, nginx: NginxInstance) -> None:
     """A site that keeps nothing, or stands nowhere, says so."""
     install = machine.install(nginx, Engine.NGINX)
     install.manages_main_config = True  # what it keeps lies below its own folder then

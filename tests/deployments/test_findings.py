@@ -62,7 +62,7 @@ def tried(machine: Machine) -> dict[str, Any]:
     }
 
 
-def test_every_mistake_is_one_and_its_fix_mends_it(machine: Machine, nginx: NginxInstance) -> None:
+def test_every_warning_is_reproduced_on_nginx_and_solved_by_its_fix(machine: Machine, nginx: NginxInstance) -> None:
     shop = machine.files("shop")
     for path in ("files/in.txt", "shop/own/page.txt", "shop/uploads/x.php", "secret.txt"):
         (machine.root / "www" / path).parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def first_revision(site: Site) -> Revision:
 
 
 @pytest.mark.parametrize("taken", ["name", "address", "default"])
-def test_plan_may_not_take_another_teams_visitors(people: Cast, taken: str) -> None:
+def test_plan_is_rejected_when_it_takes_requests_of_another_team(people: Cast, taken: str) -> None:
     """As if both had been written before overlapping was refused on writing."""
     blog(people)
     site = shop(people)
@@ -57,7 +57,7 @@ def test_plan_may_not_take_another_teams_visitors(people: Cast, taken: str) -> N
     assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
 
 
-def test_administrators_saved_overlap_is_planned_by_operators(people: Cast) -> None:
+def test_operator_can_plan_overlap_saved_by_administrator(people: Cast) -> None:
     blog(people, domains=["*.blog.example"])
     site = shop(people)
     block = site.blocks.get()
@@ -69,7 +69,7 @@ def test_administrators_saved_overlap_is_planned_by_operators(people: Cast) -> N
         planned(people, site)
 
 
-def test_move_may_not_take_another_teams_visitors(people: Cast) -> None:
+def test_move_is_rejected_when_it_takes_requests_of_another_team(people: Cast) -> None:
     site = shop(people, domains=["localhost"], address="127.0.0.1")
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
@@ -81,7 +81,7 @@ def test_move_may_not_take_another_teams_visitors(people: Cast) -> None:
     assert all(ALLOW in message for messages in caught.value.message_dict.values() for message in messages)
 
 
-def test_move_may_not_use_services_of_the_new_host(people: Cast) -> None:
+def test_move_is_rejected_when_it_uses_unlisted_services_of_new_host(people: Cast) -> None:
     site = shop(people, root="", upstream="127.0.0.1:3000")
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
@@ -92,7 +92,7 @@ def test_move_may_not_use_services_of_the_new_host(people: Cast) -> None:
     assert services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
 
 
-def test_rollback_may_not_take_what_became_another_teams(people: Cast) -> None:
+def test_rollback_is_rejected_when_name_now_belongs_to_another_team(people: Cast) -> None:
     site = shop(people, root="", upstream="127.0.0.1:3000", domains=["old.example"])
     live(people, site)
     first = first_revision(site)
@@ -111,14 +111,14 @@ def test_rollback_may_not_take_what_became_another_teams(people: Cast) -> None:
     services.site_rollback(actor=people.admin, site=site, revision=first)
 
 
-def test_deployed_service_stays_deployable_after_it_was_withdrawn(people: Cast) -> None:
+def test_deployed_service_stays_deployable_after_withdrawal(people: Cast) -> None:
     site = shop(people, root="", upstream="127.0.0.1:3000")
     live(people, site)
     Allowance.objects.all().delete()
     assert planned(people, Site.objects.get(pk=site.pk)).pk
 
 
-def test_disabled_site_comes_back_with_its_default_server(people: Cast) -> None:
+def test_disabled_site_keeps_its_default_server_when_enabled(people: Cast) -> None:
     site = shop(people, port=8081, domains=[])
     live(people, site)
     blog(people, port=8081)
@@ -130,7 +130,7 @@ def test_disabled_site_comes_back_with_its_default_server(people: Cast) -> None:
     assert planned(people, Site.objects.get(pk=site.pk)).pk
 
 
-def test_plan_of_many_sites_looks_names_up_together(people: Cast) -> None:
+def test_plan_of_many_sites_resolves_names_together(people: Cast) -> None:
     def queries(sites: list[Site]) -> int:
         with CaptureQueriesContext(connection) as captured:
             services.deployment_plan(actor=people.owner, sites=sites)
@@ -141,7 +141,7 @@ def test_plan_of_many_sites_looks_names_up_together(people: Cast) -> None:
     assert queries(sites[:1]) == queries(sites) == 1
 
 
-def test_plan_may_not_use_a_name_that_leads_to_the_host(machine: Machine, nginx: NginxInstance) -> None:
+def test_plan_is_rejected_when_name_resolves_to_host(machine: Machine, nginx: NginxInstance) -> None:
     """The host says what a name means there; its own name is not among the facts yet."""
     people, name = machine.people, f"{socket.gethostname()}:3000"
     site = machine.site("shop", machine.install(nginx, Engine.NGINX), root="", upstream=name)

@@ -17,7 +17,7 @@ from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, install
 
 
-def test_a_plan_may_not_serve_another_teams_files(people: Cast) -> None:
+def test_plan_is_rejected_when_it_serves_files_of_another_team(people: Cast) -> None:
     """As if both had been written before overlapping was refused on writing."""
     site = shop(people)
     shop(people, "blog", actor=people.outsider, team=people.other_team)
@@ -34,7 +34,7 @@ def test_a_plan_may_not_serve_another_teams_files(people: Cast) -> None:
     assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
 
 
-def test_a_move_may_not_serve_another_teams_files(people: Cast) -> None:
+def test_move_is_rejected_when_it_serves_files_of_another_team(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
@@ -45,7 +45,7 @@ def test_a_move_may_not_serve_another_teams_files(people: Cast) -> None:
         services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
 
 
-def test_a_rollback_may_not_serve_what_became_another_teams(people: Cast) -> None:
+def test_rollback_is_rejected_when_files_now_belong_to_another_team(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     first = live_revision(site)

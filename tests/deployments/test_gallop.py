@@ -26,7 +26,7 @@ def gallop(server_root: Path) -> Iterator[GallopInstance]:
     server.stop()
 
 
-def test_from_nginx_to_gallop_and_back_on_one_port(
+def test_site_moves_from_nginx_to_gallop_and_back_on_one_port(
     machine: Machine, nginx: NginxInstance, gallop: GallopInstance
 ) -> None:
     here, own = machine.install(nginx, Engine.NGINX), machine.install(gallop, Engine.NATIVE)
@@ -40,7 +40,9 @@ def test_from_nginx_to_gallop_and_back_on_one_port(
     assert "nginx" in served_by(machine)
 
 
-def test_what_gallop_refuses_is_rolled_back_in_its_own_words(machine: Machine, gallop: GallopInstance) -> None:
+def test_configuration_rejected_by_gallop_is_rolled_back_with_its_message(
+    machine: Machine, gallop: GallopInstance
+) -> None:
     site = machine.site("shop", machine.install(gallop, Engine.NATIVE))
     machine.deploy(site)
     websites.snippet_create(
@@ -62,7 +64,7 @@ def apache(server_root: Path) -> Iterator[ApacheInstance]:
     server.stop()
 
 
-def test_through_all_servers_on_one_port(
+def test_site_moves_through_all_web_servers_on_one_port(
     machine: Machine,
     nginx: NginxInstance,
     apache: ApacheInstance,

@@ -45,7 +45,7 @@ def shop(remote: Machine, served: Served) -> Site:
     return site
 
 
-def test_a_copy_answers_beside_its_original(remote: Machine, shop: Site) -> None:
+def test_cloned_site_responds_beside_original(remote: Machine, shop: Site) -> None:
     twin = websites.site_clone(actor=remote.people.owner, site=shop, name="twin", domains=["twin.example"])
     elsewhere = websites.site_clone(
         actor=remote.people.owner, site=shop, name="third", domains=["third.example"], port=(port := free_port())
@@ -59,7 +59,7 @@ def test_a_copy_answers_beside_its_original(remote: Machine, shop: Site) -> None
     assert eventually(lambda: ask(port, host="third.example").text == "this is third")
 
 
-def test_its_logs_are_read_from_their_end(remote: Machine, shop: Site) -> None:
+def test_site_logs_are_read_from_the_end(remote: Machine, shop: Site) -> None:
     user = remote.people.admin
     access = next(log for log in site_logs(user, shop) if log.path.endswith("shop.access.log"))
 
@@ -75,7 +75,7 @@ def test_its_logs_are_read_from_their_end(remote: Machine, shop: Site) -> None:
     assert isinstance(host_log_tail(remote.host, common), list)
 
 
-def test_a_server_is_stopped_started_and_reloaded(remote: Machine, shop: Site) -> None:
+def test_web_server_is_stopped_started_and_reloaded(remote: Machine, shop: Site) -> None:
     install = shop.install
     assert install is not None
     for action, running in (("stop", False), ("start", True), ("reload", True)):
@@ -93,7 +93,7 @@ def is_served(machine: Machine) -> bool:
         return False
 
 
-def test_a_check_finds_the_server_and_what_it_is(remote: Machine, shop: Site) -> None:
+def test_host_check_finds_web_server_and_its_facts(remote: Machine, shop: Site) -> None:
     operation = asked(remote, OperationKind.CHECK)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
     install = shop.install

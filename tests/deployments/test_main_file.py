@@ -59,7 +59,7 @@ def run(machine: Machine, plan: Deployment, *, accept_drift: bool = False) -> De
     return plan
 
 
-def test_managed_drifted_written_anew_and_handed_back(
+def test_main_file_is_managed_rewritten_after_drift_and_returned(
     machine: Machine, nginx: NginxInstance, install: EngineInstall
 ) -> None:
     main, kept = nginx.main_config, Path(f"{nginx.main_config}{KEPT}")
@@ -98,7 +98,7 @@ def test_managed_drifted_written_anew_and_handed_back(
     assert machine.answers("shop", "this is shop")
 
 
-def test_what_nginx_refuses_leaves_the_original(machine: Machine, nginx: NginxInstance) -> None:
+def test_main_file_rejected_by_nginx_leaves_original(machine: Machine, nginx: NginxInstance) -> None:
     """The site relies on what the panel's file takes away: a longer hash bucket than the panel's."""
     install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
     machine.deploy(machine.site("shop", install))
@@ -119,7 +119,7 @@ def test_what_nginx_refuses_leaves_the_original(machine: Machine, nginx: NginxIn
     assert not InstallState.objects.filter(install=install).exclude(main_files=[]).exists()
 
 
-def test_by_page_and_api_and_only_by_administrators(machine: Machine, nginx: NginxInstance) -> None:
+def test_main_file_management_requires_administrator_on_page_and_api(machine: Machine, nginx: NginxInstance) -> None:
     install, people = machine.install(nginx, Engine.NGINX), machine.people
     with pytest.raises(PermissionDenied):
         main_plan(actor=people.owner, install=install, managed=True)

@@ -42,7 +42,7 @@ def served_by(machine: Machine) -> str:
     return machine.get("shop").headers.get("server", "").lower()
 
 
-def test_between_the_servers_of_a_host_on_one_port(
+def test_site_moves_between_web_servers_of_host_on_one_port(
     machine: Machine, nginx: NginxInstance, apache: ApacheInstance
 ) -> None:
     here = machine.install(nginx, Engine.NGINX)
@@ -64,7 +64,7 @@ def test_between_the_servers_of_a_host_on_one_port(
     assert "apache" in served_by(machine)
 
 
-def test_sites_that_share_a_port_move_together(machine: Machine, nginx: NginxInstance, apache: ApacheInstance) -> None:
+def test_sites_sharing_a_port_move_together(machine: Machine, nginx: NginxInstance, apache: ApacheInstance) -> None:
     here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
     sites = [machine.site("shop", here), machine.site("blog", here)]
     machine.deploy(*sites)
@@ -76,7 +76,7 @@ def test_sites_that_share_a_port_move_together(machine: Machine, nginx: NginxIns
     assert set(Site.objects.values_list("install", flat=True)) == {there.pk}
 
 
-def test_a_port_comes_back_to_its_server_when_the_other_one_fails(
+def test_port_returns_to_old_web_server_when_new_one_fails(
     machine: Machine, nginx: NginxInstance, apache: ApacheInstance
 ) -> None:
     here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
@@ -99,9 +99,7 @@ def test_a_port_comes_back_to_its_server_when_the_other_one_fails(
     assert "nginx" in served_by(machine)
 
 
-def test_a_move_that_fails_leaves_it_where_it_was(
-    machine: Machine, nginx: NginxInstance, apache: ApacheInstance
-) -> None:
+def test_failed_move_leaves_site_in_place(machine: Machine, nginx: NginxInstance, apache: ApacheInstance) -> None:
     here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
     site = machine.site("shop", here)
     machine.deploy(site)
@@ -116,7 +114,7 @@ def test_a_move_that_fails_leaves_it_where_it_was(
     assert site.install == here
 
 
-def test_to_another_host_it_goes_up_there_before_it_goes_down_here(
+def test_move_to_another_host_deploys_there_before_removing_here(
     remote: Machine, nginx: NginxInstance, server_root: Path, agent_home: Path
 ) -> None:
     here = remote.install(nginx, Engine.NGINX)

@@ -24,7 +24,7 @@ def edited(people: Cast, site: Site, **values: object) -> Site:
     return site
 
 
-def test_an_older_plan_of_the_same_site_is_closed_and_says_why(people: Cast) -> None:
+def test_older_plan_of_same_site_is_closed_with_reason(people: Cast) -> None:
     site = shop(people)
     older = planned(people, site, shop(people, "blog"))  # a plan of the same sites alone would be replaced
     live(people, site)
@@ -34,7 +34,7 @@ def test_an_older_plan_of_the_same_site_is_closed_and_says_why(people: Cast) -> 
         services.deployment_confirm(actor=people.owner, deployment=older)
 
 
-def test_it_is_closed_with_the_other_hosts_of_its_batch(people: Cast) -> None:
+def test_outdated_plan_is_closed_with_its_whole_batch(people: Cast) -> None:
     far = install(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
     shops = [shop(people), shop(people, "blog", install=far)]
     batch = services.deployment_plan(actor=people.owner, sites=shops)
@@ -42,13 +42,13 @@ def test_it_is_closed_with_the_other_hosts_of_its_batch(people: Cast) -> None:
     assert {status(row)[0] for row in batch} == {DeploymentStatus.CANCELLED}
 
 
-def test_plans_of_other_sites_wait_on(people: Cast) -> None:
+def test_plans_of_other_sites_stay_open(people: Cast) -> None:
     other = planned(people, shop(people, "blog"))
     live(people, shop(people))
     assert status(other) == (DeploymentStatus.PLANNED, "")
 
 
-def test_a_plan_from_the_revision_that_stands_again_is_still_good(people: Cast) -> None:
+def test_plan_stays_valid_when_its_base_revision_is_live_again(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     waiting = planned(people, edited(people, site, autoindex=True))
@@ -58,7 +58,7 @@ def test_a_plan_from_the_revision_that_stands_again_is_still_good(people: Cast) 
     services.deployment_confirm(actor=people.owner, deployment=waiting)
 
 
-def test_a_failed_deployment_closes_nothing(people: Cast) -> None:
+def test_failed_deployment_closes_no_plans(people: Cast) -> None:
     site = shop(people)
     waiting, failing = planned(people, site, shop(people, "blog")), planned(people, site)
     carried_out(failing, outcome="rolled_back", error="nginx: [emerg]")

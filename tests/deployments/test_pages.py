@@ -23,7 +23,7 @@ def url(name: str, *args: object) -> str:
     return reverse(f"deployments:{name}", args=args)
 
 
-def test_the_plan_page_shows_the_files_and_asks(people: Cast) -> None:
+def test_plan_page_shows_files_and_asks_for_confirmation(people: Cast) -> None:
     deployment = planned(people, shop(people))
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert "server_name shop.example;" in page
@@ -32,7 +32,7 @@ def test_the_plan_page_shows_the_files_and_asks(people: Cast) -> None:
     assert url("confirm", deployment.uuid) in page
 
 
-def test_confirming_leads_to_the_live_page(people: Cast) -> None:
+def test_confirmation_redirects_to_live_page(people: Cast) -> None:
     deployment = planned(people, shop(people))
     answer = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True)
     assert url("events", deployment.uuid) in answer.content.decode()
@@ -40,7 +40,7 @@ def test_confirming_leads_to_the_live_page(people: Cast) -> None:
     assert deployment.status == DeploymentStatus.QUEUED
 
 
-def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
+def test_stale_plan_page_says_so_and_stays_open(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -48,7 +48,7 @@ def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
     assert "This plan is outdated: shop has changed since it was made." in page
 
 
-def test_work_is_never_done_on_get(people: Cast) -> None:
+def test_deployment_actions_on_get_change_nothing(people: Cast) -> None:
     deployment = planned(people, shop(people))
     client = signed_in(people.owner)
     for name in ("confirm", "cancel"):
@@ -57,7 +57,7 @@ def test_work_is_never_done_on_get(people: Cast) -> None:
     assert client.get(url("disable", "shop")).status_code == 405
 
 
-def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
+def test_failed_deployment_page_shows_escaped_server_message(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment, outcome="rolled_back", error='nginx: [emerg] unknown directive "<script>"')
@@ -71,7 +71,7 @@ def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     assert "Error message" not in page, "they are the agent's"
 
 
-def test_a_failure_leads_on_to_the_draft_and_to_another_plan(people: Cast) -> None:
+def test_failed_deployment_page_links_to_draft_and_new_plan(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=deployment)
@@ -82,7 +82,7 @@ def test_a_failure_leads_on_to_the_draft_and_to_another_plan(people: Cast) -> No
     assert "Plan again" not in signed_in(people.viewer).get(url("detail", deployment.uuid)).content.decode()
 
 
-def test_history_offers_every_earlier_revision(people: Cast) -> None:
+def test_history_offers_rollback_to_every_earlier_revision(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -98,7 +98,7 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
     assert "Roll back" in answer.content.decode()
 
 
-def test_a_roll_back_says_that_the_draft_is_another(people: Cast) -> None:
+def test_rollback_page_says_when_draft_differs(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -114,7 +114,7 @@ def test_a_roll_back_says_that_the_draft_is_another(people: Cast) -> None:
     assert "Also restore the draft to #1" not in client.get(url("detail", deployment.uuid)).content.decode()
 
 
-def test_a_roll_back_to_what_the_draft_says_leaves_nothing_to_deploy(people: Cast) -> None:
+def test_rollback_to_draft_content_leaves_nothing_to_deploy(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     block = site.blocks.get()
@@ -130,14 +130,14 @@ def test_a_roll_back_to_what_the_draft_says_leaves_nothing_to_deploy(people: Cas
     assert "changed since last deployment" not in client.get(reverse("websites:detail", args=["shop"])).content.decode()
 
 
-def test_known_mistakes_stand_before_what_decides(people: Cast) -> None:
+def test_plan_page_shows_warnings_before_confirm_button(people: Cast) -> None:
     """Which stays at the window's edge, so that what stands below the files could be passed over."""
     deployment = planned(people, shop(people))
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert page.index('id="findings"') < page.index("server_name shop.example;") < page.index('id="decide"')
 
 
-def test_both_halves_of_a_move_tell_what_they_do(people: Cast) -> None:
+def test_move_plan_pages_describe_both_halves(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     (within,) = services.site_move(actor=people.owner, site=site, install=people.apache)
@@ -156,7 +156,7 @@ def test_both_halves_of_a_move_tell_what_they_do(people: Cast) -> None:
     assert "<h1>Move: deploy on web-2</h1>" in client.get(url("detail", up.uuid)).content.decode()
 
 
-def test_others_find_nothing(people: Cast) -> None:
+def test_deployment_pages_are_hidden_from_other_teams(people: Cast) -> None:
     deployment = planned(people, shop(people))
     outsider = signed_in(people.outsider)
     for path in (url("detail", deployment.uuid), url("live", deployment.uuid)):
@@ -171,14 +171,14 @@ def test_others_find_nothing(people: Cast) -> None:
         assert Client().get(path).status_code == 302
 
 
-def test_a_deployment_with_another_teams_site_is_not_shown(people: Cast) -> None:
+def test_deployment_with_site_of_another_team_is_hidden(people: Cast) -> None:
     theirs = shop(people, "theirs", actor=people.admin, team=people.other_team)
     (deployment,) = services.deployment_plan(actor=people.admin, sites=[shop(people), theirs])
     assert signed_in(people.owner).get(url("detail", deployment.uuid)).status_code == 404
     assert signed_in(people.admin).get(url("detail", deployment.uuid)).status_code == 200
 
 
-def test_the_list_can_be_filtered(people: Cast) -> None:
+def test_deployment_list_can_be_filtered(people: Cast) -> None:
     planned(people, shop(people))
     client = signed_in(people.owner)
     assert "shop" in client.get(url("list"), {"q": "sho"}).content.decode()
@@ -226,7 +226,7 @@ def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
     assert row.resolution == "adopted"
 
 
-def test_after_adopting_a_plan_keeps_the_text_and_after_release_it_goes(people: Cast) -> None:
+def test_plan_keeps_adopted_text_until_release(people: Cast) -> None:
     row = found_drift(people)
     assert row.site is not None
     drifts.drift_adopt(actor=people.admin, drift=row)
@@ -237,13 +237,13 @@ def test_after_adopting_a_plan_keeps_the_text_and_after_release_it_goes(people: 
     assert "-# by hand" in "".join(file.diff for file in plan.files)
 
 
-def test_a_file_that_is_gone_cannot_be_adopted(people: Cast) -> None:
+def test_missing_file_cannot_be_adopted(people: Cast) -> None:
     row = found_drift(people, content="")
     with pytest.raises(ApplicationError, match="cannot be adopted"):
         drifts.drift_adopt(actor=people.admin, drift=row)
 
 
-def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
+def test_overwriting_drift_plans_last_deployed_files(people: Cast) -> None:
     row = found_drift(people)
     assert row.site is not None
     websites.block_update(actor=people.owner, block=row.site.blocks.get(), autoindex=True)
@@ -253,7 +253,7 @@ def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
     assert deployment.items.get().revision == SiteState.objects.get().revision
 
 
-def test_a_plan_tells_what_else_was_edited_on_its_server(people: Cast) -> None:
+def test_plan_page_lists_other_drift_on_web_server(people: Cast) -> None:
     """The reload that the plan ends in brings it to life."""
     row = found_drift(people)
     assert row.site is not None
@@ -265,7 +265,7 @@ def test_a_plan_tells_what_else_was_edited_on_its_server(people: Cast) -> None:
     assert said not in own
 
 
-def test_a_move_that_is_refused_says_where_and_keeps_the_choice(people: Cast) -> None:
+def test_rejected_move_names_conflict_and_keeps_selection(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     live(people, shop(people, "other"))
@@ -275,7 +275,7 @@ def test_a_move_that_is_refused_says_where_and_keeps_the_choice(people: Cast) ->
     assert f'<option value="{people.apache.pk}" selected>' in page
 
 
-def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
+def test_drift_check_of_host_requires_administrator(people: Cast) -> None:
     assert signed_in(people.owner).post(url("drift-check"), {"host": "web-1"}).status_code == 403
     page = signed_in(people.admin).post(url("drift-check"), {"host": "web-1"}, follow=True).content.decode()
     assert "Queued" in page
@@ -287,7 +287,7 @@ def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_events_tell_what_happens_until_the_end(people: Cast) -> None:
+def test_event_stream_reports_steps_until_the_end(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment)
@@ -311,7 +311,7 @@ def test_events_tell_what_happens_until_the_end(people: Cast) -> None:
 @pytest.mark.parametrize(
     "headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}]
 )
-def test_foreign_pages_get_no_events(people: Cast, headers: dict[str, str]) -> None:
+def test_event_stream_rejects_cross_origin_pages(people: Cast, headers: dict[str, str]) -> None:
     deployment = planned(people, shop(people))
 
     async def ask(user: object) -> int:
@@ -323,7 +323,7 @@ def test_foreign_pages_get_no_events(people: Cast, headers: dict[str, str]) -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_outsiders_get_no_events(people: Cast) -> None:
+def test_event_stream_is_hidden_from_outsiders(people: Cast) -> None:
     deployment = planned(people, shop(people))
 
     async def ask() -> int:
@@ -334,13 +334,13 @@ def test_outsiders_get_no_events(people: Cast) -> None:
     assert async_to_sync(ask)() == 404
 
 
-def test_no_text_ends_an_event_early() -> None:
+def test_event_stream_escapes_line_breaks() -> None:
     assert stream.event("live", "a\n\nevent: x\r\ndata: y") == (
         "event: live\ndata: a\ndata: \ndata: event: x\ndata: data: y\n\n"
     )
 
 
-def test_a_move_tells_what_goes_wrong_on_the_server_that_it_leads_to(people: Cast) -> None:
+def test_move_page_shows_problems_of_target_web_server(people: Cast) -> None:
     site, client = shop(people), signed_in(people.owner)
     live(people, site)
     own = {"main_config": people.nginx.paths["main_config"], "path": "/etc/nginx/sites-enabled/default", "listen": "80"}

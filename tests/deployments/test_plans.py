@@ -29,7 +29,7 @@ from tests.deployments.sample_plans import carried_out, files, live, planned, sh
 from tests.support.cast import Cast, install
 
 
-def test_a_first_plan_shows_every_file_as_new(people: Cast) -> None:
+def test_first_plan_shows_every_file_as_new(people: Cast) -> None:
     deployment = planned(people, shop(people))
     assert sorted(files(deployment).values()) == ["link", "put"]
     config = next(file for file in deployment.plan.files if file.action == "put")
@@ -40,7 +40,7 @@ def test_a_first_plan_shows_every_file_as_new(people: Cast) -> None:
     assert deployment.status == DeploymentStatus.PLANNED
 
 
-def test_equal_renderings_are_one_revision(people: Cast) -> None:
+def test_equal_renderings_share_one_revision(people: Cast) -> None:
     site = shop(people)
     first, second = planned(people, site), planned(people, site)
     assert first.items.get().revision == second.items.get().revision
@@ -51,7 +51,7 @@ def test_equal_renderings_are_one_revision(people: Cast) -> None:
     assert planned(people, site).items.get().revision == first.items.get().revision
 
 
-def test_a_change_is_shown_against_what_stands(people: Cast) -> None:
+def test_plan_shows_diff_against_live_files(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
@@ -62,7 +62,7 @@ def test_a_change_is_shown_against_what_stands(people: Cast) -> None:
     assert changed.expect == changed.old_sha256 != ""
 
 
-def test_keys_appear_only_as_their_sum(people: Cast) -> None:
+def test_plan_shows_private_keys_only_as_checksum(people: Cast) -> None:
     certificate = websites.certificate_self_sign(
         actor=people.owner, team=people.team, name="shop", names=["shop.example"]
     )
@@ -74,7 +74,7 @@ def test_keys_appear_only_as_their_sum(people: Cast) -> None:
     assert Blob.objects.get(pk=key.sha256).is_secret
 
 
-def test_a_draft_may_be_invalid_a_plan_may_not(people: Cast) -> None:
+def test_plan_rejects_invalid_draft(people: Cast) -> None:
     site = shop(people)
     websites.block_update(actor=people.owner, block=site.blocks.get(), listens=[{"port": 443, "tls": True}])
     with pytest.raises(ValidationError) as caught:
@@ -87,12 +87,12 @@ def test_a_draft_may_be_invalid_a_plan_may_not(people: Cast) -> None:
     assert not Deployment.objects.exists()
 
 
-def test_no_site_means_no_host(people: Cast) -> None:
+def test_plan_without_sites_is_rejected(people: Cast) -> None:
     with pytest.raises(ApplicationError, match="No sites selected"):
         services.deployment_plan(actor=people.admin, sites=[])
 
 
-def test_only_those_who_may_deploy(people: Cast) -> None:
+def test_planning_requires_permission_to_deploy(people: Cast) -> None:
     site = shop(people)
     for actor in (people.viewer, people.outsider):
         with pytest.raises(PermissionDenied):
@@ -109,7 +109,7 @@ def test_only_those_who_may_deploy(people: Cast) -> None:
     assert deployment.status == DeploymentStatus.PLANNED
 
 
-def test_sites_of_several_hosts_are_one_batch(people: Cast) -> None:
+def test_sites_of_several_hosts_form_one_batch(people: Cast) -> None:
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
     nginx = install(other, Engine.NGINX, "")
     sites = [shop(people), shop(people, "two"), shop(people, "far", install=nginx)]
@@ -120,7 +120,7 @@ def test_sites_of_several_hosts_are_one_batch(people: Cast) -> None:
     assert {row.status for row in Deployment.objects.all()} == {DeploymentStatus.QUEUED}
 
 
-def test_many_hosts_cost_as_many_queries_as_one(people: Cast) -> None:
+def test_plan_query_count_does_not_grow_with_hosts(people: Cast) -> None:
     """Planned, confirmed and written down."""
 
     def queries(count: int) -> int:
@@ -139,7 +139,7 @@ def test_many_hosts_cost_as_many_queries_as_one(people: Cast) -> None:
     assert queries(9) - 8 <= queries(2)  # `carried_out` itself reads each of them once
 
 
-def test_a_changed_site_makes_the_plan_stale(people: Cast) -> None:
+def test_plan_is_stale_when_site_changed(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -149,7 +149,7 @@ def test_a_changed_site_makes_the_plan_stale(people: Cast) -> None:
     assert deployment.status == DeploymentStatus.PLANNED
 
 
-def test_another_deployment_makes_the_plan_stale(people: Cast) -> None:
+def test_plan_is_stale_after_another_deployment(people: Cast) -> None:
     site = shop(people)
     older = planned(people, site)
     live(people, site)
@@ -158,7 +158,7 @@ def test_another_deployment_makes_the_plan_stale(people: Cast) -> None:
         services.deployment_confirm(actor=people.owner, deployment=older)
 
 
-def test_a_plan_is_confirmed_once(people: Cast) -> None:
+def test_plan_can_be_confirmed_once(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     with pytest.raises(Conflict):
@@ -166,7 +166,7 @@ def test_a_plan_is_confirmed_once(people: Cast) -> None:
     assert AuditEntry.objects.filter(action="deployment.confirm").count() == 1
 
 
-def test_one_deployment_of_a_site_at_a_time(people: Cast) -> None:
+def test_second_deployment_of_site_is_rejected_while_one_runs(people: Cast) -> None:
     site = shop(people)
     first = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=first)
@@ -175,7 +175,7 @@ def test_one_deployment_of_a_site_at_a_time(people: Cast) -> None:
         services.deployment_confirm(actor=people.owner, deployment=second)
 
 
-def test_success_makes_it_live_failure_is_noted(people: Cast) -> None:
+def test_deployment_success_makes_revision_live_and_failure_is_recorded(people: Cast) -> None:
     site = shop(people)
     done = live(people, site)
     state = SiteState.objects.get(site=site)
@@ -191,7 +191,7 @@ def test_success_makes_it_live_failure_is_noted(people: Cast) -> None:
     assert (state.revision, state.last_failure) == (done.items.get().revision, bad)
 
 
-def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
+def test_plan_lists_settings_that_web_server_cannot_express(people: Cast) -> None:
     site = shop(people, install=people.apache)
     websites.location_create(
         actor=people.owner, block=site.blocks.get(), pattern="/", handler="static", rate_limit_rps=5
@@ -201,7 +201,7 @@ def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
     assert {line.place for line in warnings} == {"server block 1, location /"}
 
 
-def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -> None:
+def test_cancelled_plans_are_closed_but_running_deployments_finish(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     services.deployment_cancel(actor=people.owner, deployment=deployment)
@@ -211,7 +211,7 @@ def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -
         services.deployment_cancel(actor=people.owner, deployment=deployment)
 
 
-def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
+def test_plan_keeps_and_reports_adopted_text(people: Cast) -> None:
     site = shop(people)
     path = next(file.path for file in planned(people, site).plan.files if file.action == "put")
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
@@ -222,7 +222,7 @@ def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
     assert "keeps the version adopted" in plan.warnings[0].text
 
 
-def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(people: Cast) -> None:
+def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -> None:
     """The admin's file said otherwise when it was read again; the site that is planned is another one."""
     server = EngineInstall.objects.create(
         host=people.host,
@@ -239,7 +239,7 @@ def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(
         planned(people, other)
 
 
-def test_sites_that_change_are_left_out_on_their_own_server_alone(people: Cast) -> None:
+def test_changing_sites_are_left_out_only_on_their_own_web_server(people: Cast) -> None:
     """What another host's deployment takes over from this one stands here as long as this one's says nothing else."""
     here, there = people.nginx, install(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
     first, second = shop(people), shop(people, "blog")
@@ -257,7 +257,7 @@ def test_sites_that_change_are_left_out_on_their_own_server_alone(people: Cast) 
     assert left(first, second) == []
 
 
-def test_planning_leaves_nothing_to_the_collector(people: Cast) -> None:
+def test_planning_leaves_no_reference_cycles(people: Cast) -> None:
     """Of sites and their parts, which name each other: a hundred objects each, whose finding costs a push a tenth."""
     site = shop(people)
     services.deployment_plan(actor=people.admin, sites=[site])  # what is made once only

@@ -20,13 +20,13 @@ from panel.rendering import spec
         (("~^x", "b.example"), spec.Listen(80), ("127.0.0.1", "b.example")),
     ],
 )
-def test_probes_use_the_sites_own_names(names: tuple[str, ...], listen: spec.Listen, expected: tuple[str, str]) -> None:
+def test_probes_use_names_of_site(names: tuple[str, ...], listen: spec.Listen, expected: tuple[str, str]) -> None:
     block = spec.ServerBlock(listens=(listen,), names=names)
     (probe,) = probes.probes_of(spec.SiteSpec("shop", (block,)), "/health")
     assert (probe.address, probe.host) == expected
     assert probe.path == "/health"
 
 
-def test_a_name_that_only_a_regex_knows_is_not_guessed() -> None:
+def test_probes_skip_regex_server_names() -> None:
     block = spec.ServerBlock(listens=(spec.Listen(80),), names=("~^x",))
     assert probes.probes_of(spec.SiteSpec("shop", (block,)), "/") == []

@@ -33,7 +33,7 @@ def plan_and_confirm(actor: User, site: Site, together: Barrier) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_plans_of_two_admins_at_once_are_confirmed_or_refused(people: Cast) -> None:
+def test_concurrent_plans_of_one_site_are_confirmed_or_rejected(people: Cast) -> None:
     site = shop(people)
     with ThreadPoolExecutor(2) as threads:
         for _try in range(TRIES):

@@ -35,7 +35,7 @@ def names(apache: RedHatApache) -> list[str]:
     return sorted(path.name for path in (apache.root / "conf.d").iterdir())
 
 
-def test_a_site_lives_in_conf_d_and_stays_there_disabled(
+def test_site_file_is_in_conf_d_and_stays_there_when_disabled(
     machine: Machine, apache: RedHatApache, install: EngineInstall
 ) -> None:
     main = apache.main_config.read_text()
@@ -50,7 +50,9 @@ def test_a_site_lives_in_conf_d_and_stays_there_disabled(
     assert apache.main_config.read_text() == main
 
 
-def test_what_httpd_refuses_is_taken_back(machine: Machine, apache: RedHatApache, install: EngineInstall) -> None:
+def test_configuration_rejected_by_httpd_is_rolled_back(
+    machine: Machine, apache: RedHatApache, install: EngineInstall
+) -> None:
     site = machine.site("shop", install)
     machine.deploy(site)
     before = (apache.root / "conf.d" / "50-shop.conf").read_text()

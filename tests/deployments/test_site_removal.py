@@ -22,7 +22,7 @@ from tests.deployments.sample_plans import carried_out, files, live, planned, sh
 from tests.support.cast import Cast, install
 
 
-def test_rollback_goes_to_any_earlier_revision(people: Cast) -> None:
+def test_rollback_reaches_any_earlier_revision(people: Cast) -> None:
     site = shop(people)
     first = live(people, site).items.get().revision
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -39,7 +39,7 @@ def test_rollback_goes_to_any_earlier_revision(people: Cast) -> None:
         services.site_rollback(actor=people.owner, site=site, revision=foreign)
 
 
-def test_disable_leaves_the_files_where_no_server_looks(people: Cast) -> None:
+def test_disabling_moves_files_out_of_web_server_configuration(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     deployment = services.site_disable(actor=people.owner, site=site)
@@ -57,7 +57,7 @@ def test_disable_leaves_the_files_where_no_server_looks(people: Cast) -> None:
 
 
 @pytest.mark.parametrize("how", ["refused by the host", "cannot be cancelled"])
-def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str) -> None:
+def test_site_stays_enabled_when_removal_fails(people: Cast, how: str) -> None:
     site = shop(people)
     live(people, site)
     deployment = services.site_disable(actor=people.owner, site=site)
@@ -72,7 +72,7 @@ def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str
     assert live_revision(site) is not None
 
 
-def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> None:
+def test_live_site_cannot_be_deleted_without_deployment(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     with pytest.raises(ApplicationError, match="is live on nginx on web-1"):
@@ -88,7 +88,7 @@ def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> Non
     assert AuditEntry.objects.filter(action="site.delete").count() == 1
 
 
-def test_a_draft_is_forgotten_at_once(people: Cast) -> None:
+def test_draft_is_deleted_at_once(people: Cast) -> None:
     site = shop(people)
     planned(people, site)
     assert services.site_delete(actor=people.owner, site=site) is None
@@ -96,7 +96,7 @@ def test_a_draft_is_forgotten_at_once(people: Cast) -> None:
     assert Deployment.objects.get().status == DeploymentStatus.CANCELLED
 
 
-def test_moving_to_another_host_goes_up_there_first(people: Cast) -> None:
+def test_move_to_another_host_deploys_there_first(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
@@ -116,7 +116,7 @@ def test_moving_to_another_host_goes_up_there_first(people: Cast) -> None:
     assert state.revision.install == nginx
 
 
-def test_a_move_that_fails_there_leaves_it_here(people: Cast) -> None:
+def test_failed_move_to_another_host_leaves_site_in_place(people: Cast) -> None:
     site = shop(people)
     before = live(people, site).items.get().revision
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")

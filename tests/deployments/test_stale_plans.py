@@ -107,7 +107,7 @@ CHANGES: dict[str, Callable[[Site], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=[name.replace(" ", "-") for name in CHANGES])
-def test_whatever_the_files_follow_from_makes_a_plan_stale(
+def test_plan_is_stale_when_any_input_of_its_files_changed(
     people: Cast, site: Site, change: Callable[[Site], Any]
 ) -> None:
     """Changed behind everybody's back: no service counts a version or leaves a mark."""
@@ -122,7 +122,7 @@ def test_whatever_the_files_follow_from_makes_a_plan_stale(
     assert (Revision.objects.count(), Blob.objects.count() - pinned) == before
 
 
-def test_every_kind_of_part_is_read() -> None:
+def test_stale_check_reads_every_part_of_site_model() -> None:
     """One that is added to the site's model and not here would be confirmed though it was changed."""
     read = {Site, Certificate} | {model for model, _ in inputs.PARTS}
     parts = [model for model in apps.get_app_config("websites").get_models() if model not in read]
@@ -133,7 +133,7 @@ def test_every_kind_of_part_is_read() -> None:
     ] == []
 
 
-def test_a_released_edit_makes_a_plan_stale(people: Cast, site: Site) -> None:
+def test_plan_is_stale_when_adopted_edit_is_released(people: Cast, site: Site) -> None:
     planned(people, site)
     adopt(site)
     deployment = planned(people, site)
@@ -142,7 +142,7 @@ def test_a_released_edit_makes_a_plan_stale(people: Cast, site: Site) -> None:
         confirmed(people, deployment)
 
 
-def test_a_move_is_stale_too(people: Cast, site: Site) -> None:
+def test_move_plan_is_stale_when_input_changed(people: Cast, site: Site) -> None:
     RawSnippet.objects.all().delete()  # Apache has none of it
     live(people, site)
     (deployment,) = services.site_move(actor=people.admin, site=site, install=people.apache)
@@ -151,7 +151,7 @@ def test_a_move_is_stale_too(people: Cast, site: Site) -> None:
         confirmed(people, deployment)
 
 
-def test_what_was_changed_back_is_not_stale(people: Cast, site: Site) -> None:
+def test_plan_is_valid_when_change_was_reverted(people: Cast, site: Site) -> None:
     deployment = planned(people, site)
     block = site.blocks.get()
     for autoindex in (True, False):
@@ -160,7 +160,7 @@ def test_what_was_changed_back_is_not_stale(people: Cast, site: Site) -> None:
     assert confirmed(people, deployment) == DeploymentStatus.QUEUED
 
 
-def test_what_the_files_do_not_follow_from_is_not_stale(people: Cast, site: Site) -> None:
+def test_plan_is_valid_when_unrelated_fields_changed(people: Cast, site: Site) -> None:
     other = websites.site_create(
         actor=people.admin,
         team=people.team,
@@ -186,7 +186,7 @@ def test_plan_is_stale_when_it_names_no_inputs(people: Cast, site: Site) -> None
         confirmed(people, deployment)
 
 
-def test_confirming_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirmation_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = planned(people, site)
     monkeypatch.setattr(rendering, "render", lambda *_: pytest.fail("rendered again"))
     with CaptureQueriesContext(connection) as captured:

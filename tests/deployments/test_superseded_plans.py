@@ -22,7 +22,7 @@ def address(deployment: Deployment, name: str = "detail") -> str:
     return reverse(f"deployments:{name}", args=[deployment.uuid])
 
 
-def test_the_list_and_the_old_plans_page_lead_to_the_newer_one(people: Cast) -> None:
+def test_superseded_plan_links_to_newer_plan(people: Cast) -> None:
     site, client = shop(people), signed_in(people.owner)
     first, second, third = (planned(people, site) for _ in range(3))
     assert list(Deployment.objects.filter(status=WAITS)) == [third]
@@ -40,7 +40,7 @@ def test_the_list_and_the_old_plans_page_lead_to_the_newer_one(people: Cast) -> 
     assert told == {"status": "cancelled", "superseded_by": str(third.uuid)}
 
 
-def test_plans_of_another_kind_or_of_other_sites_too_wait_on(people: Cast) -> None:
+def test_plans_of_other_kinds_or_sites_are_not_superseded(people: Cast) -> None:
     site, other = shop(people), shop(people, "blog")
     live(people, site)
     both = planned(people, site, other)
@@ -51,7 +51,7 @@ def test_plans_of_another_kind_or_of_other_sites_too_wait_on(people: Cast) -> No
     assert set(Deployment.objects.filter(status=WAITS)) == {disabling, again}
 
 
-def test_a_confirmed_plan_is_not_taken_the_place_of(people: Cast) -> None:
+def test_confirmed_plan_is_not_superseded(people: Cast) -> None:
     site = shop(people)
     queued = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=queued)
@@ -61,7 +61,7 @@ def test_a_confirmed_plan_is_not_taken_the_place_of(people: Cast) -> None:
 
 
 @pytest.mark.parametrize("kind", ["overwrite", "disable", "rollback", "move"])
-def test_each_kind_that_failed_offers_to_be_planned_again(people: Cast, kind: str) -> None:
+def test_failed_deployment_offers_new_plan_of_its_kind(people: Cast, kind: str) -> None:
     site, client = shop(people), signed_in(people.owner)
     first = live(people, site).items.get().revision
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -84,7 +84,7 @@ def test_each_kind_that_failed_offers_to_be_planned_again(people: Cast, kind: st
     assert page.redirect_chain[-1][0] == address(new)  # type: ignore[attr-defined]
 
 
-def test_a_plan_that_waits_is_planned_again_in_its_own_place(people: Cast) -> None:
+def test_open_plan_is_replaced_in_place_when_planned_again(people: Cast) -> None:
     site = shop(people)
     stale = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)

@@ -29,7 +29,7 @@ def counted(client: Client, words: str, url: str = "/sites/shop/traffic/") -> bo
     return eventually(lambda: words in client.get(url).content.decode())
 
 
-def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
+def test_site_traffic_shows_own_requests_only(machine: Machine) -> None:
     two_sites(machine)
     for _ in range(6):
         ask(machine.port, "/missing", host="shop.example")
@@ -51,7 +51,7 @@ def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
     assert caller_of(outsider).get("sites/shop/traffic/").status_code == 404
 
 
-def test_the_hosts_page_shows_every_site_to_administrators_alone(machine: Machine) -> None:
+def test_host_traffic_shows_all_sites_to_administrators_only(machine: Machine) -> None:
     two_sites(machine)
     admin = signed_in(machine.people.admin)
     url = f"/hosts/{machine.host.name}/traffic/"
@@ -66,7 +66,7 @@ def test_the_hosts_page_shows_every_site_to_administrators_alone(machine: Machin
     assert caller_of(machine.people.admin, ["read"]).get(f"hosts/{machine.host.name}/traffic/").status_code == 403
 
 
-def test_rates_come_from_two_readings_and_counts_outlive_a_reload(machine: Machine) -> None:
+def test_traffic_rates_use_two_readings_and_counts_survive_reload(machine: Machine) -> None:
     shop, _blog = two_sites(machine)
     caller = caller_of(machine.people.owner)
     before = caller.get("sites/shop/traffic/").json()
@@ -82,7 +82,7 @@ def test_rates_come_from_two_readings_and_counts_outlive_a_reload(machine: Machi
     assert caller.get("sites/shop/traffic/").json()["zones"][0]["requests"] >= 40
 
 
-def test_a_server_that_does_not_run_or_does_not_tell_says_so(machine: Machine) -> None:
+def test_traffic_page_reports_stopped_or_silent_web_server(machine: Machine) -> None:
     shop, _blog = two_sites(machine)
     install = EngineInstall.objects.get(engine="native")
     stop(int(Path(install.paths["pid_file"]).read_text()))

@@ -39,12 +39,12 @@ def without_checks(revision: Revision) -> None:
     Revision.objects.filter(pk=revision.pk).update(files=revision.files)
 
 
-def test_revision_with_its_checks_is_rolled_back_to(people: Cast) -> None:
+def test_revision_with_path_checks_can_be_rolled_back_to(people: Cast) -> None:
     site, revision = two_revisions(people)
     assert site_rollback(actor=people.owner, site=site, revision=revision)
 
 
-def test_revision_without_its_checks_is_refused_and_set_back_instead(people: Cast) -> None:
+def test_revision_without_path_checks_offers_draft_reset_instead(people: Cast) -> None:
     site, revision = two_revisions(people)
     without_checks(revision)
     revision = Revision.objects.get(pk=revision.pk)

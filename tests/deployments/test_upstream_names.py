@@ -13,7 +13,7 @@ from tests.deployments.real_host import Machine
 from tests.support.nginx import NginxInstance
 
 
-def test_plan_refuses_a_name_that_leads_to_metadata_on_the_host(machine: Machine, nginx: NginxInstance) -> None:
+def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machine, nginx: NginxInstance) -> None:
     """The name is one that only the host's resolver understands; it was stored before such spellings were refused."""
     site = machine.site("shop", machine.install(nginx, Engine.NGINX))
     upstream = websites.upstream_create(
@@ -27,7 +27,7 @@ def test_plan_refuses_a_name_that_leads_to_metadata_on_the_host(machine: Machine
     assert machine.plan(site).plan.unchecked == ""
 
 
-def test_deployment_resolves_names_again_before_it_sends_anything(machine: Machine, nginx: NginxInstance) -> None:
+def test_deployment_resolves_names_again_before_upload(machine: Machine, nginx: NginxInstance) -> None:
     """The host could not be asked when the plan was made."""
     site = machine.site("shop", machine.install(nginx, Engine.NGINX))
     upstream = websites.upstream_create(

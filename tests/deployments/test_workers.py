@@ -67,7 +67,7 @@ def worker(home: Path, fault: str, *deployments: Deployment) -> subprocess.Popen
     return subprocess.Popen([sys.executable, "-c", WORKER, str(home), *uuids], env=env, cwd=ROOT)
 
 
-def test_two_workers_carry_out_a_deployment_once(machine: Machine, nginx: NginxInstance) -> None:
+def test_racing_workers_run_deployment_once(machine: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(machine, nginx)
     results: list[Attempt] = []
     barrier = threading.Barrier(4)
@@ -91,7 +91,7 @@ def test_two_workers_carry_out_a_deployment_once(machine: Machine, nginx: NginxI
 
 
 @pytest.mark.parametrize("point", ["journaled", "tested", "switched", "live"])
-def test_a_killed_worker_is_followed_by_another(
+def test_deployment_of_killed_worker_is_resumed(
     machine: Machine, nginx: NginxInstance, agent_home: Path, point: str
 ) -> None:
     deployment = confirmed(machine, nginx)
@@ -115,7 +115,7 @@ def test_a_killed_worker_is_followed_by_another(
 
 
 @pytest.mark.parametrize("point", ["journaled", "switch-0", "switched", "reloaded", "committed"])
-def test_a_killed_agent_leaves_the_old_or_the_new(
+def test_killed_agent_leaves_old_or_new_state(
     machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     deployment = confirmed(machine, nginx)
@@ -145,7 +145,7 @@ def test_a_killed_agent_leaves_the_old_or_the_new(
 
 
 @pytest.mark.parametrize("point", ["journaled", "tested", "switched", "live"])
-def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxInstance, point: str) -> None:
+def test_outcome_is_fetched_again_when_connection_breaks(remote: Machine, nginx: NginxInstance, point: str) -> None:
     """The agent holds at `point` until its channel is gone, then goes on alone; the panel asks what became of it."""
     sshd = remote.sshd
     assert sshd is not None
@@ -182,7 +182,7 @@ def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxIn
     assert "probe" in names  # also what nobody was there to hear
 
 
-def test_a_busy_host_leaves_it_in_the_queue(machine: Machine, nginx: NginxInstance) -> None:
+def test_deployment_stays_queued_while_host_is_busy(machine: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(machine, nginx)
     with host_lock(machine.host, "benchmark 7"):
         assert execution.deployment_execute(deployment.uuid) == Attempt.BUSY
@@ -192,9 +192,7 @@ def test_a_busy_host_leaves_it_in_the_queue(machine: Machine, nginx: NginxInstan
     assert HostLock.objects.get().holder == ""
 
 
-def test_a_host_that_cannot_be_reached_fails_with_words_and_nothing_changed(
-    remote: Machine, nginx: NginxInstance
-) -> None:
+def test_deployment_fails_without_changes_when_host_is_unreachable(remote: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(remote, nginx)
     remote.host.port = 1
     remote.host.save()
@@ -205,7 +203,7 @@ def test_a_host_that_cannot_be_reached_fails_with_words_and_nothing_changed(
     assert SiteState.objects.get().last_failure == deployment
 
 
-def test_the_task_carries_out_and_the_sweep_finds_what_waits(
+def test_task_runs_deployment_and_sweep_finds_queued_ones(
     machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment = confirmed(machine, nginx)

@@ -49,7 +49,7 @@ def install(host: Host, admin: User) -> HostOperation:
     return operation
 
 
-def test_gallop_is_brought_along_and_runs(here: Host, admin: User) -> None:
+def test_gallop_is_installed_and_runs(here: Host, admin: User) -> None:
     operation = install(here, admin)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
     server = EngineInstall.objects.get()
@@ -63,7 +63,7 @@ def test_gallop_is_brought_along_and_runs(here: Host, admin: User) -> None:
     assert EngineInstall.objects.count() == 1
 
 
-def test_its_files_are_its_own_and_its_workers_reach_what_is_theirs(here: Host, admin: User) -> None:
+def test_gallop_files_are_private_and_workers_reach_temporary_files(here: Host, admin: User) -> None:
     """Root starts it, its workers are nobody: they pass through its folders to the temporary files of uploads, and
     nobody else may write what the next `-s stop` believes, or a log."""
     assert install(here, admin).status == JobStatus.SUCCEEDED
@@ -88,7 +88,7 @@ def test_its_files_are_its_own_and_its_workers_reach_what_is_theirs(here: Host, 
     assert log.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_main_file_that_was_edited_is_brought_back(here: Host, admin: User) -> None:
+def test_edited_gallop_main_file_is_restored(here: Host, admin: User) -> None:
     install(here, admin)
     main = Path(EngineInstall.objects.get().paths["main_config"])
     text = main.read_text()
@@ -97,7 +97,7 @@ def test_a_main_file_that_was_edited_is_brought_back(here: Host, admin: User) ->
     assert main.read_text() == text
 
 
-def test_a_missing_binary_is_named_with_what_to_do(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+def test_missing_gallop_binary_is_reported_with_remedy(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
     settings.GALLOP_BINARY = tmp_path / "gallop"
     operation = install(here, admin)
     assert operation.status == JobStatus.FAILED
@@ -105,7 +105,9 @@ def test_a_missing_binary_is_named_with_what_to_do(here: Host, admin: User, sett
     assert not EngineInstall.objects.exists()
 
 
-def test_a_binary_that_does_not_run_there_is_reported(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+def test_gallop_binary_that_does_not_run_on_host_is_reported(
+    here: Host, admin: User, settings: Any, tmp_path: Path
+) -> None:
     broken = tmp_path / "gallop"
     broken.write_bytes(b"\x7fELF not really")
     settings.GALLOP_BINARY = broken
@@ -119,7 +121,7 @@ def running_program(server: EngineInstall) -> str:
     return os.readlink(f"/proc/{Path(server.paths['pid_file']).read_text().strip()}/exe")
 
 
-def test_a_newer_program_replaces_the_running_one(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+def test_newer_gallop_replaces_running_one(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
     install(here, admin)
     server = EngineInstall.objects.get()
     newer = tmp_path / "gallop"
@@ -139,7 +141,7 @@ def test_a_newer_program_replaces_the_running_one(here: Host, admin: User, setti
     ],
     ids=["refuses the configuration", "does not start"],
 )
-def test_a_newer_program_that_fails_leaves_the_former_one_running(
+def test_failing_newer_gallop_leaves_former_one_running(
     script: str, words: str, here: Host, admin: User, settings: Any, tmp_path: Path
 ) -> None:
     install(here, admin)
@@ -156,7 +158,7 @@ def test_a_newer_program_that_fails_leaves_the_former_one_running(
     assert sorted(path.name for path in Path(server.paths["binary"]).parent.iterdir()) == ["gallop"]
 
 
-def test_a_former_program_that_cannot_run_again_is_said_and_leaves_nothing_behind(
+def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
     here: Host, admin: User, settings: Any, tmp_path: Path
 ) -> None:
     install(here, admin)
@@ -186,7 +188,7 @@ def test_a_former_program_that_cannot_run_again_is_said_and_leaves_nothing_behin
     assert running_program(server) == server.paths["binary"]
 
 
-def test_an_nginx_of_its_own_for_an_account_without_rights(here: Host, admin: User) -> None:
+def test_unprivileged_account_gets_private_nginx(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     operation_execute(operation.uuid)
     with pool.session(target_for(here)) as agent:
@@ -198,7 +200,7 @@ def test_an_nginx_of_its_own_for_an_account_without_rights(here: Host, admin: Us
     assert Path(made.paths["config_root"]).is_relative_to(Path(here.site_roots[0]).parent)
 
 
-def test_the_command_prepares_this_machine(here: Host) -> None:
+def test_prepare_command_sets_up_local_host(here: Host) -> None:
     call_command("register_local_host")
     call_command("register_local_host")
     here.refresh_from_db()
@@ -206,7 +208,7 @@ def test_the_command_prepares_this_machine(here: Host) -> None:
     assert EngineInstall.objects.filter(engine="native").count() == 1
 
 
-def test_workers_of_gallop_never_run_as_root(here: Host, admin: User) -> None:
+def test_gallop_workers_never_run_as_root(here: Host, admin: User) -> None:
     assert install(here, admin).status == JobStatus.SUCCEEDED
     paths = EngineInstall.objects.get().paths
     assert "user nobody;" in Path(paths["main_config"]).read_text()
@@ -224,9 +226,7 @@ def workers(master: int) -> set[int]:
     return {int(re.search(r"^Uid:\t\d+\t(\d+)", text, re.M)[1]) for text in texts}  # type: ignore[index]
 
 
-def test_folder_that_workers_cannot_enter_is_named_with_what_to_do(
-    settings: Any, server_root: Path, admin: User
-) -> None:
+def test_folder_closed_to_workers_is_reported_with_remedy(settings: Any, server_root: Path, admin: User) -> None:
     """As with a panel whose home lies below /root: gallop is not started as root instead."""
     settings.HOME, settings.GALLOP_BINARY = server_root / "private" / "home", Path(gallop_binary())
     settings.LOCAL_HOST_ROOT = settings.HOME / "host"
@@ -239,9 +239,7 @@ def test_folder_that_workers_cannot_enter_is_named_with_what_to_do(
     assert not EngineInstall.objects.exists() and not list(server_root.rglob("gallop.conf"))
 
 
-def test_local_folder_lies_outside_a_home_that_is_closed_to_others(
-    monkeypatch: pytest.MonkeyPatch, server_root: Path
-) -> None:
+def test_local_folder_is_outside_private_home(monkeypatch: pytest.MonkeyPatch, server_root: Path) -> None:
     monkeypatch.setattr(env, "SYSTEM_FOLDER", server_root / "lib")
     monkeypatch.delenv("PADDOCK_LOCAL_HOST_FOLDER")
     shut, opened = server_root / "shut", server_root / "opened"
@@ -255,7 +253,7 @@ def test_local_folder_lies_outside_a_home_that_is_closed_to_others(
     assert env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", shut / "home") == Path("/srv/paddock")
 
 
-def test_new_local_folder_is_open_to_workers_whatever_the_umask(settings: Any, server_root: Path) -> None:
+def test_new_local_folder_is_open_to_workers_under_any_umask(settings: Any, server_root: Path) -> None:
     settings.HOME, settings.LOCAL_HOST_ROOT = server_root / "home", server_root / "lib" / "paddock" / "abc"
     settings.HOME.mkdir(mode=0o700)
     before = os.umask(0o077)

@@ -45,12 +45,12 @@ def status_of(host: Host) -> str:
     return Host.objects.get(pk=host.pk).status
 
 
-def test_a_new_host_is_not_trusted_and_its_first_contact_waits(host: Host) -> None:
+def test_new_host_is_untrusted_and_its_check_is_queued(host: Host) -> None:
     assert (host.status, host.host_key) == (HostStatus.NEW, "")
     assert host.operations.get().kind == OperationKind.CHECK
 
 
-def test_the_way_from_first_contact_to_ready(host: Host, admin: User, sshd: SshServer) -> None:
+def test_host_becomes_ready_after_fingerprint_is_trusted(host: Host, admin: User, sshd: SshServer) -> None:
     run(host, admin)
     assert host.offered_host_key == sshd.host_key
     assert (host.status, host.facts) == (HostStatus.NEW, {})
@@ -67,7 +67,7 @@ def test_the_way_from_first_contact_to_ready(host: Host, admin: User, sshd: SshS
     assert host.installs.count() >= again
 
 
-def test_another_fingerprint_than_the_offered_one_trusts_nothing(host: Host, admin: User, sshd: SshServer) -> None:
+def test_trust_is_rejected_for_different_fingerprint(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     for wrong in ("", "SHA256:AAAA", sshd.host_key[:-4]):
         with pytest.raises(ValidationError) as refused:
@@ -77,12 +77,12 @@ def test_another_fingerprint_than_the_offered_one_trusts_nothing(host: Host, adm
     assert host.host_key == ""
 
 
-def test_trusting_without_an_offered_key_is_refused(host: Host, admin: User) -> None:
+def test_trust_is_rejected_without_offered_key(host: Host, admin: User) -> None:
     with pytest.raises(Conflict, match="has no host key to confirm"):
         host_trust_key(actor=admin, host=host, confirmed="SHA256:x")
 
 
-def test_a_changed_key_stops_everything_until_somebody_decides(host: Host, admin: User, sshd: SshServer) -> None:
+def test_changed_host_key_stops_all_jobs_until_decision(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     sshd.stop()
@@ -102,7 +102,7 @@ def test_a_changed_key_stops_everything_until_somebody_decides(host: Host, admin
     assert host.status == HostStatus.READY
 
 
-def test_the_trusted_key_seen_again_ends_the_stop(host: Host, admin: User, sshd: SshServer) -> None:
+def test_trusted_host_key_seen_again_resumes_jobs(host: Host, admin: User, sshd: SshServer) -> None:
     """Another machine stood at the address for a while: nothing is left to decide when the right one answers again."""
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
@@ -123,9 +123,7 @@ def test_the_trusted_key_seen_again_ends_the_stop(host: Host, admin: User, sshd:
     assert host.facts["cpus"] >= 1
 
 
-def test_a_host_at_another_address_is_checked_there_and_the_old_one_forgotten(
-    host: Host, admin: User, sshd: SshServer
-) -> None:
+def test_host_with_new_address_is_checked_and_forgets_old_key(host: Host, admin: User, sshd: SshServer) -> None:
     """Neither the error nor the key of the machine at the old address is shown any longer."""
     right = host.port
     Host.objects.filter(pk=host.pk).update(port=1, offered_host_key=sshd.host_key)
@@ -142,7 +140,7 @@ def test_a_host_at_another_address_is_checked_there_and_the_old_one_forgotten(
     assert not host.operations.filter(status=JobStatus.QUEUED).exists(), "nothing about the way there changed"
 
 
-def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, sshd: SshServer) -> None:
+def test_unreachable_host_error_names_endpoint(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     sshd.stop()
@@ -151,9 +149,7 @@ def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, 
     assert f"127.0.0.1:{sshd.port}" in host.status_detail
 
 
-def test_a_host_that_goes_down_and_comes_back_is_found_out_without_asking(
-    host: Host, admin: User, sshd: SshServer
-) -> None:
+def test_host_watch_detects_outage_and_recovery(host: Host, admin: User, sshd: SshServer) -> None:
     """It is believed to be down when it is silent twice, and up at once."""
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
@@ -178,7 +174,7 @@ def test_a_host_that_goes_down_and_comes_back_is_found_out_without_asking(
     assert host.pk not in hosts_watched()
 
 
-def test_another_key_is_noted_at_once_and_not_asked_again(host: Host, admin: User, sshd: SshServer) -> None:
+def test_changed_host_key_is_recorded_once(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     assert run(host, admin).status == JobStatus.SUCCEEDED
@@ -229,7 +225,7 @@ def test_another_key_is_noted_at_once_and_not_asked_again(host: Host, admin: Use
         ("layout", "elsewhere"),
     ],
 )
-def test_bad_values_are_refused_at_their_field_and_change_nothing(
+def test_host_errors_appear_at_their_field_and_change_nothing(
     admin: User, field: str, value: Any, sshd: SshServer
 ) -> None:
     good: dict[str, Any] = {
@@ -247,13 +243,13 @@ def test_bad_values_are_refused_at_their_field_and_change_nothing(
     assert not AuditEntry.objects.exists()
 
 
-def test_members_that_a_host_has_not_are_refused_by_name(admin: User, host: Host) -> None:
+def test_unknown_host_fields_are_rejected_by_name(admin: User, host: Host) -> None:
     for name in ("host_key", "status", "facts", "connection", "is_admin"):
         with pytest.raises(ApplicationError, match=f"Unknown field “{name}”"):
             host_update(actor=admin, host=host, **{name: "x"})
 
 
-def test_only_administrators_change_hosts(operator: User, admin: User, host: Host) -> None:
+def test_host_changes_require_administrator(operator: User, admin: User, host: Host) -> None:
     for attempt in (
         lambda: host_create(actor=operator, name="x", address="192.0.2.1", username="root", password="p"),
         lambda: host_update(actor=operator, host=host, port=2222),
@@ -267,7 +263,7 @@ def test_only_administrators_change_hosts(operator: User, admin: User, host: Hos
     assert Host.objects.get().port == host.port
 
 
-def test_a_lost_update_is_noticed(admin: User, host: Host) -> None:
+def test_concurrent_host_edit_is_rejected(admin: User, host: Host) -> None:
     seen = host.row_version
     host_update(actor=admin, host=host, expected_version=seen, tags=["a"])
     with pytest.raises(Conflict, match="changed or deleted by someone else"):
@@ -275,7 +271,7 @@ def test_a_lost_update_is_noticed(admin: User, host: Host) -> None:
     assert Host.objects.get().tags == ["a"]
 
 
-def test_secrets_are_encrypted_and_never_in_the_audit_trail(admin: User, host: Host, sshd: SshServer) -> None:
+def test_host_secrets_are_encrypted_and_never_in_audit_log(admin: User, host: Host, sshd: SshServer) -> None:
     host_update(actor=admin, host=host, password="hunter2-hunter2", use_sudo=True, sudo_password="s3cret-s3cret")
     from django.db import connection
 
@@ -289,7 +285,7 @@ def test_secrets_are_encrypted_and_never_in_the_audit_trail(admin: User, host: H
     assert "(secret)" in trail
 
 
-def test_a_key_with_a_passphrase_is_refused_with_a_way_out(admin: User, tmp_path: Any) -> None:
+def test_private_key_with_passphrase_is_rejected_with_remedy(admin: User, tmp_path: Any) -> None:
     paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"), password="secret")
     with pytest.raises(ValidationError, match="passphrase"):
         host_create(
@@ -301,7 +297,7 @@ def test_a_key_with_a_passphrase_is_refused_with_a_way_out(admin: User, tmp_path
         )
 
 
-def test_deleting_names_what_would_be_lost_and_refuses_while_sites_stand_there(admin: User, host: Host) -> None:
+def test_host_deletion_lists_losses_and_is_rejected_while_sites_exist(admin: User, host: Host) -> None:
     install = EngineInstall.objects.create(host=host, engine="nginx", paths={}, layout="sites")
     team = Team.objects.create(name="Shop", slug="shop")
     site = Site.objects.create(name="shop", team=team, install=install)

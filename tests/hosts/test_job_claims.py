@@ -23,7 +23,7 @@ def queued(count: int) -> list[HostOperation]:
     return [HostOperation.objects.create(host=host, kind=OperationKind.CHECK) for _ in range(count)]
 
 
-def test_what_one_worker_claimed_another_does_not_get() -> None:
+def test_claimed_job_is_not_given_to_another_worker() -> None:
     rows = queued(3)
     first, second = Claim(HostOperation), Claim(HostOperation)
     assert first.take([rows[0].uuid, rows[1].uuid]) == 2
@@ -32,7 +32,7 @@ def test_what_one_worker_claimed_another_does_not_get() -> None:
     assert list(second.rows) == rows[2:]
 
 
-def test_what_is_released_may_be_claimed_again() -> None:
+def test_released_job_can_be_claimed_again() -> None:
     rows = queued(2)
     first, second = Claim(HostOperation), Claim(HostOperation)
     first.take([row.uuid for row in rows])
@@ -41,7 +41,7 @@ def test_what_is_released_may_be_claimed_again() -> None:
     assert list(first.rows) == [rows[1]]
 
 
-def test_a_worker_that_lost_its_rows_changes_nothing() -> None:
+def test_worker_that_lost_its_claim_changes_nothing() -> None:
     (row,) = queued(1)
     asleep, awake = Claim(HostOperation), Claim(HostOperation)
     asleep.take([row.uuid])
@@ -53,7 +53,7 @@ def test_a_worker_that_lost_its_rows_changes_nothing() -> None:
     assert list(awake.rows) == [row]
 
 
-def test_the_heartbeat_reaches_rows_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_updates_jobs_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
     rows = queued(2)
     claim = Claim(HostOperation)
@@ -66,7 +66,7 @@ def test_the_heartbeat_reaches_rows_and_locks(monkeypatch: pytest.MonkeyPatch) -
         assert eventually(lambda: not HostLock.objects.filter(expires_at=old).exists())
 
 
-def test_the_heartbeat_goes_on_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_continues_for_remaining_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
     ended, runs = queued(2)
     claim = Claim(HostOperation)
@@ -102,7 +102,7 @@ def test_lock_of_a_killed_worker_is_free_at_once() -> None:
         assert HostLock.objects.get().holder == "deployment 2"
 
 
-def test_lock_of_another_machine_is_kept_until_it_expires() -> None:
+def test_lock_of_another_machine_is_kept_until_expiry() -> None:
     (row,) = queued(1)
     HostLock.objects.create(
         host=row.host,

@@ -22,7 +22,7 @@ def host() -> Host:
     return Host.objects.create(name="web1", address="192.0.2.1", username="root")
 
 
-def test_a_second_holder_is_told_who_has_it(host: Host) -> None:
+def test_second_lock_holder_is_told_current_holder(host: Host) -> None:
     refused = pytest.raises(HostBusy, match="web1 is busy with deployment 1")
     with host_lock(host, "deployment 1"), refused as busy, host_lock(host, "run 2"):
         raise AssertionError("taken twice")
@@ -32,20 +32,20 @@ def test_a_second_holder_is_told_who_has_it(host: Host) -> None:
     assert HostLock.objects.get(host=host).holder == ""
 
 
-def test_another_host_is_free(host: Host) -> None:
+def test_lock_of_one_host_leaves_other_hosts_free(host: Host) -> None:
     other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
     with host_lock(host, "a"), host_lock(other, "b"):
         assert set(HostLock.objects.values_list("holder", flat=True)) == {"a", "b"}
 
 
-def test_is_given_back_when_the_work_fails(host: Host) -> None:
+def test_lock_is_released_when_work_fails(host: Host) -> None:
     with pytest.raises(ZeroDivisionError), host_lock(host, "a"):
         raise ZeroDivisionError
     with host_lock(host, "b"):
         pass
 
 
-def test_an_expired_lock_is_taken_and_its_old_holder_notices(host: Host) -> None:
+def test_expired_lock_is_taken_over_and_old_holder_notices(host: Host) -> None:
     with host_lock(host, "dead worker") as held:
         HostLock.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
         with host_lock(host, "sweep"):
@@ -54,7 +54,7 @@ def test_an_expired_lock_is_taken_and_its_old_holder_notices(host: Host) -> None
             assert HostLock.objects.get(host=host).holder == "sweep"
 
 
-def test_extending_holds_it_longer(host: Host) -> None:
+def test_lock_can_be_extended(host: Host) -> None:
     with host_lock(host, "long work") as held:
         HostLock.objects.update(expires_at=timezone.now() + timedelta(seconds=1))
         held.extend()
@@ -64,7 +64,7 @@ def test_extending_holds_it_longer(host: Host) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_at_once_exactly_one_gets_it(host: Host) -> None:
+def test_one_of_many_concurrent_holders_gets_lock(host: Host) -> None:
     everyone_else_refused = threading.Event()
     refused: list[int] = []
 
@@ -86,7 +86,7 @@ def test_of_many_at_once_exactly_one_gets_it(host: Host) -> None:
     assert len(refused) == 7
 
 
-def test_several_hosts_are_held_together_or_not_at_all(host: Host) -> None:
+def test_locks_of_several_hosts_are_taken_all_or_none(host: Host) -> None:
     other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
     refused = pytest.raises(HostBusy, match="web2 is busy with deployment 1")
     with host_lock(other, "deployment 1"), refused, host_locks({host: "run 2", other: "run 2"}):
@@ -96,7 +96,7 @@ def test_several_hosts_are_held_together_or_not_at_all(host: Host) -> None:
         assert set(HostLock.objects.values_list("holder", flat=True)) == {"run 2"}
 
 
-def test_of_several_hosts_those_that_are_free_are_taken(host: Host) -> None:
+def test_locks_of_free_hosts_are_taken(host: Host) -> None:
     other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
     locks = HeldLocks()
     with host_lock(other, "run 1"):
@@ -108,7 +108,7 @@ def test_of_several_hosts_those_that_are_free_are_taken(host: Host) -> None:
         assert HostLock.objects.get(host=other).holder == "run 1"
 
 
-def test_many_hosts_cost_as_many_queries_as_one(host: Host, django_assert_max_num_queries: Any) -> None:
+def test_lock_query_count_does_not_grow_with_hosts(host: Host, django_assert_max_num_queries: Any) -> None:
     hosts = [Host.objects.create(name=f"many{n}", address="192.0.2.9", username="root") for n in range(30)]
     locks = HeldLocks()
     with django_assert_max_num_queries(16):

@@ -66,17 +66,17 @@ def ask(host: Host, admin: User, kind: str, **params: Any) -> HostOperation:
         ("check", {}, "Check host"),
     ],
 )
-def test_operation_is_named_after_its_action(kind: str, params: dict[str, object], words: str) -> None:
+def test_job_is_named_after_its_action(kind: str, params: dict[str, object], words: str) -> None:
     assert HostOperation(kind=kind, params=params).words == words
 
 
-def test_this_machine_is_registered_once(here: Host) -> None:
+def test_local_host_is_registered_once(here: Host) -> None:
     assert register_local_host().pk == here.pk
     assert (here.connection, here.status) == (Connection.LOCAL, HostStatus.READY)
     assert Path(here.site_roots[0]).is_dir()
 
 
-def test_a_private_server_is_shown_and_left_alone_until_it_is_taken_in(here: Host, admin: User, sites: Sites) -> None:
+def test_private_web_server_is_shown_but_unmanaged_until_registered(here: Host, admin: User, sites: Sites) -> None:
     operation = ask(here, admin, OperationKind.CHECK)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
     main_config = str(sites.server.main_config)
@@ -98,7 +98,7 @@ def test_a_private_server_is_shown_and_left_alone_until_it_is_taken_in(here: Hos
     assert not found.is_running
 
 
-def test_a_server_in_another_accounts_folder_is_not_even_shown(here: Host, admin: User, sites: Sites) -> None:
+def test_web_server_in_folder_of_another_account_is_hidden(here: Host, admin: User, sites: Sites) -> None:
     os.chown(sites.server.root, 65534, 65534)
     ask(here, admin, OperationKind.CHECK)
     here.refresh_from_db()
@@ -114,7 +114,7 @@ def found_server(label: str, main_config: str) -> dict[str, Any]:
     return {**plain, "layout": "sites", "control": "direct", "unit": "", "running": True, "private": False}
 
 
-def test_two_checks_at_once_add_a_server_once(here: Host) -> None:
+def test_concurrent_checks_add_web_server_once(here: Host) -> None:
     """The check that follows a trusted key and one that is asked for at the same moment."""
     servers = [found_server(f"one-{number}", f"/srv/one-{number}/nginx.conf") for number in range(5)]
     begin = threading.Barrier(4)
@@ -131,14 +131,14 @@ def test_two_checks_at_once_add_a_server_once(here: Host) -> None:
     assert here.installs.count() == 5
 
 
-def test_an_odd_server_does_not_hide_the_others(here: Host) -> None:
+def test_unreadable_web_server_does_not_hide_others(here: Host) -> None:
     odd, plain = found_server("odd", "relative/nginx.conf"), found_server("plain", "/srv/plain/nginx.conf")
     (left,) = installs_found(here, [odd, plain])
     assert "absolute path" in left["fault"]
     assert [row.label for row in here.installs.all()] == ["plain"]
 
 
-def test_a_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites: Sites) -> None:
+def test_web_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites: Sites) -> None:
     install = install_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
@@ -160,9 +160,7 @@ def test_a_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites
     assert not install.is_running
 
 
-def test_a_configuration_that_the_server_refuses_is_reported_in_its_words(
-    here: Host, admin: User, sites: Sites
-) -> None:
+def test_rejected_configuration_is_reported_with_server_message(here: Host, admin: User, sites: Sites) -> None:
     install = install_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
@@ -185,7 +183,7 @@ def test_a_configuration_that_the_server_refuses_is_reported_in_its_words(
         ("format_disk", {}, "kind"),
     ],
 )
-def test_a_malformed_errand_is_refused_at_its_field(
+def test_malformed_job_is_rejected_at_its_field(
     here: Host, admin: User, kind: str, params: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -194,14 +192,14 @@ def test_a_malformed_errand_is_refused_at_its_field(
     assert not HostOperation.objects.exists()
 
 
-def test_an_errand_is_done_by_one_worker_only(here: Host, admin: User) -> None:
+def test_job_is_run_by_one_worker_only(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     assert operation_request(actor=admin, host=here, kind=OperationKind.CHECK).pk == operation.pk
     assert operation_execute(operation.uuid) == Attempt.DONE
     assert operation_execute(operation.uuid) == Attempt.NOTHING
 
 
-def test_a_busy_host_leaves_the_errand_waiting(here: Host, admin: User, sites: Sites) -> None:
+def test_job_stays_queued_while_host_is_busy(here: Host, admin: User, sites: Sites) -> None:
     install = install_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
@@ -215,7 +213,7 @@ def test_a_busy_host_leaves_the_errand_waiting(here: Host, admin: User, sites: S
     assert operation.uuid in orphans_queue()
 
 
-def test_what_a_dead_worker_left_is_queued_again(here: Host, admin: User) -> None:
+def test_job_of_dead_worker_is_queued_again(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     stale = timezone.now() - claims.ORPHANED_AFTER - timedelta(seconds=1)
     HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by="gone:1:x", heartbeat_at=stale)
@@ -223,7 +221,7 @@ def test_what_a_dead_worker_left_is_queued_again(here: Host, admin: User) -> Non
     assert operation_execute(operation.uuid) == Attempt.DONE
 
 
-def test_only_what_nobody_began_can_be_taken_back(here: Host, admin: User) -> None:
+def test_only_queued_jobs_can_be_cancelled(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     assert operation_cancel(actor=admin, operation=operation).status == JobStatus.CANCELLED
     assert operation_execute(operation.uuid) == Attempt.NOTHING
@@ -232,7 +230,7 @@ def test_only_what_nobody_began_can_be_taken_back(here: Host, admin: User) -> No
         operation_cancel(actor=admin, operation=operation)
 
 
-def test_a_server_registered_by_hand_is_checked(here: Host, admin: User, sites: Sites) -> None:
+def test_web_server_registered_by_hand_is_checked(here: Host, admin: User, sites: Sites) -> None:
     for paths in ({}, {**sites.server.paths, "binary": "nginx"}, {**sites.server.paths, "config_root": "/etc"}):
         with pytest.raises(ValidationError) as refused:
             install_create(actor=admin, host=here, engine="nginx", paths=paths, label="mine", layout="conf_d")
@@ -243,7 +241,7 @@ def test_a_server_registered_by_hand_is_checked(here: Host, admin: User, sites: 
     assert not EngineInstall.objects.exists()
 
 
-def test_a_plan_tells_the_services_that_packages_bring_or_upgrade() -> None:
+def test_package_plan_lists_installed_and_upgraded_services() -> None:
     packages = [
         {"name": name, "version": "2", "was": was}
         for name, was in (

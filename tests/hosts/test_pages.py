@@ -75,7 +75,7 @@ def edge(people: Cast) -> Host:
     )
 
 
-def test_a_host_is_added_and_asked_for_its_key(admin: Client, people: Cast) -> None:
+def test_added_host_is_asked_for_its_key(admin: Client, people: Cast) -> None:
     answer = admin.post(NEW, answers())
     assert answer.headers["Location"] == "/hosts/edge-1/"
     host = Host.objects.get(name="edge-1")
@@ -103,7 +103,7 @@ def test_a_host_is_added_and_asked_for_its_key(admin: Client, people: Cast) -> N
         ({"site_roots": ""}, "site_roots"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(
+def test_host_form_errors_appear_at_their_field(
     admin: Client, people: Cast, changes: dict[str, object], field: str
 ) -> None:
     answer = admin.post(NEW, answers(**changes))
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said_at_its_field(
     assert Host.objects.count() == 1
 
 
-def test_the_offered_key_is_shown_and_trusted_by_what_was_shown(admin: Client, edge: Host) -> None:
+def test_trust_applies_to_shown_fingerprint_only(admin: Client, edge: Host) -> None:
     shown = offered_fingerprint(edge)
     page = text_of(admin.get("/hosts/edge-1/"))
     assert shown in page
@@ -127,13 +127,13 @@ def test_the_offered_key_is_shown_and_trusted_by_what_was_shown(admin: Client, e
     assert edge.status == HostStatus.READY
 
 
-def test_a_changed_key_is_told_apart(admin: Client, edge: Host) -> None:
+def test_changed_host_key_is_marked_on_page(admin: Client, edge: Host) -> None:
     edge.host_key, edge.status = key_line(paramiko.ECDSAKey.generate()), HostStatus.KEY_CHANGED
     edge.save()
     assert "The host key changed" in text_of(admin.get("/hosts/edge-1/"))
 
 
-def test_stored_secrets_stay_when_left_empty_and_are_never_shown(admin: Client, edge: Host) -> None:
+def test_host_form_keeps_empty_secrets_and_never_shows_them(admin: Client, edge: Host) -> None:
     page = text_of(admin.get("/hosts/edge-1/edit/"))
     assert SECRET not in page
     assert "A value is stored." in page
@@ -149,7 +149,7 @@ def test_stored_secrets_stay_when_left_empty_and_are_never_shown(admin: Client, 
     assert (edge.port, edge.password, edge.tags) == (2222, "another", [])
 
 
-def test_errands_are_asked_for_and_taken_back(admin: Client, people: Cast) -> None:
+def test_host_jobs_are_started_and_cancelled_on_page(admin: Client, people: Cast) -> None:
     for errand in ("check", "drift", "install-gallop"):
         assert admin.post(f"/hosts/web-1/ask/{errand}/").status_code == 302
     assert admin.post("/hosts/web-1/ask/format-disk/").status_code == 404
@@ -160,7 +160,7 @@ def test_errands_are_asked_for_and_taken_back(admin: Client, people: Cast) -> No
     assert first.status == JobStatus.CANCELLED
 
 
-def test_a_server_that_was_found_is_taken_in_and_forgotten(admin: Client, owner: Client, people: Cast) -> None:
+def test_detected_web_server_is_registered_and_removed(admin: Client, owner: Client, people: Cast) -> None:
     main_config = "/opt/shop/nginx.conf"
     found = {"engine": "nginx", "label": "shop", "version": "1.22.1", "modules": [], "layout": "conf_d", "unit": ""}
     paths = {name: f"/opt/shop/{name}" for name in ("binary", "prefix", "config_root", "log_dir", "pid_file")}
@@ -184,13 +184,13 @@ def test_a_server_that_was_found_is_taken_in_and_forgotten(admin: Client, owner:
     assert not people.host.installs.filter(label="shop").exists()
 
 
-def test_a_server_with_sites_is_not_forgotten(admin: Client, people: Cast, shop: Site) -> None:
+def test_web_server_with_sites_cannot_be_removed(admin: Client, people: Cast, shop: Site) -> None:
     page = text_of(admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/forget/", follow=True))
     assert "cannot be deleted because it has sites: shop" in page
     assert people.host.installs.filter(pk=people.nginx.pk).exists()
 
 
-def test_a_server_is_started_and_stopping_it_names_its_sites(admin: Client, people: Cast, shop: Site) -> None:
+def test_web_server_is_started_and_stop_dialog_lists_sites(admin: Client, people: Cast, shop: Site) -> None:
     admin.post("/hosts/web-1/service/", {"install": people.nginx.pk, "action": "start"})
     assert HostOperation.objects.get().params == {"install": people.nginx.pk, "action": "start"}
     assert "<li>shop</li>" in text_of(admin.get(f"/hosts/web-1/servers/{people.nginx.pk}/stop/"))
@@ -200,15 +200,13 @@ def test_a_server_is_started_and_stopping_it_names_its_sites(admin: Client, peop
 
 
 @pytest.mark.parametrize("sent", [{"install": "x", "action": "start"}, {"install": "999999", "action": "start"}, {}])
-def test_a_server_that_is_not_there_is_refused(admin: Client, people: Cast, sent: dict[str, str]) -> None:
+def test_unknown_web_server_returns_404(admin: Client, people: Cast, sent: dict[str, str]) -> None:
     answer = admin.post("/hosts/web-1/service/", sent, follow=True)
     assert 'class="message tone-bad"' in text_of(answer)
     assert not HostOperation.objects.exists()
 
 
-def test_deleting_asks_for_the_name_and_refuses_while_sites_stand_there(
-    admin: Client, people: Cast, shop: Site, edge: Host
-) -> None:
+def test_host_deletion_requires_name_and_no_sites(admin: Client, people: Cast, shop: Site, edge: Host) -> None:
     page = text_of(admin.get("/hosts/web-1/delete/"))
     assert "Move or delete shop first" in page and 'href="/sites/?host=web-1"' in page
     assert 'name="confirm"' not in page, "what cannot be done is not asked for"
@@ -222,7 +220,7 @@ def test_deleting_asks_for_the_name_and_refuses_while_sites_stand_there(
 
 
 @pytest.mark.parametrize("name", ["owner", "viewer"])
-def test_who_is_no_administrator_may_look_but_not_touch(
+def test_host_pages_are_read_only_without_administrator_role(
     request: pytest.FixtureRequest, name: str, edge: Host, people: Cast
 ) -> None:
     client: Client = request.getfixturevalue(name)
@@ -239,7 +237,7 @@ def test_who_is_no_administrator_may_look_but_not_touch(
     assert not HostOperation.objects.exists()
 
 
-def test_nothing_is_done_on_get(admin: Client, people: Cast) -> None:
+def test_host_actions_on_get_change_nothing(admin: Client, people: Cast) -> None:
     for url in ("trust/", "ask/check/", "service/"):
         assert admin.get(f"/hosts/web-1/{url}").status_code == 405
 
@@ -248,7 +246,7 @@ def test_nothing_is_done_on_get(admin: Client, people: Cast) -> None:
     ("query", "is_found"),
     [("q=web", True), ("q=zzz", False), ("status=ready", True), ("status=x", False), ("engine=apache", True)],
 )
-def test_filters(owner: Client, people: Cast, query: str, is_found: bool) -> None:
+def test_host_list_filters_rows(owner: Client, people: Cast, query: str, is_found: bool) -> None:
     assert ('href="/hosts/web-1/"' in text_of(owner.get(f"/hosts/?{query}"))) is is_found
 
 
@@ -260,9 +258,7 @@ def test_filters(owner: Client, people: Cast, query: str, is_found: bool) -> Non
         ({"uid": 1000, "netem": {"can": False, "why": "Not root."}}, "needs root on the host"),
     ],
 )
-def test_a_host_says_what_carries_links_there(
-    admin: Client, people: Cast, found: dict[str, object], words: str
-) -> None:
+def test_host_page_names_link_shaping_tool(admin: Client, people: Cast, found: dict[str, object], words: str) -> None:
     assert "Links with a profile" not in text_of(admin.get("/hosts/web-1/")), "nobody asked it yet"
     Host.objects.filter(name="web-1").update(facts=found)
     assert words in text_of(admin.get("/hosts/web-1/"))

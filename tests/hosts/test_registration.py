@@ -37,7 +37,7 @@ def register(folder: Path, sshd: SshServer) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_demo_hosts_are_registered_once_and_answer(demo: Path, sshd: SshServer) -> None:
+def test_demo_hosts_are_registered_once_and_respond(demo: Path, sshd: SshServer) -> None:
     register(demo, sshd)
     register(demo, sshd)
     assert list(Host.objects.values_list("name", "status")) == [("demo-apache", "ready"), ("demo-nginx", "ready")]
@@ -52,7 +52,7 @@ def test_demo_hosts_are_registered_once_and_answer(demo: Path, sshd: SshServer) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_another_machine_at_a_demo_hosts_address_is_told_nothing(demo: Path, sshd: SshServer) -> None:
+def test_registration_sends_nothing_to_wrong_host_key(demo: Path, sshd: SshServer) -> None:
     register(demo, sshd)
     sshd.stop()
     sshd.new_host_key()
@@ -65,7 +65,7 @@ def test_another_machine_at_a_demo_hosts_address_is_told_nothing(demo: Path, ssh
 
 
 @pytest.mark.django_db
-def test_the_defaults_are_the_names_in_the_compose_file(demo: Path) -> None:
+def test_registration_defaults_match_compose_file(demo: Path) -> None:
     call_command("register_demo_hosts", str(demo))
     found = Host.objects.values_list("name", "address", "port", "username", "site_roots")
     assert list(found) == [(name, name, 22, "root", ["/var/www"]) for name in ("demo-apache", "demo-nginx")]
@@ -82,7 +82,7 @@ def test_the_defaults_are_the_names_in_the_compose_file(demo: Path) -> None:
         ("unused", "", "a b", "a b was not registered"),
     ],
 )
-def test_what_cannot_be_registered_is_named(demo: Path, name: str, content: str | None, host: str, said: str) -> None:
+def test_registration_errors_name_host(demo: Path, name: str, content: str | None, host: str, said: str) -> None:
     (demo / name).unlink(missing_ok=True)
     if content is not None:
         (demo / name).write_text(content)
@@ -92,7 +92,7 @@ def test_what_cannot_be_registered_is_named(demo: Path, name: str, content: str 
 
 
 @pytest.mark.django_db
-def test_a_machine_that_is_no_host_is_not_registered(settings: Any, tmp_path: Path) -> None:
+def test_machine_without_agent_support_is_not_registered(settings: Any, tmp_path: Path) -> None:
     settings.LOCAL_HOST = False
     settings.LOCAL_HOST_ROOT = tmp_path / "host"
     call_command("register_local_host")
@@ -110,7 +110,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_compose_secrets_are_made_once_and_kept_from_others(tree: Path) -> None:
+def test_compose_secrets_are_created_once_and_private(tree: Path) -> None:
     before = {name: (tree / "secrets" / name).read_text() for name in SECRETS}
     subprocess.run([tree / "scripts" / "compose-secrets.sh"], check=True, capture_output=True)
     assert before == {name: (tree / "secrets" / name).read_text() for name in SECRETS}
@@ -120,7 +120,7 @@ def test_compose_secrets_are_made_once_and_kept_from_others(tree: Path) -> None:
     assert (tree / "secrets" / "demo" / "demo_host_key.pub").read_text().startswith("ssh-ed25519 ")
 
 
-def test_the_compose_file_is_valid_and_complete(tree: Path) -> None:
+def test_compose_file_is_valid_and_complete(tree: Path) -> None:
     argv = [tool("docker-compose"), "config"]
     env = {"PATH": os.environ["PATH"], "HOME": str(tree), "PADDOCK_ALLOWED_HOSTS": "panel.example.com"}
     done = subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, check=False)
@@ -136,14 +136,14 @@ def test_the_compose_file_is_valid_and_complete(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["docker/entrypoint.sh", "docker/host.sh", "scripts/compose-secrets.sh"])
-def test_the_scripts_are_shell(script: str) -> None:
+def test_docker_scripts_have_valid_shell_syntax(script: str) -> None:
     path = ROOT / script
     assert os.access(path, os.X_OK)
     done = subprocess.run(["/bin/sh", "-n", path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_entry_point_says_how_it_is_used() -> None:
+def test_entry_point_prints_usage() -> None:
     done = subprocess.run([ROOT / "docker" / "entrypoint.sh", "shell"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "web | worker | beat" in done.stderr

@@ -71,7 +71,7 @@ def form_of(host: Host, **values: Any) -> dict[str, Any]:
     }
 
 
-def test_a_token_cannot_send_stored_passwords_to_another_machine(
+def test_token_cannot_send_stored_passwords_to_new_address(
     trusted: Host, admin: User, impostor: tuple[int, Recorder]
 ) -> None:
     port, recorder = impostor
@@ -95,7 +95,7 @@ def test_a_token_cannot_send_stored_passwords_to_another_machine(
 
 
 @pytest.mark.parametrize("change", [{"address": "localhost"}, {"port": 2222}, {"username": "somebody"}])
-def test_a_new_place_clears_what_is_not_given_again(trusted: Host, admin: User, change: dict[str, Any]) -> None:
+def test_new_address_clears_secrets_not_entered_again(trusted: Host, admin: User, change: dict[str, Any]) -> None:
     token = caller_of(admin)
     assert token.patch("hosts/web-1/", change).status_code == 422
     assert secrets_of(trusted) == ("", PASSWORD, SUDO), "nothing was changed"
@@ -106,13 +106,13 @@ def test_a_new_place_clears_what_is_not_given_again(trusted: Host, admin: User, 
     assert secrets_of(trusted) == ("", PASSWORD, SUDO)
 
 
-def test_the_same_place_keeps_the_secrets(trusted: Host, admin: User) -> None:
+def test_unchanged_address_keeps_secrets(trusted: Host, admin: User) -> None:
     same = {"address": trusted.address, "port": trusted.port, "username": trusted.username, "name": "web-2"}
     assert caller_of(admin).patch("hosts/web-1/", same).status_code == 200
     assert secrets_of(trusted) == ("", PASSWORD, SUDO)
 
 
-def test_a_stale_copy_does_not_carry_secrets_to_a_new_place(trusted: Host, admin: User) -> None:
+def test_concurrent_address_change_does_not_keep_secrets(trusted: Host, admin: User) -> None:
     """Two requests at once: the second one loaded the host before the first one moved it."""
     stale = Host.objects.get(pk=trusted.pk)
     host_update(actor=admin, host=Host.objects.get(pk=trusted.pk), port=2222, password="other")
@@ -120,7 +120,7 @@ def test_a_stale_copy_does_not_carry_secrets_to_a_new_place(trusted: Host, admin
     assert secrets_of(trusted) == ("", "other", "")
 
 
-def test_form_asks_again_for_the_password_at_a_new_place(trusted: Host, browser: Client) -> None:
+def test_form_requires_password_when_address_changes(trusted: Host, browser: Client) -> None:
     page = browser.post("/hosts/web-1/edit/", form_of(trusted, port=2222))
     assert page.status_code == 422
     assert "Enter this again" in str(page.context["form"].errors["password"])
@@ -130,12 +130,12 @@ def test_form_asks_again_for_the_password_at_a_new_place(trusted: Host, browser:
     assert secrets_of(trusted) == ("", "new", "")
 
 
-def test_form_keeps_the_secrets_at_the_same_place(trusted: Host, browser: Client) -> None:
+def test_form_keeps_secrets_when_address_is_unchanged(trusted: Host, browser: Client) -> None:
     assert browser.post("/hosts/web-1/edit/", form_of(trusted, tags="eu")).status_code == 302
     assert secrets_of(trusted) == ("", PASSWORD, SUDO)
 
 
-def test_replacing_a_trusted_key_needs_the_password_and_clears_the_secrets(
+def test_host_key_replacement_requires_password_and_clears_secrets(
     trusted: Host, browser: Client, sshd: SshServer, admin: User
 ) -> None:
     sshd.stop()
@@ -161,7 +161,7 @@ def test_replacing_a_trusted_key_needs_the_password_and_clears_the_secrets(
     assert secrets_of(trusted) == ("", "", "")
 
 
-def test_the_first_key_of_a_host_keeps_its_secrets(host: Host, admin: User, sshd: SshServer) -> None:
+def test_first_host_key_keeps_secrets(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     answer = caller_of(admin).post("hosts/web-1/trust-key/", {"fingerprint": offered_fingerprint(host)})
     assert answer.status_code == 200

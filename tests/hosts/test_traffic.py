@@ -47,7 +47,7 @@ def reading(at: float, requests: int, **changes: Any) -> dict[str, Any]:
     return status | changes
 
 
-def test_rates_are_what_was_added_between_two_readings() -> None:
+def test_traffic_rates_are_differences_of_two_readings() -> None:
     found = traffic(reading(1000, 10), reading(1005, 60))
     assert (found.requests_per_s, found.seconds, found.requests) == (10.0, 5, 60)
     zone = found.zones[0]
@@ -57,14 +57,14 @@ def test_rates_are_what_was_added_between_two_readings() -> None:
     assert found.caches[0].hit_ratio == 0.75
 
 
-def test_a_server_started_anew_has_no_rate_yet() -> None:
+def test_restarted_web_server_has_no_rate_yet() -> None:
     found = traffic(reading(1000, 1000), reading(1005, 3, started=1004))
     assert (found.requests_per_s, found.zones[0].requests_per_s) == (0.0, 0.0)
     first = traffic(reading(1000, 7, zones={}, upstreams={}), reading(1005, 9))
     assert first.zones[0].requests_per_s == 0.0, "a site that was not there before"
 
 
-def test_latencies_are_gathered_by_doublings() -> None:
+def test_latencies_are_grouped_in_powers_of_two() -> None:
     zone = traffic(reading(1000, 1), reading(1001, 2)).zones[0]
     assert zone.latency_histogram[:3] == [(0.016, 1), (0.032, 0), (0.064, 5)]
     assert zone.latency_histogram[-1] == (2**27 / 1000, 1)
@@ -74,7 +74,9 @@ def test_latencies_are_gathered_by_doublings() -> None:
 @pytest.mark.parametrize(
     ("site", "upstreams", "limits"), [("a", ["x"], ["req_0_1", "conn_0"]), ("a-b", ["x"], ["req_0_1"])]
 )
-def test_a_site_gets_only_its_own_though_names_begin_alike(site: str, upstreams: list[str], limits: list[str]) -> None:
+def test_site_traffic_is_separate_for_names_with_same_prefix(
+    site: str, upstreams: list[str], limits: list[str]
+) -> None:
     whole = traffic(reading(1000, 10), reading(1005, 60))
     mine = of_site(whole, site)
     assert [zone.name for zone in mine.zones] == [site]
@@ -84,7 +86,7 @@ def test_a_site_gets_only_its_own_though_names_begin_alike(site: str, upstreams:
     assert mine.requests == 60
 
 
-def test_bars_fill_their_drawing() -> None:
+def test_traffic_bars_fill_chart() -> None:
     parts = shares({"2xx": 30, "4xx": 0, "5xx": 10})
     assert [(bar.label, bar.x, bar.width, bar.percent) for bar in parts] == [("2xx", 0, 75, 75), ("5xx", 75, 25, 25)]
     assert shares({"2xx": 0}) == [] and columns([]) == [] and columns([("a", 0)]) == []
@@ -93,6 +95,6 @@ def test_bars_fill_their_drawing() -> None:
     assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH and bar.y + bar.height == HEIGHT for bar in high)
 
 
-def test_the_socket_lies_beside_the_pid_file_unless_the_path_is_too_long_for_one() -> None:
+def test_status_socket_is_beside_pid_file_unless_path_is_too_long() -> None:
     assert status_socket("/run/gallop.pid") == "/run/gallop-status.sock"
     assert status_socket(f"/{'x' * 100}/gallop.pid") == ""

@@ -48,7 +48,7 @@ def subjects(mailbox: Mailbox) -> list[str]:
     return [str(message["Subject"]) for message in mailbox.messages]
 
 
-def test_a_trouble_is_told_once_and_again_when_it_is_over(people: Cast, mailbox: Mailbox) -> None:
+def test_alert_is_mailed_once_and_again_when_resolved(people: Cast, mailbox: Mailbox) -> None:
     owner, host = wants(people.owner), people.host
     notices_send()
     becomes(host, HostStatus.UNREACHABLE, "web-1 does not answer at 192.0.2.1:22.\nMore of it.")
@@ -71,7 +71,7 @@ def test_a_trouble_is_told_once_and_again_when_it_is_over(people: Cast, mailbox:
     assert len(mailbox.messages) == 3, "the same trouble, come again, is told again"
 
 
-def test_what_merely_waits_is_on_the_dashboard_and_not_mailed(people: Cast, mailbox: Mailbox) -> None:
+def test_pending_items_are_on_dashboard_but_not_mailed(people: Cast, mailbox: Mailbox) -> None:
     """A host that somebody is just adding, a plan to be confirmed, a host that is paused."""
     wants(people.owner)
     Host.objects.create(name="new-1", status=HostStatus.NEW, site_roots=["/srv/www"])
@@ -83,7 +83,7 @@ def test_what_merely_waits_is_on_the_dashboard_and_not_mailed(people: Cast, mail
     assert not mailbox.messages
 
 
-def test_many_troubles_are_one_mail(people: Cast, mailbox: Mailbox) -> None:
+def test_many_alerts_are_sent_in_one_mail(people: Cast, mailbox: Mailbox) -> None:
     wants(people.owner)
     for number in range(9):  # more than the dashboard shows of a kind
         Host.objects.create(name=f"db-{number}", status=HostStatus.UNREACHABLE, site_roots=["/srv/www"])
@@ -91,7 +91,7 @@ def test_many_troubles_are_one_mail(people: Cast, mailbox: Mailbox) -> None:
     assert subjects(mailbox) == ["9 alerts"]
 
 
-def test_everybody_is_told_of_their_own_sites_and_only_who_wants_it(people: Cast, mailbox: Mailbox) -> None:
+def test_alerts_are_mailed_to_subscribed_team_members_only(people: Cast, mailbox: Mailbox) -> None:
     for user in (people.owner, people.outsider, people.admin):
         wants(user)
     people.viewer.email = "viewer@example.com"
@@ -102,7 +102,7 @@ def test_everybody_is_told_of_their_own_sites_and_only_who_wants_it(people: Cast
     assert told == {user.email: "Site shop: Rolled back" for user in (people.owner, people.admin)}
 
 
-def test_a_site_that_fails_again_is_not_said_to_be_over(people: Cast, mailbox: Mailbox) -> None:
+def test_alert_of_site_that_fails_again_stays_open(people: Cast, mailbox: Mailbox) -> None:
     wants(people.owner)
     site = shop(people)
     for attempt in ("first", "second"):
@@ -113,7 +113,7 @@ def test_a_site_that_fails_again_is_not_said_to_be_over(people: Cast, mailbox: M
     assert body is not None and "the second error" in body.get_content() and "Over" not in body.get_content()
 
 
-def test_a_servers_words_come_without_its_logs_time_and_process(people: Cast, mailbox: Mailbox) -> None:
+def test_mailed_server_message_omits_log_time_and_process(people: Cast, mailbox: Mailbox) -> None:
     owner, site = wants(people.owner), shop(people)
     notices_send()
     carried_out(
@@ -130,7 +130,7 @@ def test_a_servers_words_come_without_its_logs_time_and_process(people: Cast, ma
     assert message["To"] == owner.email
 
 
-def test_what_the_mail_server_did_not_take_is_tried_again_and_said(people: Cast, mailbox: Mailbox) -> None:
+def test_rejected_mail_is_retried_and_reported(people: Cast, mailbox: Mailbox) -> None:
     owner, now = wants(people.owner), timezone.now()
     becomes(people.host, HostStatus.UNREACHABLE)
     mailbox.answers = ["451 come back later", "554 never"]
@@ -146,7 +146,7 @@ def test_what_the_mail_server_did_not_take_is_tried_again_and_said(people: Cast,
     assert "Last mail" in signed_in(owner).get("/account/").content.decode()
 
 
-def test_two_workers_send_one_mail(people: Cast, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_racing_workers_send_one_mail(people: Cast, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
     wants(people.owner)
     becomes(people.host, HostStatus.UNREACHABLE)
     send = mail.send
@@ -161,7 +161,7 @@ def test_two_workers_send_one_mail(people: Cast, mailbox: Mailbox, monkeypatch: 
     assert len(mailbox.messages) == 1
 
 
-def test_who_wants_no_mails_any_more_begins_anew(people: Cast, mailbox: Mailbox) -> None:
+def test_new_subscription_starts_without_old_alerts(people: Cast, mailbox: Mailbox) -> None:
     owner = wants(people.owner)
     becomes(people.host, HostStatus.UNREACHABLE)
     notices_send()
@@ -173,7 +173,7 @@ def test_who_wants_no_mails_any_more_begins_anew(people: Cast, mailbox: Mailbox)
     assert len(mailbox.messages) == 2
 
 
-def test_a_stopped_server_with_live_sites_is_a_trouble(people: Cast, mailbox: Mailbox) -> None:
+def test_stopped_web_server_with_live_sites_raises_alert(people: Cast, mailbox: Mailbox) -> None:
     """One that nobody's site stands on is not, nor one of a host that cannot be asked; a deployment that was verified
     shows that it runs."""
     becomes(people.host, HostStatus.READY)
@@ -196,7 +196,7 @@ def test_a_stopped_server_with_live_sites_is_a_trouble(people: Cast, mailbox: Ma
     assert "live site on it" not in page.get("/").content.decode()
 
 
-def test_notices_need_an_address_on_the_page_and_over_the_api(people: Cast) -> None:
+def test_mail_subscription_requires_address_on_page_and_api(people: Cast) -> None:
     page = signed_in(people.owner)
     profile = {"email": "", "timezone_name": "UTC", "theme": "system", "mail_notices": "on"}
     refused = page.post("/account/", profile)
@@ -209,9 +209,7 @@ def test_notices_need_an_address_on_the_page_and_over_the_api(people: Cast) -> N
     assert caller_of(people.owner).get("me/").json()["mail_notices"] is False  # type: ignore[attr-defined]
 
 
-def test_the_self_check_misses_a_mail_server_only_when_somebody_waits_for_mails(
-    people: Cast, settings: LazySettings
-) -> None:
+def test_self_check_requires_mail_server_only_with_subscribers(people: Cast, settings: LazySettings) -> None:
     settings.EMAIL_HOST = ""
     page = signed_in(people.admin)
     assert "PADDOCK_SMTP_HOST" not in page.get("/settings/self-check/").content.decode()

@@ -24,7 +24,7 @@ def impostor() -> Iterator[tuple[int, Recorder]]:
         yield running
 
 
-def test_first_contact_gives_the_fingerprint_without_authenticating(
+def test_first_contact_returns_fingerprint_without_authentication(
     sshd: SshServer, impostor: tuple[int, Recorder]
 ) -> None:
     assert ssh.offered_key("web1", "127.0.0.1", sshd.port) == sshd.host_key
@@ -34,13 +34,13 @@ def test_first_contact_gives_the_fingerprint_without_authenticating(
     assert recorder.attempts == []
 
 
-def test_a_host_without_a_pinned_key_is_sent_nothing(target: Target, pool: Pool) -> None:
+def test_host_without_pinned_key_is_sent_nothing(target: Target, pool: Pool) -> None:
     with pytest.raises(HostKeyUnknown), pool.session(without_key(target)):
         pass
 
 
 @pytest.mark.parametrize("secret", ["key", "password"])
-def test_a_changed_key_fails_before_any_secret_is_sent(
+def test_changed_host_key_fails_before_secrets_are_sent(
     target: Target, pool: Pool, impostor: tuple[int, Recorder], secret: str
 ) -> None:
     port, recorder = impostor
@@ -55,7 +55,7 @@ def test_a_changed_key_fails_before_any_secret_is_sent(
     assert not refused.value.retry
 
 
-def test_another_key_of_the_same_type_is_a_changed_key(sshd: SshServer, target: Target, pool: Pool) -> None:
+def test_host_key_of_same_type_counts_as_changed(sshd: SshServer, target: Target, pool: Pool) -> None:
     with pool.session(target) as agent:
         agent.call("hello")
     pool.close()
@@ -69,7 +69,7 @@ def test_another_key_of_the_same_type_is_a_changed_key(sshd: SshServer, target: 
         assert agent.call("hello")
 
 
-def test_a_refused_key_names_the_user_and_what_to_check(target: Target, pool: Pool, tmp_path: Path) -> None:
+def test_rejected_login_error_names_user_and_remedy(target: Target, pool: Pool, tmp_path: Path) -> None:
     stranger = paramiko.ECDSAKey.generate()
     stranger.write_private_key_file(str(tmp_path / "key"))
     text = (tmp_path / "key").read_text()
@@ -83,18 +83,18 @@ def test_a_refused_key_names_the_user_and_what_to_check(target: Target, pool: Po
 @pytest.mark.parametrize(
     "text", ["", "hello", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"]
 )
-def test_text_that_is_no_private_key_is_refused(text: str) -> None:
+def test_invalid_private_key_is_rejected(text: str) -> None:
     with pytest.raises(InvalidKey, match="private key"):
         keys.load_private_key(text)
 
 
-def test_a_private_key_with_a_passphrase_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_private_key_with_passphrase_is_rejected_with_remedy(tmp_path: Path) -> None:
     paramiko.RSAKey.generate(2048).write_private_key_file(str(tmp_path / "key"), password="secret")
     with pytest.raises(InvalidKey, match="passphrase"):
         keys.load_private_key((tmp_path / "key").read_text())
 
 
 @pytest.mark.parametrize("line", ["", "ssh-dss AAAA", "ssh-ed25519", "ssh-ed25519 !!!", "-oProxyCommand=x"])
-def test_a_line_that_is_no_host_key_is_refused(line: str) -> None:
+def test_invalid_host_key_line_is_rejected(line: str) -> None:
     with pytest.raises(InvalidKey):
         keys.parse_key_line(line)

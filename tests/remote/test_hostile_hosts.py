@@ -60,7 +60,7 @@ def of_sshd(sshd: SshServer, kind: str) -> dict[str, Any]:
         ("stderr", "more than 16777216 bytes of errors"),
     ],
 )
-def test_a_hostile_reply_ends_the_session_at_once_with_words(sshd: SshServer, kind: str, words: str) -> None:
+def test_hostile_reply_ends_session_with_message(sshd: SshServer, kind: str, words: str) -> None:
     found = asked(of_sshd(sshd, kind))
     assert found["error"] == "ProtocolBroken", found
     assert words in found["message"]
@@ -69,7 +69,7 @@ def test_a_hostile_reply_ends_the_session_at_once_with_words(sshd: SshServer, ki
     assert_small(found)
 
 
-def test_events_that_nobody_takes_end_the_session(sshd: SshServer) -> None:
+def test_unread_events_end_session(sshd: SshServer) -> None:
     found = asked(of_sshd(sshd, "events"), slow=3.0)
     assert found["error"] == "ProtocolBroken", found
     assert "more than 10000 events" in found["message"]
@@ -77,14 +77,14 @@ def test_events_that_nobody_takes_end_the_session(sshd: SshServer) -> None:
     assert_small(found)
 
 
-def test_a_preamble_without_end_is_no_agent(sshd: SshServer) -> None:
+def test_endless_preamble_is_rejected(sshd: SshServer) -> None:
     found = asked(of_sshd(sshd, "preamble"))
     assert found["error"] == "AgentUnavailable", found
     assert "more than 65536 bytes before the agent was ready" in found["message"]
     assert_small(found)
 
 
-def test_a_reply_that_drips_is_left_to_the_callers_timeout(sshd: SshServer) -> None:
+def test_dripping_reply_ends_at_callers_timeout(sshd: SshServer) -> None:
     found = asked(of_sshd(sshd, "drip"), timeout=2.0)
     assert found["error"] == "CallTimeout"
     assert found["seconds"] < 20
@@ -98,7 +98,7 @@ def test_a_reply_that_drips_is_left_to_the_callers_timeout(sshd: SshServer) -> N
         ("packet", "announced a packet of"),
     ],
 )
-def test_who_listens_before_keys_are_exchanged_cannot_fill_the_panel(kind: str, words: str, tmp_path: Path) -> None:
+def test_flood_before_key_exchange_does_not_fill_memory(kind: str, words: str, tmp_path: Path) -> None:
     port = free_port()
     with ServerProcess([sys.executable, str(HOSTILE), "ssh", kind, str(port)], tmp_path / "log") as server:
         server.wait_for_port(port)
@@ -108,7 +108,7 @@ def test_who_listens_before_keys_are_exchanged_cannot_fill_the_panel(kind: str, 
     assert_small(found)
 
 
-def test_a_server_that_sends_beyond_its_window_is_cut_off(tmp_path: Path) -> None:
+def test_ssh_server_that_exceeds_its_window_is_disconnected(tmp_path: Path) -> None:
     port, key = free_port(), tmp_path / "key"
     argv = [tool("ssh-keygen"), "-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f", str(key)]
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)

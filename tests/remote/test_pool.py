@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("which", ["target", "local"])
-def test_one_agent_answers_all_sessions_of_a_host(which: str, pool: Pool, target: Target, local: Target) -> None:
+def test_one_agent_serves_all_sessions_of_host(which: str, pool: Pool, target: Target, local: Target) -> None:
     chosen = target if which == "target" else local
     with pool.session(chosen) as agent:
         first = agent.call("hello")
@@ -32,7 +32,7 @@ def test_one_agent_answers_all_sessions_of_a_host(which: str, pool: Pool, target
     assert first["agent"] == bundle.bundle().name
 
 
-def test_the_agent_is_uploaded_whole_and_private_on_first_use(
+def test_agent_is_uploaded_atomically_and_private_on_first_use(
     pool: Pool, target: Target, fresh_bundle: bundle.Bundle
 ) -> None:
     installed = Path.home() / ".paddock" / fresh_bundle.name
@@ -44,7 +44,7 @@ def test_the_agent_is_uploaded_whole_and_private_on_first_use(
     assert not list(installed.parent.glob(f".{fresh_bundle.name}.*"))
 
 
-def test_requests_of_many_threads_overlap_on_one_connection(pool: Pool, target: Target, tmp_path: Path) -> None:
+def test_requests_of_many_threads_share_one_connection(pool: Pool, target: Target, tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_text("one\n")
     seen: list[str] = []
@@ -74,7 +74,7 @@ def test_requests_of_many_threads_overlap_on_one_connection(pool: Pool, target: 
     assert seen[-5:] == [f"line {number}" for number in range(5)]
 
 
-def test_what_takes_too_long_is_given_up_and_the_connection_goes_on(pool: Pool, local: Target, tmp_path: Path) -> None:
+def test_request_timeout_keeps_connection(pool: Pool, local: Target, tmp_path: Path) -> None:
     (tmp_path / "access.log").write_text("one\n")
     followed = {"path": str(tmp_path / "access.log"), "roots": [str(tmp_path)], "follow": True}
     with pool.session(local) as agent:
@@ -84,7 +84,7 @@ def test_what_takes_too_long_is_given_up_and_the_connection_goes_on(pool: Pool, 
         assert agent.call("hello")["pid"] == pid
 
 
-def test_a_killed_agent_is_reported_and_replaced(pool: Pool, local: Target) -> None:
+def test_killed_agent_is_reported_and_replaced(pool: Pool, local: Target) -> None:
     with pool.session(local) as agent:
         os.kill(agent.identity["pid"], signal.SIGKILL)
         with pytest.raises(ConnectionLost) as lost:
@@ -96,7 +96,7 @@ def test_a_killed_agent_is_reported_and_replaced(pool: Pool, local: Target) -> N
         assert agent.call("hello")["pid"] > 0
 
 
-def test_a_connection_that_died_while_idle_is_made_anew(
+def test_dead_idle_connection_is_replaced(
     pool: Pool, target: Target, sshd: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("panel.remote.pool.CHECK_AFTER_S", 0.0)
@@ -111,14 +111,14 @@ def test_a_connection_that_died_while_idle_is_made_anew(
         os.kill(first, signal.SIGKILL)
 
 
-def test_an_error_of_the_agent_keeps_its_code_and_words(pool: Pool, local: Target) -> None:
+def test_agent_error_keeps_code_and_message(pool: Pool, local: Target) -> None:
     with pool.session(local) as agent, pytest.raises(OperationRefused) as refused:
         agent.call("tail", {"path": "/etc/shadow", "roots": ["/var/log"]})
     assert refused.value.code == "refused"
     assert "/etc/shadow" in refused.value.message
 
 
-def test_an_uploaded_file_arrives_under_a_plain_name(pool: Pool, target: Target, tmp_path: Path) -> None:
+def test_uploaded_file_gets_plain_name(pool: Pool, target: Target, tmp_path: Path) -> None:
     source = tmp_path / "program"
     source.write_bytes(os.urandom(300_000))
     name = f"upload-{hashlib.sha256(source.read_bytes()).hexdigest()}"
@@ -131,7 +131,7 @@ def test_an_uploaded_file_arrives_under_a_plain_name(pool: Pool, target: Target,
     path.unlink()
 
 
-def test_a_host_that_does_not_answer_is_named_with_its_endpoint(pool: Pool, target: Target, sshd: SshServer) -> None:
+def test_unreachable_host_error_names_endpoint(pool: Pool, target: Target, sshd: SshServer) -> None:
     sshd.stop()
     with pytest.raises(RemoteError) as unreachable, pool.session(target):
         pass
@@ -140,7 +140,7 @@ def test_a_host_that_does_not_answer_is_named_with_its_endpoint(pool: Pool, targ
     assert unreachable.value.retry
 
 
-def test_a_port_that_is_open_and_silent_is_called_that(
+def test_silent_port_error_says_that_port_sends_nothing(
     pool: Pool, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when sshd is stopped, or something else listens there."""
@@ -152,7 +152,7 @@ def test_a_port_that_is_open_and_silent_is_called_that(
             pool.session(there).__enter__()
 
 
-def test_a_connection_that_was_begun_before_is_the_one_that_is_used(pool: Pool, target: Target) -> None:
+def test_session_uses_connection_in_progress(pool: Pool, target: Target) -> None:
     pool.prepare([target])
     with pool.session(target) as agent:
         pid = agent.identity["pid"]
@@ -162,7 +162,7 @@ def test_a_connection_that_was_begun_before_is_the_one_that_is_used(pool: Pool, 
         assert agent.identity["pid"] == pid
 
 
-def test_who_waits_for_a_connection_that_fails_is_told_and_tries_no_second_one(local: Target) -> None:
+def test_waiters_of_failed_connection_get_its_error_without_retry(local: Target) -> None:
     """A host that swallows packets would else be waited for twice as long; whoever comes later tries again."""
     attempts, goes_on = [], threading.Event()
 
@@ -191,7 +191,7 @@ def test_who_waits_for_a_connection_that_fails_is_told_and_tries_no_second_one(l
     assert len(attempts) == 2
 
 
-def test_idle_connections_are_closed_and_their_agents_end(pool: Pool, local: Target) -> None:
+def test_idle_connections_and_their_agents_end(pool: Pool, local: Target) -> None:
     with pool.session(local) as agent:
         pid = agent.identity["pid"]
         pool.close_idle(0)
@@ -200,6 +200,6 @@ def test_idle_connections_are_closed_and_their_agents_end(pool: Pool, local: Tar
     assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()
 
 
-def test_secrets_do_not_show_in_a_targets_representation() -> None:
+def test_target_repr_hides_secrets() -> None:
     target = Target("web1", "ssh", private_key="KEY", password="PASS", sudo_password="SUDO")
     assert not {"KEY", "PASS", "SUDO"} & set(repr(target).replace("'", " ").split())

@@ -54,7 +54,7 @@ def install_sudo(sshd: SshServer, *, asks: bool) -> Path:
     return record
 
 
-def test_sudo_that_asks_gets_the_password_on_standard_input(sshd: SshServer, target: Target, pool: Pool) -> None:
+def test_sudo_prompt_gets_password_on_standard_input(sshd: SshServer, target: Target, pool: Pool) -> None:
     record = install_sudo(sshd, asks=True)
     with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
         assert agent.call("hello")["pid"] > 0
@@ -62,13 +62,13 @@ def test_sudo_that_asks_gets_the_password_on_standard_input(sshd: SshServer, tar
     assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISBc " in record.read_text()
 
 
-def test_sudo_that_does_not_ask_is_sent_no_password(sshd: SshServer, target: Target, pool: Pool) -> None:
+def test_sudo_without_prompt_gets_no_password(sshd: SshServer, target: Target, pool: Pool) -> None:
     install_sudo(sshd, asks=False)
     with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
         assert agent.call("hello")["pid"] > 0
 
 
-def test_a_wrong_password_is_tried_once_and_reported(sshd: SshServer, target: Target, pool: Pool) -> None:
+def test_wrong_sudo_password_is_tried_once_and_reported(sshd: SshServer, target: Target, pool: Pool) -> None:
     install_sudo(sshd, asks=True)
     mistaken = replace(target, sudo=True, sudo_password="hunter2")
     with pytest.raises(SudoRefused, match="the stored password is wrong") as refused, pool.session(mistaken):
@@ -76,13 +76,13 @@ def test_a_wrong_password_is_tried_once_and_reported(sshd: SshServer, target: Ta
     assert "hunter2" not in refused.value.message
 
 
-def test_sudo_that_asks_without_a_stored_password_says_what_to_do(sshd: SshServer, target: Target, pool: Pool) -> None:
+def test_sudo_prompt_without_stored_password_gives_remedy(sshd: SshServer, target: Target, pool: Pool) -> None:
     install_sudo(sshd, asks=True)
     with pytest.raises(SudoRefused, match="NOPASSWD"), pool.session(replace(target, sudo=True)):
         pass
 
 
-def test_a_host_without_python_is_told_what_to_install(
+def test_host_without_python_error_names_package(
     sshd: SshServer, target: Target, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("panel.remote.links.PYTHONS", ("/usr/bin/python-that-is-not-there",))

@@ -13,23 +13,23 @@ def rows(db: None) -> None:
     pass
 
 
-def test_without_a_database_it_is_left_out(request: pytest.FixtureRequest) -> None:
+def test_without_database_is_left_out_of_cluster_run(request: pytest.FixtureRequest) -> None:
     assert not is_for_cluster(request.node)
 
 
-def test_a_database_behind_another_fixture_counts(rows: None, request: pytest.FixtureRequest) -> None:
+def test_with_indirect_database_fixture_is_in_cluster_run(rows: None, request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
-def test_one_with_transactions_counts(transactional_db: None, request: pytest.FixtureRequest) -> None:
+def test_transactional_test_is_in_cluster_run(transactional_db: None, request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
 @pytest.mark.django_db
-def test_one_that_a_mark_asks_for_counts(request: pytest.FixtureRequest) -> None:
+def test_marked_test_is_in_cluster_run(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
 @pytest.mark.cluster
-def test_settings_of_cluster_mode_count(request: pytest.FixtureRequest) -> None:
+def test_with_cluster_mark_is_in_cluster_run(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)

@@ -38,7 +38,7 @@ def post(client: Client, **values: Any) -> Any:
     return client.post(API, json.dumps(values), content_type="application/json")
 
 
-def test_local_service_is_listed_and_withdrawn_on_the_hosts_page(people: Cast) -> None:
+def test_host_page_lists_and_withdraws_local_service(people: Cast) -> None:
     browser = signed_in(people.admin)
     values = {"value": "localhost:3000", "team": people.team.pk, "note": "the shop's application"}
     assert browser.post(SERVICES, values).status_code == 302
@@ -57,16 +57,14 @@ def test_local_service_is_listed_and_withdrawn_on_the_hosts_page(people: Cast) -
 
 @pytest.mark.parametrize("kind", ["", "unknown"])
 @pytest.mark.parametrize("inline", [{}, {"_field": "value"}])
-def test_shared_name_form_is_refused_with_a_message_when_the_type_is_missing(
-    people: Cast, kind: str, inline: dict[str, str]
-) -> None:
+def test_shared_name_form_is_rejected_when_type_is_missing(people: Cast, kind: str, inline: dict[str, str]) -> None:
     values = {"kind": kind, "value": "shop.example", "team": people.team.pk, **inline}
     answer = signed_in(people.admin).post(SHARED, values)
     assert answer.status_code == (200 if inline else 422)
     assert not Allowance.objects.exists()
 
 
-def test_shared_name_is_listed_on_the_sites_page(people: Cast) -> None:
+def test_sites_page_lists_shared_name(people: Cast) -> None:
     browser = signed_in(people.admin)
     values = {"kind": "name", "value": "Shop.Blog.example", "team": people.team.pk, "host": "", "note": ""}
     assert browser.post(SHARED, values).status_code == 302
@@ -89,14 +87,14 @@ def test_shared_name_is_listed_on_the_sites_page(people: Cast) -> None:
         ({"kind": "name", "value": "a.example", "team": "nobody"}, "team"),
     ],
 )
-def test_wrong_values_are_named_at_their_field(people: Cast, values: dict[str, Any], field: str) -> None:
+def test_allowance_errors_appear_at_their_field(people: Cast, values: dict[str, Any], field: str) -> None:
     answer = post(api(people.admin, "admin"), **{"host": "web-1"} | values)
     assert answer.status_code == 422, answer.json()
     assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{field}"]
     assert not Allowance.objects.exists()
 
 
-def test_api_lists_creates_and_withdraws(people: Cast) -> None:
+def test_api_lists_creates_and_withdraws_allowances(people: Cast) -> None:
     client = api(people.admin, "admin")
     made = post(client, kind="service", value="/run/app.sock", host="web-1")
     assert made.status_code == 201, made.json()
@@ -109,7 +107,7 @@ def test_api_lists_creates_and_withdraws(people: Cast) -> None:
     assert not Allowance.objects.exists()
 
 
-def test_operators_see_their_own_rows_and_change_none(people: Cast) -> None:
+def test_operators_see_own_allowances_and_change_none(people: Cast) -> None:
     rows = [
         Allowance.objects.create(kind=AllowanceKind.SERVICE, value=f"127.0.0.1:{3000 + n}", team=team, host=people.host)
         for n, team in enumerate((people.team, people.other_team, None))
@@ -131,7 +129,7 @@ def test_operators_see_their_own_rows_and_change_none(people: Cast) -> None:
     assert Allowance.objects.count() == 3
 
 
-def test_listed_overlap_lets_an_operator_save(people: Cast) -> None:
+def test_listed_overlap_lets_operator_save(people: Cast) -> None:
     given = {"install": people.nginx, "root": "/srv/www/blog"}
     services.site_create(
         actor=people.outsider, team=people.other_team, name="blog", domains=["*.blog.example"], **given
@@ -158,7 +156,7 @@ def test_listed_overlap_lets_an_operator_save(people: Cast) -> None:
     shop()
 
 
-def test_services_in_use_are_listed_at_the_upgrade(people: Cast) -> None:
+def test_upgrade_lists_services_in_use(people: Cast) -> None:
     """For the one team whose sites name them; for every team, to be reviewed, where several do."""
     given = {"install": people.nginx, "actor": people.admin}
     for name, team in (("shop", people.team), ("second", people.team), ("blog", people.other_team)):

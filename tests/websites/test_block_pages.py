@@ -27,7 +27,7 @@ def text_of(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def test_saving_an_untouched_block_changes_nothing(owner: Client, shop: Site) -> None:
+def test_saving_unchanged_block_changes_nothing(owner: Client, shop: Site) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     before = ServerBlock.objects.values().get()
     sent = fields_of(owner, url)
@@ -38,7 +38,7 @@ def test_saving_an_untouched_block_changes_nothing(owner: Client, shop: Site) ->
     assert {name for name in before if before[name] != after[name]} == {"row_version", "updated_at"}
 
 
-def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
+def test_list_fields_are_edited_one_value_per_line(owner: Client, shop: Site) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     changes = {
         "listens": "80\n[::]:80 default",
@@ -72,7 +72,7 @@ def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
         ("client_max_body_mb", "-1", "from 0 to 102400"),
     ],
 )
-def test_a_fault_stands_at_its_field(owner: Client, shop: Site, field: str, value: str, words: str) -> None:
+def test_block_error_appears_at_its_field(owner: Client, shop: Site, field: str, value: str, words: str) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     before = ServerBlock.objects.values().get()
     sent = fields_of(owner, url) | {field: value}
@@ -98,7 +98,9 @@ def test_a_fault_stands_at_its_field(owner: Client, shop: Site, field: str, valu
         ("headers", "X-A\nX-B: 1\nX-C", ["Line 1", "Line 3"]),
     ],
 )
-def test_every_line_that_is_wrong_is_named(owner: Client, shop: Site, field: str, value: str, words: list[str]) -> None:
+def test_list_field_error_names_every_wrong_line(
+    owner: Client, shop: Site, field: str, value: str, words: list[str]
+) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     answer = owner.post(url, fields_of(owner, url) | {field: value})
     assert answer.status_code == 422
@@ -108,7 +110,7 @@ def test_every_line_that_is_wrong_is_named(owner: Client, shop: Site, field: str
         assert any(word in error for error in errors), (word, errors)
 
 
-def test_a_page_that_was_open_too_long_overwrites_nothing(owner: Client, shop: Site) -> None:
+def test_stale_block_form_does_not_overwrite_newer_changes(owner: Client, shop: Site) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     sent = fields_of(owner, url)
     owner.post(url, sent | {"root": "/srv/www/first"})
@@ -118,7 +120,7 @@ def test_a_page_that_was_open_too_long_overwrites_nothing(owner: Client, shop: S
     assert block_of(shop).root == "/srv/www/first"
 
 
-def test_a_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site) -> None:
+def test_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site) -> None:
     add = f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/"
     new = {"match": "", "pattern": "/old/", "handler": "return", "return_code": "301", "return_value": "/new/"}
     assert owner.post(add, fields_of(owner, add) | new).status_code == 302
@@ -150,7 +152,9 @@ def test_a_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site
         ({"basic_auth_users": "anna: (kept)"}, "basic_auth_users", "anna has no password yet"),
     ],
 )
-def test_a_locations_faults(owner: Client, shop: Site, changes: dict[str, str], field: str, words: str) -> None:
+def test_location_errors_appear_at_their_field(
+    owner: Client, shop: Site, changes: dict[str, str], field: str, words: str
+) -> None:
     location = Location.objects.get(pattern="/health")
     url = f"/sites/shop/locations/{location.pk}/"
     answer = owner.post(url, fields_of(owner, url) | changes)
@@ -163,7 +167,7 @@ def test_a_locations_faults(owner: Client, shop: Site, changes: dict[str, str], 
     assert location.handler == "return"
 
 
-def test_passwords_are_hashed_and_never_shown(owner: Client, shop: Site) -> None:
+def test_basic_auth_passwords_are_hashed_and_never_shown(owner: Client, shop: Site) -> None:
     location = Location.objects.get(pattern="/health")
     url = f"/sites/shop/locations/{location.pk}/"
     guarded = {"basic_auth_realm": "Staff", "basic_auth_users": "anna: correct horse"}
@@ -180,7 +184,7 @@ def test_passwords_are_hashed_and_never_shown(owner: Client, shop: Site) -> None
     assert set(location.basic_auth_users) == {"anna", "bob"}
 
 
-def test_a_viewer_reads_and_changes_nothing(viewer: Client, shop: Site) -> None:
+def test_viewer_can_read_block_page_but_not_change_it(viewer: Client, shop: Site) -> None:
     location = Location.objects.get(pattern="/health")
     page = text_of(viewer.get("/sites/shop/blocks/"))
     assert "/health" in page
@@ -191,13 +195,13 @@ def test_a_viewer_reads_and_changes_nothing(viewer: Client, shop: Site) -> None:
     assert Location.objects.count() == 3
 
 
-def test_an_outsider_finds_nothing(outsider: Client, shop: Site) -> None:
+def test_block_page_is_hidden_from_outsider(outsider: Client, shop: Site) -> None:
     location = Location.objects.get(pattern="/health")
     for url in ("blocks/", f"blocks/{block_of(shop).pk}/", f"locations/{location.pk}/", "raw/", "logs/", "tls/"):
         assert outsider.get(f"/sites/shop/{url}").status_code == 404
 
 
-def test_a_location_of_another_site_is_not_reached_through_ones_own(people: Any, outsider: Client, shop: Site) -> None:
+def test_location_of_another_site_is_not_found_under_own_site(people: Any, outsider: Client, shop: Site) -> None:
     from panel.websites import services
 
     block = {"listens": [{"port": 81}], "names": ["b.example"], "root": "/srv/www/b", "locations": []}
@@ -207,7 +211,7 @@ def test_a_location_of_another_site_is_not_reached_through_ones_own(people: Any,
     assert Location.objects.filter(pk=foreign.pk).exists()
 
 
-def test_raw_directives_are_for_administrators(owner: Client, admin: Client, shop: Site) -> None:
+def test_raw_directives_require_administrator(owner: Client, admin: Client, shop: Site) -> None:
     url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
     sent = {"engine": "nginx", "text": "client_body_buffer_size 128k;"}
     assert owner.get(url).status_code == 403
@@ -217,7 +221,7 @@ def test_raw_directives_are_for_administrators(owner: Client, admin: Client, sho
     assert "client_body_buffer_size 128k;" in text_of(owner.get("/sites/shop/blocks/"))
 
 
-def test_raw_directives_of_several_lines_as_a_browser_sends_them(admin: Client, shop: Site) -> None:
+def test_raw_directives_accept_browser_line_breaks(admin: Client, shop: Site) -> None:
     url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
     answer = admin.post(url, {"engine": "nginx", "text": "etag off;\r\nif_modified_since off;\r\n"})
     assert answer.status_code == 302, text_of(answer)
@@ -229,7 +233,7 @@ def test_raw_directives_of_several_lines_as_a_browser_sends_them(admin: Client, 
     assert snippet.text == "etag off;\nmax_ranges 0;"
 
 
-def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
+def test_dangerous_directive_is_rejected(admin: Client, shop: Site) -> None:
     url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
     answer = admin.post(url, {"engine": "nginx", "text": "include /etc/passwd;"})
     assert answer.status_code == 422
@@ -250,7 +254,7 @@ def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
         ("blocks/{block}/", {"listens": "80", "client_max_body_mb": "-1"}, "client_max_body_mb", "from 0 to 102400"),
     ],
 )
-def test_limits_are_said_in_the_models_words(
+def test_limit_errors_use_model_messages(
     owner: Client, shop: Site, path: str, data: dict[str, str], field: str, words: str
 ) -> None:
     answer = owner.post(f"/sites/shop/{path.format(block=block_of(shop).pk)}", data)
@@ -259,7 +263,7 @@ def test_limits_are_said_in_the_models_words(
     assert len(messages) == 1 and words in messages[0]
 
 
-def test_an_emptied_burst_is_none(owner: Client, shop: Site) -> None:
+def test_empty_burst_field_is_stored_as_none(owner: Client, shop: Site) -> None:
     data = {"match": "", "pattern": "/quiet", "handler": "static", "rate_limit_burst": ""}
     answer = owner.post(f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/", data)
     assert answer.status_code == 302, answer.context["form"].errors

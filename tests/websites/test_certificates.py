@@ -47,7 +47,7 @@ LEAF = issued("shop.example", KEY, "ca", CA, 90)
 ROOT = issued("ca", CA, "ca", CA, 900)
 
 
-def test_leaf_chain_and_key_are_read() -> None:
+def test_certificate_leaf_chain_and_key_are_read() -> None:
     bundle = certificates.bundle_read(LEAF + ROOT, pem(KEY), now=NOW)
     assert bundle.names == ["shop.example"]
     assert bundle.issuer == "CN=ca"
@@ -69,13 +69,15 @@ def test_leaf_chain_and_key_are_read() -> None:
         (LEAF, pem(rsa.generate_private_key(65537, 1024)), "private_key_pem", "1024 bits"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_words(certificate: str, key: str, field: str, words: str) -> None:
+def test_mismatched_certificate_and_key_are_rejected_with_message(
+    certificate: str, key: str, field: str, words: str
+) -> None:
     with pytest.raises(ApplicationError, match=words) as caught:
         certificates.bundle_read(certificate, key, now=NOW)
     assert caught.value.field == field
 
 
-def test_self_signed_is_good_for_its_names_and_its_key_never_shown(people: Cast) -> None:
+def test_self_signed_certificate_covers_its_names_and_hides_key(people: Cast) -> None:
     row = services.certificate_self_sign(
         actor=people.owner, team=people.team, name="mine", names=["Shop.Example", "*.shop.example", "192.0.2.7", "::1"]
     )
@@ -102,5 +104,5 @@ def test_self_signed_is_good_for_its_names_and_its_key_never_shown(people: Cast)
         ([], "~x", True),
     ],
 )
-def test_which_names_a_certificate_is_good_for(names: list[str], server_name: str, good: bool) -> None:
+def test_certificate_covers_expected_names(names: list[str], server_name: str, good: bool) -> None:
     assert certificates.covers(names, server_name) is good

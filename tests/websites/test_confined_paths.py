@@ -37,7 +37,7 @@ IDS = ["climbing rewrite", "climbing middle", "alias without slash", "loose alia
 
 
 @pytest.mark.parametrize(("field", "values", "words"), REFUSED, ids=IDS)
-def test_location_that_steps_out_is_refused_by_service_api_and_page(
+def test_location_outside_site_folder_is_rejected_by_service_api_and_page(
     people: Cast, field: str, values: dict[str, Any], words: str
 ) -> None:
     values = {"pattern": "/f/"} | values
@@ -80,7 +80,7 @@ HONEST = [
 
 
 @pytest.mark.parametrize("values", HONEST)
-def test_honest_location_is_taken_and_planned(people: Cast, values: dict[str, Any]) -> None:
+def test_location_inside_site_folder_is_accepted_and_planned(people: Cast, values: dict[str, Any]) -> None:
     site = services.site_create(
         actor=people.owner, team=people.team, name="shop", install=people.nginx, domains=["shop.example"], root=WWW
     )
@@ -96,7 +96,7 @@ def text(**values: Any) -> str:
     return "".join(file.text for file in render(SiteSpec("shop", (block,)), INSTALL))
 
 
-def test_checks_are_rendered_only_where_the_analysis_proves_nothing() -> None:
+def test_path_checks_are_rendered_only_for_unproven_paths() -> None:
     plain = text(
         locations=(
             Location("", "/", "static", try_files=("$uri", "$uri/", "=404")),
@@ -114,7 +114,7 @@ def test_checks_are_rendered_only_where_the_analysis_proves_nothing() -> None:
     assert "try_files $paddock_shop_try_0_0_0 =404;" in tried, "what is tried is what was checked"
 
 
-def test_stored_site_that_steps_out_is_not_rendered() -> None:
+def test_stored_site_outside_its_folder_is_not_rendered() -> None:
     """A definition may come from an older version of the panel, where nothing refused it."""
     for location in (
         Location("", "/x/", "static", alias="/srv/a"),
@@ -124,7 +124,7 @@ def test_stored_site_that_steps_out_is_not_rendered() -> None:
             text(locations=(location,))
 
 
-def test_gallop_that_knows_confine_files_is_given_the_sites_folders() -> None:
+def test_gallop_gets_site_folders_when_it_supports_confine_files() -> None:
     block = ServerBlock(
         (Listen(80),),
         ("a.example",),

@@ -163,7 +163,7 @@ def refusal(made: Site, install: EngineInstall, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(("code", "where", "members"), MISTAKES, ids=str)
-def test_a_mistake_is_found_and_mended_as_one_action(
+def test_warning_is_found_and_fixed_by_one_action(
     people: Cast, tmp_path: Path, code: str, where: str, members: dict[str, Any]
 ) -> None:
     made = site(people, **members)
@@ -175,7 +175,7 @@ def test_a_mistake_is_found_and_mended_as_one_action(
 
 
 @pytest.mark.parametrize(("code", "where", "members"), ONLY_A_PERSON, ids=str)
-def test_where_only_a_person_can_decide_nothing_is_offered(
+def test_warning_offers_no_fix_when_person_must_decide(
     people: Cast, code: str, where: str, members: dict[str, Any]
 ) -> None:
     made = site(people, **members)
@@ -187,7 +187,7 @@ def test_where_only_a_person_can_decide_nothing_is_offered(
 
 
 @pytest.mark.parametrize("members", FINE, ids=str)
-def test_what_is_right_is_left_alone(people: Cast, members: dict[str, Any]) -> None:
+def test_correct_configuration_has_no_warnings(people: Cast, members: dict[str, Any]) -> None:
     assert codes(linting.site_findings(site(people, **members))) == []
 
 
@@ -201,7 +201,7 @@ def test_what_is_right_is_left_alone(people: Cast, members: dict[str, Any]) -> N
         ("RewriteRule ^/p/(.*)$ /q/$1 [PT]", None),
     ],
 )
-def test_apache_directives_are_read_by_their_own_grammar(
+def test_apache_raw_directives_are_read_by_apache_grammar(
     people: Cast, tmp_path: Path, text: str, code: str | None
 ) -> None:
     data = {"name": "shop", "team": people.team.slug, "install": people.apache.pk}
@@ -223,7 +223,7 @@ def test_apache_directives_are_read_by_their_own_grammar(
         ("apache", "RewriteRule ^/p/(.*)$ http://%{HTTP_HOST}/$1 [P]"),
     ],
 )
-def test_open_proxy_is_refused_and_found_when_it_was_stored_earlier(people: Cast, engine: str, text: str) -> None:
+def test_open_proxy_is_rejected_and_reported_when_already_stored(people: Cast, engine: str, text: str) -> None:
     install = people.nginx if engine == "nginx" else people.apache
     data = {"name": "shop", "team": people.team.slug, "install": install.pk}
     with pytest.raises(ValidationError):
@@ -235,13 +235,13 @@ def test_open_proxy_is_refused_and_found_when_it_was_stored_earlier(people: Cast
     assert codes(linting.site_findings(mended)) == []
 
 
-def test_the_rest_of_a_snippet_stays(people: Cast) -> None:
+def test_fix_keeps_other_raw_directives(people: Cast) -> None:
     made = site(people, snippets={"nginx": "# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"})
     linting.finding_mend(actor=people.admin, site=made, code="weak-tls", where="blocks/0")
     assert RawSnippet.objects.get().text == "# old\nexpires 1h;"
 
 
-def test_another_site_may_be_the_default(people: Cast) -> None:
+def test_default_server_of_another_site_prevents_warning(people: Cast) -> None:
     site(people)
     other = {"name": "blog", "team": people.team.slug, "install": people.nginx.pk}
     blog = site_define(
@@ -250,7 +250,7 @@ def test_another_site_may_be_the_default(people: Cast) -> None:
     assert linting.site_findings(blog) == []
 
 
-def test_raw_directives_are_mended_by_administrators_only(people: Cast) -> None:
+def test_fix_of_raw_directives_requires_administrator(people: Cast) -> None:
     made = site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     with pytest.raises(PermissionDenied):
         linting.finding_mend(actor=people.owner, site=made, code="weak-tls", where="blocks/0")
@@ -270,7 +270,7 @@ def mend(client: Client, code: str, where: str) -> Any:
     return client.post("/sites/shop/mend/", {"code": code, "where": where}, follow=True)
 
 
-def test_the_sites_page_and_its_plan_offer_the_fix(people: Cast) -> None:
+def test_site_page_and_plan_offer_fix(people: Cast) -> None:
     site(people, **located(pattern="/files", alias="/srv/www/files/"))
     owner = signed_in(people.owner)
     assert "Change the location to /files/" in text_of(owner.get("/sites/shop/"))
@@ -282,7 +282,7 @@ def test_the_sites_page_and_its_plan_offer_the_fix(people: Cast) -> None:
     assert "no longer has" in text_of(mend(owner, "alias-traversal", L0))
 
 
-def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
+def test_warning_page_offers_only_permitted_fixes(people: Cast) -> None:
     site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     page = text_of(signed_in(people.owner).get("/sites/shop/"))
     assert "An administrator can fix this" in page and "/mend/" not in page
@@ -298,7 +298,7 @@ def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
     assert RawSnippet.objects.exists()
 
 
-def test_a_viewer_is_told_who_can_mend_it(people: Cast) -> None:
+def test_viewer_is_told_who_can_fix_warning(people: Cast) -> None:
     site(people, **located(pattern="/files", alias="/srv/www/files/"), redirect_to_https=False)
     viewer, owner = signed_in(people.viewer), signed_in(people.owner)
     page = text_of(viewer.get("/sites/shop/"))
@@ -311,7 +311,7 @@ def test_a_viewer_is_told_who_can_mend_it(people: Cast) -> None:
     assert "Open in the editor" in text_of(owner.get("/sites/shop/"))
 
 
-def test_over_the_api(people: Cast) -> None:
+def test_warnings_are_listed_and_fixed_over_api(people: Cast) -> None:
     site(people, **located(try_files=["$uri", "=404"]))
     owner = caller_of(people.owner)
     (found,) = owner.get("sites/shop/findings/").json()
@@ -325,7 +325,7 @@ def test_over_the_api(people: Cast) -> None:
     assert owner.post("sites/shop/mend/", wanted).status_code == 422
 
 
-def test_a_default_server_of_the_hosts_own_files_is_no_missing_one(people: Cast) -> None:
+def test_default_server_in_host_files_prevents_warning(people: Cast) -> None:
     """Debian's nginx brings one along; making a site a second one would be refused."""
     shop = site(people, listens=[{"port": 80}, {"port": 80, "address": "::"}, {"port": 8080}])
     assert [code for code, _where in codes(linting.site_findings(shop))] == ["no-default-server"] * 3
@@ -337,7 +337,7 @@ def test_a_default_server_of_the_hosts_own_files_is_no_missing_one(people: Cast)
     assert [finding.where for finding in linting.site_findings(Site.objects.get())] == ["blocks/0/listens/2"]
 
 
-def test_debians_apache_has_a_default_server_too(people: Cast) -> None:
+def test_debian_apache_default_server_prevents_warning(people: Cast) -> None:
     data = site_export(site(people)) | {"install": people.apache.pk}
     data["blocks"][0]["listens"] = [{"port": 80}, {"port": 81}]
     site_define(actor=people.admin, data=data, site=Site.objects.get())
@@ -348,14 +348,14 @@ def test_debians_apache_has_a_default_server_too(people: Cast) -> None:
     assert [item["pointer"] for item in told if item["code"] == "no-default-server"] == ["/blocks/0/listens/1"]
 
 
-def test_a_missing_default_server_is_said_once_of_a_port(people: Cast) -> None:
+def test_missing_default_server_is_reported_once_per_port(people: Cast) -> None:
     data = site_export(site(people, listens=[{"port": 80}]))
     data["blocks"].append(block(listens=[{"port": 80}], names=["www.shop.example"]))
     shop = site_define(actor=people.admin, data=data, site=Site.objects.get())
     assert [finding.where for finding in linting.site_findings(shop)] == ["blocks/0/listens/0"]
 
 
-def test_mending_and_putting_back_a_definition_keep_the_rows_that_they_do_not_change(people: Cast) -> None:
+def test_fix_and_definition_restore_keep_unchanged_rows(people: Cast) -> None:
     """Links to a server block's page, its ETag and its audit hold; so do those of what is mended."""
     found = site(
         people,

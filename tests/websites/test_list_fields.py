@@ -48,13 +48,13 @@ SHAPES: dict[str, tuple[Any, Callable[[Any], str], Callable[[str], Any]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data())
-def test_what_is_shown_reads_back_the_same(shape: str, data: st.DataObject) -> None:
+def test_list_field_text_parses_back_to_same_value(shape: str, data: st.DataObject) -> None:
     values, to_text, from_text = SHAPES[shape]
     value = data.draw(values)
     assert from_text(to_text(value)) == value
 
 
-def test_a_server_keeps_its_figures_and_flags() -> None:
+def test_upstream_server_line_keeps_numbers_and_flags() -> None:
     text = "10.0.0.2:3000 weight=2 max_fails=3 fail_timeout=30 backup\nunix:/run/app.sock down"
     value = lines.servers_from_text(text)
     assert value == [
@@ -64,7 +64,7 @@ def test_a_server_keeps_its_figures_and_flags() -> None:
     assert lines.servers_to_text(value) == text
 
 
-def test_a_regular_expression_may_hold_spaces_and_commas() -> None:
+def test_regular_expression_may_contain_spaces_and_commas() -> None:
     assert lines.names_from_text("a.example, b.example\n~^x{1,2} y$") == ["a.example", "b.example", "~^x{1,2} y$"]
 
 
@@ -84,13 +84,13 @@ def test_a_regular_expression_may_hold_spaces_and_commas() -> None:
         (lines.servers_from_text, "h:1 weight=x", "“weight=x” is not an option. Known options: weight=2"),
     ],
 )
-def test_a_fault_names_its_line_and_what_is_right(read: Callable[[str], Any], text: str, words: str) -> None:
+def test_list_field_error_names_line_and_valid_value(read: Callable[[str], Any], text: str, words: str) -> None:
     with pytest.raises(ValidationError) as caught:
         read(text)
     assert words in caught.value.messages[0]
 
 
-def test_a_password_is_never_echoed() -> None:
+def test_list_field_error_never_echoes_password() -> None:
     with pytest.raises(ValidationError) as caught:
         lines.users_from_text("hunter2-without-a-name")
     assert "hunter2" not in caught.value.messages[0]

@@ -67,7 +67,7 @@ LOCAL = [
 
 
 @pytest.mark.parametrize("address", LOCAL)
-def test_service_of_the_host_is_refused_in_every_spelling(people: Cast, shop: Site, address: str) -> None:
+def test_local_service_is_rejected_in_every_notation(people: Cast, shop: Site, address: str) -> None:
     people.host.address = "192.0.2.7"
     people.host.facts = {"hostname": "WEB-1", "addresses": ["2001:db8::7"]}
     people.host.save()
@@ -89,15 +89,13 @@ def test_service_of_the_host_is_refused_in_every_spelling(people: Cast, shop: Si
 
 
 @pytest.mark.parametrize("address", ["192.0.2.99:80", "app.example:3000", "[2001:db8::8]:80", "10.0.0.1:9000"])
-def test_service_of_another_machine_needs_no_listing(people: Cast, shop: Site, address: str) -> None:
+def test_service_of_another_host_needs_no_allowance(people: Cast, shop: Site, address: str) -> None:
     services.upstream_create(actor=people.owner, site=shop, name="app", servers=[{"address": address}])
     assert checks.site_problems(shop, actor=people.owner) == []
 
 
 @pytest.mark.parametrize("address", ["0x7f000001:9000", "0x7f.0x1:9000", "127.1:9000", "2130706433:9000"])
-def test_address_in_an_unusual_spelling_is_refused_before_its_owner_is_looked_up(
-    people: Cast, shop: Site, address: str
-) -> None:
+def test_unusual_address_notation_is_rejected_before_owner_lookup(people: Cast, shop: Site, address: str) -> None:
     listed(people, "127.0.0.1:9000", people.team)
     doors: list[Any] = [
         lambda: services.php_pool_create(actor=people.owner, site=shop, name="php", address=address),
@@ -111,7 +109,7 @@ def test_address_in_an_unusual_spelling_is_refused_before_its_owner_is_looked_up
     assert not Site.objects.filter(name="second").exists()
 
 
-def test_listed_service_is_used_by_its_team(people: Cast, shop: Site) -> None:
+def test_listed_service_is_usable_by_its_team(people: Cast, shop: Site) -> None:
     listed(people, "localhost:3000-3009", people.team)
     listed(people, "unix:/run/shop/*", people.team)
     listed(people, "127.0.0.1:6000")
@@ -127,7 +125,7 @@ def test_listed_service_is_used_by_its_team(people: Cast, shop: Site) -> None:
     services.upstream_create(actor=people.outsider, site=blog, name="app", servers=given[3:])
 
 
-def test_definition_names_the_place(people: Cast, shop: Site) -> None:
+def test_definition_error_names_field_of_local_service(people: Cast, shop: Site) -> None:
     data = services.site_export(shop)
     data["php_pools"] = [{"name": "php", "address": POOL}]
     data["upstreams"] = [{"name": "app", "servers": [{"address": "127.0.0.1:3000"}]}]
@@ -136,20 +134,20 @@ def test_definition_names_the_place(people: Cast, shop: Site) -> None:
     assert list(caught.value.message_dict) == ["upstreams/0/servers", "php_pools/0/address"]
 
 
-def test_change_of_a_pools_address_is_refused(people: Cast, shop: Site) -> None:
+def test_php_pool_address_change_to_local_service_is_rejected(people: Cast, shop: Site) -> None:
     pool = services.php_pool_create(actor=people.owner, site=shop, name="php", address="192.0.2.99:9000")
     with pytest.raises(ValidationError, match=WORDS):
         services.php_pool_update(actor=people.owner, pool=pool, address=POOL)
     assert PhpPool.objects.get(pk=pool.pk).address == "192.0.2.99:9000"
 
 
-def test_draft_without_a_server_meets_the_rule_when_it_gets_one(people: Cast, blog: Site) -> None:
+def test_draft_is_checked_when_it_gets_a_web_server(people: Cast, blog: Site) -> None:
     site = made(people, "second", people.owner, install=None, upstream="127.0.0.1:3000")
     with pytest.raises(ValidationError, match=WORDS):
         services.site_install_set(actor=people.owner, site=site, install=people.nginx)
 
 
-def test_another_host_has_a_list_of_its_own(people: Cast, shop: Site) -> None:
+def test_allowances_apply_per_host(people: Cast, shop: Site) -> None:
     host = Host.objects.create(
         name="web-2", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=["/srv/www"]
     )
@@ -160,7 +158,7 @@ def test_another_host_has_a_list_of_its_own(people: Cast, shop: Site) -> None:
     assert problem.where == "upstreams/0/servers" and WORDS in problem.message
 
 
-def test_handing_a_site_over_takes_no_service_along(people: Cast, shop: Site) -> None:
+def test_site_transfer_does_not_transfer_service_allowance(people: Cast, shop: Site) -> None:
     listed(people, "127.0.0.1:3000", people.team)
     site = made(people, "second", people.owner, upstream="127.0.0.1:3000")
     people.owner.teams.add(people.other_team)
@@ -168,14 +166,14 @@ def test_handing_a_site_over_takes_no_service_along(people: Cast, shop: Site) ->
         services.site_update(actor=people.owner, site=site, team=people.other_team)
 
 
-def test_administrators_save_lists_the_service_for_the_team(people: Cast, shop: Site) -> None:
+def test_administrator_save_lists_service_for_team(people: Cast, shop: Site) -> None:
     services.upstream_create(actor=people.admin, site=shop, name="app", servers=[{"address": "127.0.0.1:3000"}])
     row = Allowance.objects.get(value="127.0.0.1:3000")
     assert (row.kind, row.team, row.host, row.granted_by) == ("service", people.team, people.host, people.admin)
     assert checks.site_problems(shop, actor=people.owner) == []
 
 
-def test_withdrawn_service_stays_out_of_the_next_plan(people: Cast, shop: Site) -> None:
+def test_withdrawn_service_is_left_out_of_next_plan(people: Cast, shop: Site) -> None:
     row = listed(people, "127.0.0.1:3000", people.team)
     site = made(people, "second", people.owner, upstream="127.0.0.1:3000")
     row.delete()
@@ -199,23 +197,23 @@ def test_withdrawn_service_stays_out_of_the_next_plan(people: Cast, shop: Site) 
         ("[fe80::1%eth0]:80", "[fe80::1]:80"),
     ],
 )
-def test_target_is_read_from_every_form_of_a_directive(text: str, target: str) -> None:
+def test_proxy_target_is_read_from_every_directive_form(text: str, target: str) -> None:
     assert str(target_of(text)) == target
 
 
 @pytest.mark.parametrize("text", ["http://$backend", "unix:/run/%{ENV:x}", "unix:/run/shop/../php/blog.sock"])
-def test_target_that_is_known_at_a_request_only_is_not_permitted(text: str) -> None:
+def test_proxy_target_with_variable_is_rejected(text: str) -> None:
     assert not LocalServices(allowed=("unix:/run/shop/*", "127.0.0.1:*")).permits(text)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.5"])
-def test_name_that_resolves_to_the_host_is_not_permitted(address: str) -> None:
+def test_name_that_resolves_to_host_is_rejected(address: str) -> None:
     mine = LocalServices(own=("10.0.0.5",), allowed=("127.0.0.1:1",))
     assert not mine.permits("app.example:3000", resolved=["192.0.2.1", address])
     assert mine.permits("app.example:3000", resolved=["192.0.2.1"])
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:9-3", "unix:run", "unix:/a/../b", "a b:1"])
-def test_wrong_entry_of_the_list_is_refused(text: str) -> None:
+def test_invalid_allowance_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Enter (the path of a socket|an address and a port|ports)"):
         service_canonical(text)

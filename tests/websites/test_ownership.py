@@ -75,7 +75,7 @@ OVERLAPPING = [
 
 
 @pytest.mark.parametrize("name", OVERLAPPING)
-def test_name_that_overlaps_another_teams_is_refused(people: Cast, shop: Site, name: str) -> None:
+def test_name_overlapping_another_teams_name_is_rejected(people: Cast, shop: Site, name: str) -> None:
     block = shop.blocks.get()
     with pytest.raises(ValidationError) as caught:
         services.block_update(actor=people.owner, block=block, names=["shop.test", name])
@@ -86,12 +86,12 @@ def test_name_that_overlaps_another_teams_is_refused(people: Cast, shop: Site, n
 @pytest.mark.parametrize(
     "name", ["www.shop.test", "*.shop.test", "wild.blog.example", "notblog.example", r"~^www\d\.shop\.test$"]
 )
-def test_name_that_overlaps_no_other_teams_is_saved(people: Cast, shop: Site, name: str) -> None:
+def test_name_without_overlap_is_saved(people: Cast, shop: Site, name: str) -> None:
     services.block_update(actor=people.owner, block=shop.blocks.get(), names=["shop.test", name])
     assert checks.site_problems(shop, actor=people.owner) == []
 
 
-def test_name_is_the_teams_on_every_port_server_and_host(people: Cast, blog: Site) -> None:
+def test_name_belongs_to_team_on_every_port_server_and_host(people: Cast, blog: Site) -> None:
     for place in (
         {"port": 8443},
         {"install": people.apache, "port": 8080},
@@ -103,7 +103,7 @@ def test_name_is_the_teams_on_every_port_server_and_host(people: Cast, blog: Sit
         assert refused(caught) == ["domains"]
 
 
-def test_local_name_is_the_teams_on_its_host_only(people: Cast) -> None:
+def test_local_name_belongs_to_team_on_its_host_only(people: Cast) -> None:
     made(people, "blog", people.outsider, domains=["localhost", "10.0.0.1", "www.*"])
     there = other_host(people)
     made(people, "second", people.owner, domains=["localhost", "10.0.0.1", "www.*"], install=there)
@@ -129,7 +129,7 @@ def test_disabled_site_keeps_its_names(people: Cast, blog: Site, shop: Site) -> 
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::ffff:127.0.0.1"])
-def test_own_address_on_a_port_of_other_teams_is_refused(people: Cast, shop: Site, address: str) -> None:
+def test_specific_address_on_shared_port_is_rejected(people: Cast, shop: Site, address: str) -> None:
     with pytest.raises(ValidationError) as caught:
         services.block_update(
             actor=people.owner, block=shop.blocks.get(), listens=[{"port": 80, "address": address}], names=["shop.test"]
@@ -140,7 +140,7 @@ def test_own_address_on_a_port_of_other_teams_is_refused(people: Cast, shop: Sit
     assert refused(caught) == ["address"] or refused(caught) == ["port"]
 
 
-def test_ipv6_address_is_refused_where_its_wildcard_is_used(people: Cast, blog: Site, shop: Site) -> None:
+def test_ipv6_address_is_rejected_when_its_wildcard_is_used(people: Cast, blog: Site, shop: Site) -> None:
     """nginx has a socket for each family; Apache has one virtual host for both."""
     block = shop.blocks.get()
     services.block_update(actor=people.owner, block=block, listens=[{"port": 80, "address": "::1"}])
@@ -154,7 +154,7 @@ def test_ipv6_address_is_refused_where_its_wildcard_is_used(people: Cast, blog: 
         made(people, "second", people.owner, install=people.apache, port=8080, address="::1")
 
 
-def test_address_of_the_first_team_stays_its_own(people: Cast) -> None:
+def test_address_belongs_to_first_team(people: Cast) -> None:
     first = made(people, "first", people.owner, address="127.0.0.1")
     made(people, "blog", people.outsider)
     services.block_update(actor=people.owner, block=first.blocks.get(), names=["first.test", "www.first.test"])
@@ -162,7 +162,7 @@ def test_address_of_the_first_team_stays_its_own(people: Cast) -> None:
     assert checks.site_problems(second, actor=people.owner) == []
 
 
-def test_every_ipv4_address_has_one_spelling(people: Cast, shop: Site) -> None:
+def test_ipv4_address_has_one_notation(people: Cast, shop: Site) -> None:
     services.block_update(
         actor=people.owner,
         block=shop.blocks.get(),
@@ -171,7 +171,7 @@ def test_every_ipv4_address_has_one_spelling(people: Cast, shop: Site) -> None:
     assert Listen.objects.get(block__site=shop).address == ""
 
 
-def test_default_server_of_a_shared_port_is_refused(people: Cast, blog: Site, shop: Site) -> None:
+def test_default_server_on_shared_port_is_rejected(people: Cast, blog: Site, shop: Site) -> None:
     with pytest.raises(ValidationError) as caught:
         services.block_update(
             actor=people.owner, block=shop.blocks.get(), listens=[{"port": 80, "default_server": True}]
@@ -187,7 +187,7 @@ def test_default_server_of_a_shared_port_is_refused(people: Cast, blog: Site, sh
 
 
 @pytest.mark.parametrize("name", ["*.test", ".test", "www.*", "~.", r"~^www\."])
-def test_name_as_wide_as_another_teams_default_server_is_refused(people: Cast, name: str) -> None:
+def test_catch_all_name_is_rejected_beside_another_teams_default_server(people: Cast, name: str) -> None:
     made(people, "blog", people.outsider, domains=[])
     with pytest.raises(ValidationError) as caught:
         made(people, "second", people.owner, domains=[name])
@@ -199,7 +199,7 @@ def test_name_as_wide_as_another_teams_default_server_is_refused(people: Cast, n
 # --- every door ---
 
 
-def test_definition_names_the_place(people: Cast, shop: Site) -> None:
+def test_definition_error_names_field_of_owned_name(people: Cast, shop: Site) -> None:
     data = services.site_export(shop)
     data["blocks"][0]["names"] = ["blog.example"]
     data["blocks"][0]["listens"] = [{"port": 80, "address": "127.0.0.1", "default_server": True}]
@@ -208,18 +208,18 @@ def test_definition_names_the_place(people: Cast, shop: Site) -> None:
     assert refused(caught) == ["blocks/0/names", "blocks/0/listens"]
 
 
-def test_copy_with_another_teams_name_is_refused(people: Cast, shop: Site) -> None:
+def test_clone_with_another_teams_name_is_rejected(people: Cast, shop: Site) -> None:
     with pytest.raises(ValidationError, match=WORDS):
         services.site_clone(actor=people.owner, site=shop, name="copy", domains=["x.wild.blog.example"])
 
 
-def test_new_block_with_another_teams_name_is_refused(people: Cast, shop: Site) -> None:
+def test_new_block_with_another_teams_name_is_rejected(people: Cast, shop: Site) -> None:
     with pytest.raises(ValidationError) as caught:
         services.block_create(actor=people.owner, site=shop, listens=[{"port": 443}], names=["blog.example"])
     assert refused(caught) == ["names"]
 
 
-def test_handing_a_site_over_must_not_split_a_name(people: Cast, shop: Site) -> None:
+def test_site_transfer_must_not_split_name_between_teams(people: Cast, shop: Site) -> None:
     made(people, "second", people.owner, domains=["*.shop.test"])
     made(people, "third", people.owner, domains=["a.shop.test"])
     people.owner.teams.add(people.other_team)
@@ -228,7 +228,7 @@ def test_handing_a_site_over_must_not_split_a_name(people: Cast, shop: Site) -> 
     assert refused(caught) == ["team"]
 
 
-def test_another_web_server_is_refused_where_the_address_takes_over(people: Cast, shop: Site) -> None:
+def test_web_server_change_is_rejected_when_address_takes_over_requests(people: Cast, shop: Site) -> None:
     made(people, "there", people.outsider, install=people.apache, port=8080)
     site = made(people, "second", people.owner, port=8080, address="127.0.0.1", install=None)
     with pytest.raises(ValidationError) as caught:
@@ -238,7 +238,7 @@ def test_another_web_server_is_refused_where_the_address_takes_over(people: Cast
     assert [problem.where for problem in problems] == ["blocks/0/listens"]
 
 
-def test_row_written_before_the_rule_keeps_the_site_from_being_planned(people: Cast, shop: Site) -> None:
+def test_older_row_that_breaks_rule_blocks_plan(people: Cast, shop: Site) -> None:
     ServerName.objects.filter(block__site=shop).update(name="a.wild.blog.example")
     (problem,) = checks.site_problems(shop, actor=people.owner)
     assert problem.where == "blocks/0/names" and WORDS in problem.message
@@ -248,7 +248,7 @@ def test_row_written_before_the_rule_keeps_the_site_from_being_planned(people: C
 # --- administrators ---
 
 
-def test_administrators_save_is_recorded_and_operators_go_on_from_there(people: Cast, blog: Site, shop: Site) -> None:
+def test_administrator_override_is_recorded_and_lets_operators_continue(people: Cast, blog: Site, shop: Site) -> None:
     block = shop.blocks.get()
     services.block_update(
         actor=people.admin,
@@ -273,7 +273,7 @@ def test_administrators_save_is_recorded_and_operators_go_on_from_there(people: 
     assert recorded.count() == 2
 
 
-def test_allowance_of_one_team_helps_no_other(people: Cast, blog: Site, shop: Site) -> None:
+def test_allowance_applies_to_its_team_only(people: Cast, blog: Site, shop: Site) -> None:
     Allowance.objects.create(kind=AllowanceKind.NAME, value="shop.test", team=people.other_team)
     services.block_update(
         actor=people.outsider, block=blog.blocks.get(), names=["blog.example", "shop.test"], listens=[{"port": 81}]
@@ -286,7 +286,7 @@ def test_allowance_of_one_team_helps_no_other(people: Cast, blog: Site, shop: Si
 # --- messages ---
 
 
-def test_clash_names_only_sites_that_the_reader_may_view(people: Cast, blog: Site, shop: Site) -> None:
+def test_conflict_message_names_only_visible_sites(people: Cast, blog: Site, shop: Site) -> None:
     def clash(actor: Any, site: Site) -> str:
         return " ".join(problem.message for problem in checks.site_clashes(actor, site, people.apache))
 
@@ -300,7 +300,7 @@ def test_clash_names_only_sites_that_the_reader_may_view(people: Cast, blog: Sit
     assert "the site mate" in clash(people.owner, shop)
 
 
-def test_queries_do_not_grow_with_sites(people: Cast, shop: Site) -> None:
+def test_ownership_query_count_does_not_grow_with_sites(people: Cast, shop: Site) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             checks.site_problems(shop, actor=people.owner, may_clash=False)
@@ -337,7 +337,7 @@ DOORS: dict[str, tuple[str, str, Any]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_door_of_the_api_takes_what_is_another_teams(people: Cast, shop: Site, door: str) -> None:
+def test_api_rejects_names_of_another_team_everywhere(people: Cast, shop: Site, door: str) -> None:
     Allowance.objects.all().delete()
     method, path, body = DOORS[door]
     text = json.dumps(body).replace('"install": 0', f'"install": {people.nginx.pk}')

@@ -63,7 +63,7 @@ THEIRS = [
 
 
 @pytest.mark.parametrize("path", THEIRS)
-def test_root_that_overlaps_with_another_teams_is_refused(people: Cast, blog: Site, shop: Site, path: str) -> None:
+def test_root_overlapping_another_teams_root_is_rejected(people: Cast, blog: Site, shop: Site, path: str) -> None:
     block = shop.blocks.get()
     with pytest.raises(ValidationError) as caught:
         services.block_update(actor=people.owner, block=block, root=path)
@@ -80,27 +80,27 @@ def test_root_that_overlaps_with_another_teams_is_refused(people: Cast, blog: Si
 
 
 @pytest.mark.parametrize("path", ["/srv/www/blog2", "/srv/www/blog/publicity", "/srv/www/blog/private", "/srv/www/a"])
-def test_a_neighbour_is_no_overlap(people: Cast, shop: Site, path: str) -> None:
+def test_neighboring_folder_is_no_overlap(people: Cast, shop: Site, path: str) -> None:
     services.block_update(actor=people.owner, block=shop.blocks.get(), root=path)
     assert checks.site_problems(shop, actor=people.owner) == []
 
 
 @pytest.mark.parametrize("path", [LOG, "/var/log/nginx/access.log", "/var/log/nginx/error.log"])
 @pytest.mark.parametrize("name", ["access_log", "error_log"])
-def test_a_log_of_another_team_or_of_the_server_is_refused(people: Cast, shop: Site, name: str, path: str) -> None:
+def test_log_path_of_another_team_or_web_server_is_rejected(people: Cast, shop: Site, name: str, path: str) -> None:
     with pytest.raises(ValidationError) as caught:
         services.block_update(actor=people.owner, block=shop.blocks.get(), **{name: path})
     assert refused(caught.value, path) == [name]
 
 
-def test_a_location_is_not_changed_to_anothers_files(people: Cast, shop: Site) -> None:
+def test_location_change_to_another_teams_files_is_rejected(people: Cast, shop: Site) -> None:
     location = services.location_create(actor=people.owner, block=shop.blocks.get(), pattern="/x/", root="/srv/www/s")
     with pytest.raises(ValidationError, match=WORDS):
         services.location_update(actor=people.owner, location=location, root="/srv/www/blog")
     assert Location.objects.get(pk=location.pk).root == "/srv/www/s"
 
 
-def test_a_definition_names_the_place(people: Cast, shop: Site) -> None:
+def test_definition_error_names_field_of_path(people: Cast, shop: Site) -> None:
     data = services.site_export(shop)
     data["blocks"][0]["locations"] = [{"pattern": "/x/", "alias": "/srv/www/blog-b/"}]
     with pytest.raises(ValidationError) as caught:
@@ -108,7 +108,7 @@ def test_a_definition_names_the_place(people: Cast, shop: Site) -> None:
     assert refused(caught.value, "/srv/www/blog-b/") == ["blocks/0/locations/0/alias"]
 
 
-def test_disabled_sites_count_on_both_sides(people: Cast, blog: Site, shop: Site) -> None:
+def test_paths_of_disabled_sites_are_checked(people: Cast, blog: Site, shop: Site) -> None:
     """The files are there, and the logs page reads them, whether or not a site is served."""
     services.site_enable(actor=people.outsider, site=blog, enabled=False)
     services.site_enable(actor=people.owner, site=shop, enabled=False)
@@ -116,12 +116,12 @@ def test_disabled_sites_count_on_both_sides(people: Cast, blog: Site, shop: Site
         services.block_update(actor=people.owner, block=shop.blocks.get(), root="/srv/www/blog")
 
 
-def test_another_server_of_the_host_is_the_same_host(people: Cast, blog: Site) -> None:
+def test_paths_are_checked_across_web_servers_of_host(people: Cast, blog: Site) -> None:
     with pytest.raises(ValidationError, match=WORDS):
         made(people, "second", people.owner, install=people.apache, port=8080, root="/srv/www/blog")
 
 
-def test_another_host_is_another_matter_until_the_site_comes_over(people: Cast, blog: Site) -> None:
+def test_path_is_checked_when_site_moves_to_host(people: Cast, blog: Site) -> None:
     host = Host.objects.create(
         name="web-2", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=["/srv/www"]
     )
@@ -139,13 +139,13 @@ def test_another_host_is_another_matter_until_the_site_comes_over(people: Cast, 
         services.site_define(actor=people.owner, data=data, site=site)
 
 
-def test_a_draft_without_a_server_meets_the_rule_when_it_gets_one(people: Cast, blog: Site) -> None:
+def test_path_is_checked_when_draft_gets_a_web_server(people: Cast, blog: Site) -> None:
     site = made(people, "second", people.owner, install=None, root="/srv/www/blog")
     with pytest.raises(ValidationError, match=WORDS):
         services.site_install_set(actor=people.owner, site=site, install=people.nginx)
 
 
-def test_teammates_share(people: Cast, shop: Site) -> None:
+def test_teammates_share_paths(people: Cast, shop: Site) -> None:
     made(people, "second", people.owner, root="/srv/www/shop/second")
     services.site_clone(actor=people.owner, site=shop, name="copy")
     rows = Site.objects.filter(team=people.team)
@@ -153,7 +153,7 @@ def test_teammates_share(people: Cast, shop: Site) -> None:
     assert roots == {"copy": "/srv/www/shop", "second": "/srv/www/shop/second", "shop": "/srv/www/shop"}
 
 
-def test_an_administrator_decides_and_operators_go_on_from_there(people: Cast, blog: Site, shop: Site) -> None:
+def test_administrator_override_lets_operators_continue(people: Cast, blog: Site, shop: Site) -> None:
     block = shop.blocks.get()
     services.block_update(actor=people.admin, block=block, root="/srv/www/blog/public")
     services.block_update(actor=people.owner, block=block, autoindex=True)
@@ -166,7 +166,7 @@ def test_an_administrator_decides_and_operators_go_on_from_there(people: Cast, b
     assert checks.site_problems(shop, actor=people.admin) == []
 
 
-def test_handing_a_site_over_must_not_mix_teams_files(people: Cast, shop: Site) -> None:
+def test_site_transfer_must_not_mix_files_of_teams(people: Cast, shop: Site) -> None:
     made(people, "second", people.owner, root="/srv/www/shop/second")
     people.owner.teams.add(people.other_team)
     with pytest.raises(ValidationError) as caught:
@@ -175,7 +175,7 @@ def test_handing_a_site_over_must_not_mix_teams_files(people: Cast, shop: Site) 
     assert Site.objects.get(pk=shop.pk).team == people.team
 
 
-def test_reading_a_log_refuses_another_teams_whatever_the_row_says(people: Cast, blog: Site, shop: Site) -> None:
+def test_log_reading_rejects_path_of_another_team(people: Cast, blog: Site, shop: Site) -> None:
     """As if the path had been written before it was refused on writing."""
     ServerBlock.objects.filter(site=shop).update(access_log=LOG)
     (log,) = logs.site_logs(people.owner, shop)
@@ -186,7 +186,7 @@ def test_reading_a_log_refuses_another_teams_whatever_the_row_says(people: Cast,
             logs.site_log_tail(people.owner, shop, Log("x", "x", path), lines=10)
 
 
-def test_the_number_of_queries_does_not_grow(people: Cast, shop: Site) -> None:
+def test_path_check_query_count_does_not_grow(people: Cast, shop: Site) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
             connection,
@@ -206,7 +206,7 @@ def test_the_number_of_queries_does_not_grow(people: Cast, shop: Site) -> None:
     assert queries() == before
 
 
-def test_overlap_is_of_whole_names(people: Cast, blog: Site) -> None:
+def test_path_overlap_compares_whole_segments(people: Cast, blog: Site) -> None:
     asked = [
         "/srv/www/blog/public",
         "/srv/www/blog/publi",

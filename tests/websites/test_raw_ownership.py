@@ -67,13 +67,13 @@ def listed(people: Cast, value: str) -> list[Allowance]:
 
 
 @pytest.mark.parametrize(("engine", "text"), PATHS)
-def test_path_of_raw_directives_is_found(engine: str, text: str) -> None:
+def test_path_in_raw_directives_is_found(engine: str, text: str) -> None:
     found = [item.value.rstrip("/") for item in snippets.named(text, engine) if item.what == "path"]
     assert found == ["/srv/www/blog-raw"]
 
 
 @pytest.mark.parametrize(("engine", "text"), [row for row in PATHS if row[0] != "openlitespeed"])
-def test_path_of_raw_directives_is_refused_to_other_teams(people: Cast, engine: str, text: str) -> None:
+def test_path_in_raw_directives_is_rejected_for_other_teams(people: Cast, engine: str, text: str) -> None:
     blog = made(people, "blog", engine, people.other_team)
     services.snippet_create(actor=people.admin, site=blog, engine=engine, text=text, block=blog.blocks.get())
     shop = made(people, "shop", engine, people.team)
@@ -85,7 +85,7 @@ def test_path_of_raw_directives_is_refused_to_other_teams(people: Cast, engine: 
     services.block_update(actor=people.owner, block=shop.blocks.get(), root="/srv/www/blog-rawer")
 
 
-def test_operator_may_not_plan_raw_directives_that_name_another_teams_path(people: Cast) -> None:
+def test_raw_directives_with_another_teams_path_block_operators_plan(people: Cast) -> None:
     made(people, "blog", "nginx", people.other_team)
     shop = with_location(people, "nginx", "root /srv/www/blog;")
     (problem,) = checks.site_problems(shop, actor=people.owner)
@@ -94,7 +94,7 @@ def test_operator_may_not_plan_raw_directives_that_name_another_teams_path(peopl
         deployments.deployment_plan(actor=people.owner, sites=[shop])
 
 
-def test_rollback_may_not_bring_back_a_raw_path_that_became_another_teams(people: Cast) -> None:
+def test_rollback_rejects_raw_path_that_now_belongs_to_another_team(people: Cast) -> None:
     shop = with_location(people, "nginx", "root /srv/www/later;")
     (plan,) = deployments.deployment_plan(actor=people.owner, sites=[shop])
     revision = plan.items.get().revision
@@ -105,7 +105,7 @@ def test_rollback_may_not_bring_back_a_raw_path_that_became_another_teams(people
         deployments.site_rollback(actor=people.owner, site=shop, revision=revision)
 
 
-def test_directory_section_around_all_sites_takes_nothing(people: Cast) -> None:
+def test_directory_section_around_all_sites_claims_no_path(people: Cast) -> None:
     blog = made(people, "blog", "apache", people.other_team)
     text = "<Directory /srv/www>\nRequire all granted\n</Directory>"
     services.snippet_create(actor=people.admin, site=blog, engine="apache", text=text, block=blog.blocks.get())
@@ -115,9 +115,7 @@ def test_directory_section_around_all_sites_takes_nothing(people: Cast) -> None:
 
 
 @pytest.mark.parametrize(("engine", "text", "entry"), TARGETS)
-def test_raw_target_is_allowed_while_it_is_listed_for_the_team(
-    people: Cast, engine: str, text: str, entry: str
-) -> None:
+def test_raw_target_is_accepted_while_listed_for_team(people: Cast, engine: str, text: str, entry: str) -> None:
     Allowance.objects.all().delete()
     with pytest.raises(ValidationError, match=LISTED):
         with_location(people, engine, text)
@@ -153,7 +151,7 @@ def test_raw_target_is_allowed_while_it_is_listed_for_the_team(
         ("apache", "ProxyPass http://127.0.0.1:3000/ interpolate"),
     ],
 )
-def test_raw_target_that_is_not_listed_is_refused_beside_listed_ones(people: Cast, engine: str, text: str) -> None:
+def test_unlisted_raw_target_is_rejected_beside_listed_ones(people: Cast, engine: str, text: str) -> None:
     Allowance.objects.all().delete()
     listed(people, "127.0.0.1:3000")
     listed(people, "unix:/run/php/shop.sock")

@@ -22,25 +22,25 @@ def more_sites(people: Cast, count: int) -> None:
         services.site_define(actor=people.owner, data=data)
 
 
-def test_an_empty_list_names_the_next_action(owner: Client) -> None:
+def test_empty_site_list_offers_creating_a_site(owner: Client) -> None:
     page = owner.get("/sites/").content.decode()
     assert "Create your first site" in page
     assert 'href="/sites/+new/"' in page
 
 
-def test_a_viewer_is_not_offered_what_they_may_not_do(viewer: Client, shop: Site) -> None:
+def test_site_list_hides_forbidden_actions_from_viewer(viewer: Client, shop: Site) -> None:
     page = viewer.get("/sites/").content.decode()
     assert "shop.example" in page
     assert "/sites/+new/" not in page
     assert 'name="site"' not in page
 
 
-def test_another_teams_site_is_invisible(outsider: Client, shop: Site) -> None:
+def test_site_list_hides_sites_of_other_teams(outsider: Client, shop: Site) -> None:
     assert "shop.example" not in outsider.get("/sites/").content.decode()
     assert outsider.get("/sites/shop/").status_code == 404
 
 
-def test_nobody_sees_it_without_signing_in(shop: Site) -> None:
+def test_site_list_requires_sign_in(shop: Site) -> None:
     answer = Client(HTTP_HOST="localhost").get("/sites/")
     assert answer.status_code == 302
     assert "next=/sites/" in answer["Location"]
@@ -65,7 +65,7 @@ def test_nobody_sees_it_without_signing_in(shop: Site) -> None:
         ("page=999", True),
     ],
 )
-def test_filters(owner: Client, shop: Site, query: str, is_found: bool) -> None:
+def test_site_list_filters_rows(owner: Client, shop: Site, query: str, is_found: bool) -> None:
     answer = owner.get(f"/sites/?{query}")
     assert answer.status_code == 200
     assert ('href="/sites/shop/"' in answer.content.decode()) is is_found
@@ -78,19 +78,19 @@ def queries_of(client: Client, url: str) -> int:
 
 
 @pytest.mark.parametrize("url", ["/sites/", "/hosts/", "/sites/+certificates/", "/"])
-def test_the_number_of_queries_does_not_grow_with_the_list(people: Cast, admin: Client, url: str, shop: Site) -> None:
+def test_site_list_query_count_does_not_grow(people: Cast, admin: Client, url: str, shop: Site) -> None:
     before = queries_of(admin, url)
     more_sites(people, 12)
     assert queries_of(admin, url) <= before
 
 
-def test_ticked_sites_are_disabled_together(owner: Client, people: Cast, shop: Site) -> None:
+def test_selected_sites_are_disabled_together(owner: Client, people: Cast, shop: Site) -> None:
     more_sites(people, 1)
     owner.post("/sites/+bulk/", {"site": ["shop", "n-0"], "action": "disable"})
     assert list(Site.objects.values_list("enabled", flat=True)) == [False, False]
 
 
-def test_one_site_of_another_team_stops_the_whole_bulk(people: Cast, shop: Site) -> None:
+def test_bulk_action_is_rejected_whole_when_one_site_is_of_another_team(people: Cast, shop: Site) -> None:
     block = {"listens": [{"port": 81}], "names": ["b.example"], "root": "/srv/www/b"}
     foreign = shop_definition(people, name="foreign", team="blog", blocks=[block], upstreams=[], php_pools=[])
     services.site_define(actor=people.outsider, data=foreign)
@@ -101,12 +101,12 @@ def test_one_site_of_another_team_stops_the_whole_bulk(people: Cast, shop: Site)
     assert Site.objects.filter(enabled=False).count() == 0
 
 
-def test_a_viewer_cannot_disable(viewer: Client, shop: Site) -> None:
+def test_viewer_cannot_disable_sites(viewer: Client, shop: Site) -> None:
     assert viewer.post("/sites/+bulk/", {"site": ["shop"], "action": "disable"}).status_code == 403
     shop.refresh_from_db()
     assert shop.enabled
 
 
-def test_nothing_happens_on_get(owner: Client, shop: Site) -> None:
+def test_bulk_action_on_get_changes_nothing(owner: Client, shop: Site) -> None:
     for url in ("/sites/+bulk/", "/sites/shop/enable/"):
         assert owner.get(url).status_code == 405

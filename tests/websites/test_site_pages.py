@@ -36,13 +36,13 @@ def text_of(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_every_tab_opens_and_names_its_site(owner: Client, shop: Site, tab: str) -> None:
+def test_site_tabs_open_and_name_site(owner: Client, shop: Site, tab: str) -> None:
     answer = owner.get(f"/sites/shop/{tab}")
     assert answer.status_code == 200
     assert "<h1>shop</h1>" in text_of(answer)
 
 
-def test_the_overview_leads_to_what_keeps_it_from_being_deployed(owner: Client, people: Cast) -> None:
+def test_overview_links_to_deployment_problems(owner: Client, people: Cast) -> None:
     block = {"listens": [{"port": 80}], "names": ["x.example"], "root": "/opt/x", "locations": []}
     site = services.site_define(
         actor=people.owner, data=shop_definition(people, name="x", blocks=[block], upstreams=[], php_pools=[])
@@ -52,7 +52,7 @@ def test_the_overview_leads_to_what_keeps_it_from_being_deployed(owner: Client, 
     assert f'href="/sites/x/blocks/{site.blocks.get().pk}/"' in page
 
 
-def test_the_overview_says_which_files_keep_an_edit_of_the_host(owner: Client, people: Cast, shop: Site) -> None:
+def test_overview_lists_files_with_adopted_host_edits(owner: Client, people: Cast, shop: Site) -> None:
     where = "/sites/shop/"
     assert "Adopted files" not in text_of(owner.get(where))
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
@@ -74,12 +74,12 @@ def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) 
     assert "PRIVATE KEY" not in page
 
 
-def test_rendered_files_of_an_unknown_server(owner: Client, shop: Site) -> None:
+def test_rendered_files_of_unknown_web_server_return_404(owner: Client, shop: Site) -> None:
     for wanted in ("999999", "abc", "-1"):
         assert "server_name" not in text_of(owner.get(f"/sites/shop/raw/?install={wanted}"))
 
 
-def test_an_upstream_is_added_changed_and_kept_while_it_is_used(owner: Client, shop: Site) -> None:
+def test_upstream_is_added_changed_and_not_deleted_while_used(owner: Client, shop: Site) -> None:
     sent = {
         "name": "api",
         "balancing": "least_conn",
@@ -100,14 +100,14 @@ def test_an_upstream_is_added_changed_and_kept_while_it_is_used(owner: Client, s
     assert Upstream.objects.filter(pk=used.pk).exists()
 
 
-def test_an_upstream_may_not_lead_to_where_clouds_keep_secrets(owner: Client, shop: Site) -> None:
+def test_upstream_to_cloud_metadata_service_is_rejected(owner: Client, shop: Site) -> None:
     sent = {"name": "meta", "balancing": "round_robin", "keepalive": "8", "servers": "169.254.169.254:80"}
     answer = owner.post("/sites/shop/upstreams/+new/", sent)
     assert answer.status_code == 422
     assert "metadata service" in text_of(answer)
 
 
-def test_a_php_pool_refuses_settings_that_change_what_code_runs(owner: Client, shop: Site) -> None:
+def test_php_pool_rejects_settings_that_change_executed_code(owner: Client, shop: Site) -> None:
     sent = {"name": "php2", "address": "127.0.0.1:9000", "settings": "auto_prepend_file = /tmp/x.php"}
     answer = owner.post("/sites/shop/php/+new/", sent)
     assert answer.status_code == 422
@@ -116,7 +116,7 @@ def test_a_php_pool_refuses_settings_that_change_what_code_runs(owner: Client, s
     assert PhpPool.objects.get(name="php2").settings == {"memory_limit": "256M"}
 
 
-def test_a_self_signed_certificate_and_its_deletion_by_name(owner: Client, people: Cast) -> None:
+def test_self_signed_certificate_is_created_and_deleted_by_name(owner: Client, people: Cast) -> None:
     sent = {"name": "test", "team": people.team.pk, "names": "a.example\n*.a.example", "days": "30"}
     assert owner.post("/sites/+certificates/+self-signed/", sent)["Location"] == "/sites/+certificates/test/"
     page = text_of(owner.get("/sites/+certificates/test/"))
@@ -128,20 +128,20 @@ def test_a_self_signed_certificate_and_its_deletion_by_name(owner: Client, peopl
     assert not Certificate.objects.exists()
 
 
-def test_a_certificate_that_is_none_is_refused_at_its_field(owner: Client, people: Cast) -> None:
+def test_invalid_certificate_is_rejected_at_its_field(owner: Client, people: Cast) -> None:
     sent = {"name": "bad", "team": people.team.pk, "certificate_pem": "nonsense", "private_key_pem": "nonsense"}
     answer = owner.post("/sites/+certificates/+upload/", sent)
     assert answer.status_code == 422
     assert answer.context["form"].errors["certificate_pem"][0].startswith("This is not a PEM certificate")
 
 
-def test_another_teams_certificate_is_invisible(outsider: Client, people: Cast) -> None:
+def test_certificate_of_another_team_is_hidden(outsider: Client, people: Cast) -> None:
     services.certificate_self_sign(actor=people.owner, team=people.team, name="c", names=["a.example"])
     for url in ("c/", "c/delete/", "c/renew/"):
         assert outsider.get(f"/sites/+certificates/{url}").status_code == 404
 
 
-def test_a_clone_with_its_own_domains(owner: Client, shop: Site) -> None:
+def test_site_clone_gets_own_domains(owner: Client, shop: Site) -> None:
     answer = owner.post("/sites/shop/clone/", {"name": "shop-2", "domains": "two.example"})
     assert answer["Location"] == "/sites/shop-2/"
     copy = Site.objects.get(name="shop-2")
@@ -149,7 +149,7 @@ def test_a_clone_with_its_own_domains(owner: Client, shop: Site) -> None:
     assert copy.blocks.get().locations.count() == 3
 
 
-def test_a_draft_chooses_its_server(owner: Client, people: Cast, shop: Site) -> None:
+def test_draft_can_choose_web_server(owner: Client, people: Cast, shop: Site) -> None:
     assert owner.post("/sites/shop/server/", {"install": people.apache.pk}).status_code == 302
     shop.refresh_from_db()
     assert shop.install == people.apache
@@ -158,7 +158,7 @@ def test_a_draft_chooses_its_server(owner: Client, people: Cast, shop: Site) -> 
     assert shop.install == people.apache
 
 
-def test_the_name_edit_keeps_the_rest(owner: Client, people: Cast, shop: Site) -> None:
+def test_renaming_site_keeps_other_fields(owner: Client, people: Cast, shop: Site) -> None:
     sent = {"name": "store", "team": people.team.pk, "health_path": "/health", "notes": "Mind the gap", "version": ""}
     assert owner.post("/sites/shop/edit/", sent)["Location"] == "/sites/store/"
     shop.refresh_from_db()
@@ -166,7 +166,7 @@ def test_the_name_edit_keeps_the_rest(owner: Client, people: Cast, shop: Site) -
     assert EngineInstall.objects.get(sites=shop) == people.nginx
 
 
-def test_deleting_asks_for_the_name_and_says_what_is_lost(owner: Client, shop: Site) -> None:
+def test_site_deletion_requires_typed_name_and_lists_losses(owner: Client, shop: Site) -> None:
     page = text_of(owner.get("/sites/shop/delete/"))
     assert "1 server block with its locations" in page
     assert "Type shop to confirm" in page
@@ -176,20 +176,20 @@ def test_deleting_asks_for_the_name_and_says_what_is_lost(owner: Client, shop: S
     assert not Site.objects.exists()
 
 
-def test_deleting_with_the_wrong_name_deletes_nothing(owner: Client, shop: Site) -> None:
+def test_site_deletion_with_wrong_name_is_rejected(owner: Client, shop: Site) -> None:
     answer = owner.post("/sites/shop/delete/", {"confirm": "Shop"})
     assert answer.status_code == 422
     assert "The name does not match" in text_of(answer)
     assert Site.objects.exists()
 
 
-def test_logs_of_the_server_are_for_administrators(owner: Client, admin: Client, shop: Site) -> None:
+def test_web_server_logs_require_administrator(owner: Client, admin: Client, shop: Site) -> None:
     assert "This site has no log of its own" in text_of(owner.get("/sites/shop/logs/"))
     assert owner.get("/sites/shop/logs/?log=server-access").status_code == 404
     assert "The web server's access log" in text_of(admin.get("/sites/shop/logs/"))
 
 
-def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, shop: Site) -> None:
+def test_search_finds_only_visible_objects(owner: Client, outsider: Client, shop: Site) -> None:
     found = text_of(owner.get("/search/?q=www.shop"))
     assert 'href="/sites/shop/"' in found
     assert "No name, domain, address, or folder matches" in text_of(outsider.get("/search/?q=www.shop"))
@@ -206,7 +206,7 @@ def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, sho
         ("/srv/www/shop", "/sites/shop/blocks/"),
     ],
 )
-def test_what_stands_behind_a_site_leads_to_it(
+def test_search_finds_sites_by_upstream_address_and_folder(
     owner: Client, outsider: Client, shop: Site, words: str, leads_to: str
 ) -> None:
     """Who depends on this address or folder? Nobody of another team is told."""
@@ -214,19 +214,19 @@ def test_what_stands_behind_a_site_leads_to_it(
     assert "shop" not in text_of(outsider.get("/search/", {"q": words})).partition("<main")[2].replace(words, "")
 
 
-def test_search_leads_to_the_panels_own_pages(owner: Client, admin: Client) -> None:
+def test_search_links_to_permitted_panel_pages(owner: Client, admin: Client) -> None:
     """Those alone that one may open."""
     assert 'href="/account/tokens/"' in text_of(owner.get("/search/?q=api+tok"))
     assert 'href="/settings/users/"' in text_of(admin.get("/search/?q=users")).partition("<main")[2]
     assert 'href="/settings/users/"' not in text_of(owner.get("/search/?q=users")).partition("<main")[2]
 
 
-def test_ticked_sites_go_on_to_a_benchmark(owner: Client, shop: Site) -> None:
+def test_selected_sites_are_preset_in_benchmark_form(owner: Client, shop: Site) -> None:
     answer = owner.post("/sites/+bulk/", {"site": ["shop"], "action": "measure"})
     assert answer["Location"] == "/benchmarks/new?site=shop"
 
 
-def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:
+def test_site_clone_gets_web_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:
     given = {"name": "shop-2", "domains": "", "install": people.apache.pk, "port": "99999"}
     refused = owner.post("/sites/shop/clone/", given)
     assert refused.status_code == 422
@@ -238,7 +238,7 @@ def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cas
     assert Site.objects.get(name="shop-2").install == people.apache
 
 
-def test_what_is_missing_leads_only_those_to_the_editor_who_may_use_it(people: Cast, shop: Site) -> None:
+def test_problem_links_to_editor_only_for_permitted_users(people: Cast, shop: Site) -> None:
     block = shop.blocks.get()
     services.block_update(actor=people.owner, block=block, listens=[{"port": 443, "tls": True}])
     editor = f'href="/sites/shop/blocks/{block.pk}/"'

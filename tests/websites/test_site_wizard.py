@@ -34,7 +34,7 @@ def text_of(answer: object) -> str:
     return html.unescape(answer.content.decode())  # type: ignore[attr-defined]
 
 
-def test_files_get_a_folder_below_the_hosts_first(owner: Client, people: Cast) -> None:
+def test_static_site_gets_folder_below_first_site_root(owner: Client, people: Cast) -> None:
     answer = owner.post(URL, answers(people))
     assert answer.headers["Location"] == "/sites/shop/"
     block = Site.objects.get(name="shop").blocks.get()
@@ -43,7 +43,7 @@ def test_files_get_a_folder_below_the_hosts_first(owner: Client, people: Cast) -
     assert [str(row) for row in block.listens.all()] == ["*:80"]
 
 
-def test_php_has_a_pool_and_a_front_controller(owner: Client, people: Cast) -> None:
+def test_php_site_gets_pool_and_front_controller(owner: Client, people: Cast) -> None:
     owner.post(URL, answers(people, kind="php", php_address="unix:/run/php/php8.2-fpm.sock"))
     location = Location.objects.get(block__site__name="shop")
     assert (location.match, location.pattern, location.handler) == ("~", r"\.php$", "php")
@@ -52,7 +52,7 @@ def test_php_has_a_pool_and_a_front_controller(owner: Client, people: Cast) -> N
     assert location.block.try_files == ["$uri", "$uri/", "/index.php?$args"]
 
 
-def test_a_proxy_has_an_upstream(owner: Client, people: Cast) -> None:
+def test_proxy_site_gets_upstream(owner: Client, people: Cast) -> None:
     owner.post(URL, answers(people, kind="proxy", upstream="127.0.0.1:3000"))
     location = Location.objects.get(block__site__name="shop")
     assert location.upstream is not None
@@ -66,13 +66,13 @@ def test_a_proxy_has_an_upstream(owner: Client, people: Cast) -> None:
         ("https://a.example/x/", "https://a.example/x/"),
     ],
 )
-def test_a_redirect_leads_there(owner: Client, people: Cast, target: str, value: str) -> None:
+def test_redirect_site_gets_return_location(owner: Client, people: Cast, target: str, value: str) -> None:
     owner.post(URL, answers(people, kind="redirect", redirect_to=target))
     location = Location.objects.get(block__site__name="shop")
     assert (location.return_code, location.return_value) == (301, value)
 
 
-def test_https_with_a_certificate_made_here(owner: Client, people: Cast) -> None:
+def test_https_site_gets_self_signed_certificate(owner: Client, people: Cast) -> None:
     owner.post(URL, answers(people, tls="self_signed"))
     block = Site.objects.get(name="shop").blocks.get()
     assert block.certificate is not None
@@ -101,7 +101,7 @@ def test_https_with_a_certificate_made_here(owner: Client, people: Cast) -> None
         ({"tls": "certificate:unknown"}, "is not available"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_made(
+def test_wizard_errors_are_shown_and_nothing_is_created(
     owner: Client, people: Cast, changes: dict[str, object], words: str
 ) -> None:
     answer = owner.post(URL, answers(people, **changes))
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_said_and_nothing_is_made(
     assert not Certificate.objects.exists()
 
 
-def test_a_name_that_is_taken_and_a_domain_that_is_taken(owner: Client, people: Cast, shop: Site) -> None:
+def test_wizard_rejects_taken_name_and_domain(owner: Client, people: Cast, shop: Site) -> None:
     answer = owner.post(URL, answers(people))
     assert "A site named shop already exists" in text_of(answer)
     answer = owner.post(URL, answers(people, name="shop-2", tls="self_signed"))
@@ -119,19 +119,19 @@ def test_a_name_that_is_taken_and_a_domain_that_is_taken(owner: Client, people: 
     assert not Certificate.objects.exists()  # made for the site that could not be made
 
 
-def test_another_teams_site_cannot_be_made(owner: Client, people: Cast) -> None:
+def test_wizard_rejects_team_of_others(owner: Client, people: Cast) -> None:
     answer = owner.post(URL, answers(people, team=people.other_team.pk))
     assert answer.status_code == 422
     assert not Site.objects.exists()
 
 
-def test_a_viewer_may_not(viewer: Client, people: Cast) -> None:
+def test_wizard_is_forbidden_for_viewer(viewer: Client, people: Cast) -> None:
     assert viewer.get(URL).status_code == 403
     assert viewer.post(URL, answers(people)).status_code == 403
     assert not Site.objects.exists()
 
 
-def test_a_field_is_judged_as_one_types(owner: Client, people: Cast) -> None:
+def test_wizard_validates_field_while_typing(owner: Client, people: Cast) -> None:
     answer = owner.post(URL, answers(people, domains="test..com", _field="domains"))
     assert answer.status_code == 200
     page = text_of(answer)
@@ -144,6 +144,6 @@ def test_a_field_is_judged_as_one_types(owner: Client, people: Cast) -> None:
     assert owner.post(URL, answers(people, _field="nonsense")).status_code == 400
 
 
-def test_a_proxy_is_not_asked_for_a_folder(owner: Client, people: Cast) -> None:
+def test_wizard_asks_proxy_site_for_no_folder(owner: Client, people: Cast) -> None:
     answer = owner.post(URL, answers(people, kind="proxy", upstream="127.0.0.1:3000", root="not a path"))
     assert answer.status_code == 302

@@ -28,7 +28,7 @@ def shop(people: Cast, **values: Any) -> Site:
     return services.site_create(**(given | values))
 
 
-def test_first_site_in_one_call(people: Cast) -> None:
+def test_site_is_created_by_one_call(people: Cast) -> None:
     site = shop(people)
     frozen = freeze.site_spec(site, people.nginx)
     assert frozen.blocks[0].names == ("shop.example",)
@@ -41,13 +41,13 @@ def test_first_site_in_one_call(people: Cast) -> None:
     assert entry.after["blocks"][0]["names"] == ["shop.example"]
 
 
-def test_first_site_that_passes_everything_on(people: Cast) -> None:
+def test_proxy_site_is_created_by_one_call(people: Cast) -> None:
     frozen = freeze.site_spec(shop(people, root="", upstream="127.0.0.1:3000"), people.nginx)
     assert frozen.upstreams[0].servers == (spec.UpstreamServer(address="127.0.0.1:3000"),)
     assert frozen.blocks[0].locations[0].upstream == "app"
 
 
-def test_first_site_with_a_certificate_leads_to_tls(people: Cast) -> None:
+def test_site_with_certificate_redirects_to_tls(people: Cast) -> None:
     certificate = services.certificate_self_sign(
         actor=people.owner, team=people.team, name="shop-2026", names=["shop.example"]
     )
@@ -71,7 +71,7 @@ def test_first_site_with_a_certificate_leads_to_tls(people: Cast) -> None:
         ({"health_path": "health"}, "health_path", "starts with /"),
     ],
 )
-def test_faults_stand_at_the_field_and_nothing_is_made(
+def test_site_errors_appear_at_their_field_and_nothing_is_created(
     people: Cast, values: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -81,7 +81,7 @@ def test_faults_stand_at_the_field_and_nothing_is_made(
     assert not AuditEntry.objects.exists()
 
 
-def test_viewers_and_other_teams_may_not(people: Cast) -> None:
+def test_site_changes_are_forbidden_for_viewers_and_other_teams(people: Cast) -> None:
     for actor in (people.viewer, people.outsider):
         with pytest.raises((PermissionDenied, ValidationError)):
             shop(people, actor=actor)
@@ -95,7 +95,7 @@ def test_viewers_and_other_teams_may_not(people: Cast) -> None:
             services.site_delete(actor=actor, site=site)
 
 
-def test_a_second_writer_is_told(people: Cast) -> None:
+def test_concurrent_site_edit_is_rejected(people: Cast) -> None:
     site = shop(people)
     seen = site.row_version
     services.site_update(actor=people.owner, site=site, expected_version=seen, notes="first")
@@ -104,27 +104,27 @@ def test_a_second_writer_is_told(people: Cast) -> None:
     assert Site.objects.get().notes == "first"
 
 
-def test_a_changed_part_changes_the_sites_version(people: Cast) -> None:
+def test_site_version_changes_with_its_parts(people: Cast) -> None:
     site = shop(people)
     seen = site.row_version
     services.location_create(actor=people.owner, block=site.blocks.get(), pattern="/x", handler="deny")
     assert Site.objects.get().row_version == seen + 1
 
 
-def test_same_name_on_the_same_listen_names_the_other_site(people: Cast) -> None:
+def test_duplicate_name_on_same_listen_names_other_site(people: Cast) -> None:
     shop(people)
     with pytest.raises(ValidationError) as caught:
         shop(people, name="shop-2")
     assert "already used by the site shop" in caught.value.message_dict["domains"][0]
 
 
-def test_one_default_server_per_listen(people: Cast) -> None:
+def test_second_default_server_on_listen_is_rejected(people: Cast) -> None:
     shop(people, domains=[])
     with pytest.raises(ValidationError, match="already the default server of this"):
         shop(people, name="shop-2", domains=[])
 
 
-def test_a_port_belongs_to_one_server_of_a_host(people: Cast) -> None:
+def test_port_used_by_another_web_server_is_rejected(people: Cast) -> None:
     shop(people)
     with pytest.raises(ValidationError, match="is already used by nginx on web-1 for the site shop"):
         shop(people, name="shop-2", domains=["other.example"], install=people.apache)
@@ -132,7 +132,7 @@ def test_a_port_belongs_to_one_server_of_a_host(people: Cast) -> None:
     shop(people, name="shop-2", domains=["other.example"], install=people.apache)
 
 
-def test_enabling_meets_the_same_rules(people: Cast) -> None:
+def test_enabling_site_checks_same_rules(people: Cast) -> None:
     site = shop(people)
     copy = services.site_clone(actor=people.owner, site=site, name="copy")
     assert not copy.enabled
@@ -142,7 +142,7 @@ def test_enabling_meets_the_same_rules(people: Cast) -> None:
     services.site_enable(actor=people.owner, site=copy, enabled=True)
 
 
-def test_a_copy_for_another_server_keeps_the_names_and_is_enabled(people: Cast) -> None:
+def test_clone_for_another_web_server_keeps_names_and_is_enabled(people: Cast) -> None:
     site = shop(people)
     with pytest.raises(ValidationError, match="is already used by nginx on web-1"):
         services.site_clone(actor=people.owner, site=site, name="copy", install=people.apache)
@@ -152,7 +152,7 @@ def test_a_copy_for_another_server_keeps_the_names_and_is_enabled(people: Cast) 
     assert {listen.port for listen in copy.blocks.get().listens.filter(tls=False)} == {8081}
 
 
-def test_a_definition_comes_back_as_it_went_in(people: Cast) -> None:
+def test_site_definition_round_trips(people: Cast) -> None:
     site = shop(people)
     block = site.blocks.get()
     pool = services.php_pool_create(
@@ -178,7 +178,7 @@ def test_a_definition_comes_back_as_it_went_in(people: Cast) -> None:
     assert freeze.site_spec(again, people.nginx) == before
 
 
-def test_a_definitions_faults_name_their_place(people: Cast) -> None:
+def test_definition_errors_name_their_field(people: Cast) -> None:
     data = services.site_export(shop(people)) | {"name": "shop-2"}
     data["blocks"][0]["names"] = ["b.example"]
     data["blocks"][0]["locations"] = [
@@ -213,7 +213,7 @@ def test_a_definitions_faults_name_their_place(people: Cast) -> None:
         ({"pattern": "/a", "basic_auth_realm": "Staff"}, "basic_auth_users"),
     ],
 )
-def test_locations_are_checked_on_saving(people: Cast, values: dict[str, Any], field: str) -> None:
+def test_locations_are_validated_on_save(people: Cast, values: dict[str, Any], field: str) -> None:
     block = shop(people).blocks.get()
     with pytest.raises(ValidationError) as caught:
         services.location_create(actor=people.owner, block=block, **values)
@@ -221,7 +221,7 @@ def test_locations_are_checked_on_saving(people: Cast, values: dict[str, Any], f
     assert not block.locations.exists()
 
 
-def test_another_sites_upstream_is_refused(people: Cast) -> None:
+def test_upstream_of_another_site_is_rejected(people: Cast) -> None:
     theirs = shop(people, root="", upstream="127.0.0.1:3000").upstreams.get()
     mine = shop(people, name="mine", domains=["mine.example"])
     with pytest.raises(ValidationError, match="belongs to another site"):
@@ -230,7 +230,7 @@ def test_another_sites_upstream_is_refused(people: Cast) -> None:
         )
 
 
-def test_another_teams_certificate_is_refused(people: Cast) -> None:
+def test_certificate_of_another_team_is_rejected(people: Cast) -> None:
     theirs = services.certificate_self_sign(
         actor=people.outsider, team=people.other_team, name="theirs", names=["shop.example"]
     )
@@ -239,7 +239,7 @@ def test_another_teams_certificate_is_refused(people: Cast) -> None:
         services.block_update(actor=people.owner, block=block, certificate=theirs)
 
 
-def test_an_upstream_in_use_stays(people: Cast) -> None:
+def test_upstream_in_use_cannot_be_deleted(people: Cast) -> None:
     upstream = shop(people, root="", upstream="127.0.0.1:3000").upstreams.get()
     with pytest.raises(ApplicationError, match="used by the locations /"):
         services.upstream_delete(actor=people.owner, upstream=upstream)
@@ -258,7 +258,7 @@ def test_locations_are_put_in_order(people: Cast) -> None:
         services.locations_reorder(actor=people.owner, block=block, order=[rows[0].pk])
 
 
-def test_a_regexs_groups_may_be_used(people: Cast) -> None:
+def test_regex_groups_can_be_used_in_values(people: Cast) -> None:
     location = services.location_create(
         actor=people.owner,
         block=shop(people).blocks.get(),
@@ -272,7 +272,7 @@ def test_a_regexs_groups_may_be_used(people: Cast) -> None:
 
 
 @pytest.mark.parametrize("text", ["load_module x.so;", "include /etc/passwd;", "gzip on; }", "alias /etc/;"])
-def test_dangerous_directives_are_refused_on_saving(people: Cast, text: str) -> None:
+def test_dangerous_directives_are_rejected_on_save(people: Cast, text: str) -> None:
     site = shop(people)
     with pytest.raises(ValidationError) as caught:
         services.snippet_create(actor=people.admin, site=site, engine=Engine.NGINX, text=text, block=site.blocks.get())
@@ -280,7 +280,7 @@ def test_dangerous_directives_are_refused_on_saving(people: Cast, text: str) -> 
     assert not RawSnippet.objects.exists()
 
 
-def test_snippets_are_for_administrators_through_every_door(people: Cast) -> None:
+def test_raw_directives_require_administrator_everywhere(people: Cast) -> None:
     site = shop(people)
     with pytest.raises(PermissionDenied):
         services.snippet_create(actor=people.owner, site=site, engine=Engine.NGINX, text="# x", block=site.blocks.get())
@@ -291,7 +291,7 @@ def test_snippets_are_for_administrators_through_every_door(people: Cast) -> Non
     assert not RawSnippet.objects.exists()
 
 
-def test_a_tls_listen_without_certificate_is_a_problem_of_the_draft(people: Cast) -> None:
+def test_tls_listen_without_certificate_is_draft_problem(people: Cast) -> None:
     site = shop(people)
     services.block_update(
         actor=people.owner, block=site.blocks.get(), listens=[{"port": 443, "tls": True, "http2": True}]
@@ -299,14 +299,14 @@ def test_a_tls_listen_without_certificate_is_a_problem_of_the_draft(people: Cast
     assert [problem.where for problem in checks.site_problems(site, actor=people.owner)] == ["blocks/0/certificate"]
 
 
-def test_http2_without_tls_is_refused(people: Cast) -> None:
+def test_http2_without_tls_is_rejected(people: Cast) -> None:
     with pytest.raises(ValidationError, match="HTTP/2 needs TLS"):
         services.block_update(
             actor=people.owner, block=shop(people).blocks.get(), listens=[{"port": 80, "http2": True}]
         )
 
 
-def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_num_queries: Any) -> None:
+def test_site_spec_of_fetched_site_needs_no_query(people: Cast, django_assert_num_queries: Any) -> None:
     for index in range(5):
         shop(people, name=f"shop-{index}", domains=[f"s{index}.example"])
     sites = list(freeze.with_parts(Site.objects.all()))
@@ -316,7 +316,7 @@ def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_n
     assert all(block.names and block.listens for spec in specs for block in spec.blocks)
 
 
-def test_what_is_asked_of_fetched_parts_is_asked_of_their_own_parent(people: Cast) -> None:
+def test_fetched_parts_refer_to_their_own_parent(people: Cast) -> None:
     for index in range(2):
         shop(people, name=f"shop-{index}", domains=[f"s{index}.example", f"www{index}.example"])
     first, second = freeze.with_parts(Site.objects.all())
@@ -339,7 +339,7 @@ def test_what_is_asked_of_fetched_parts_is_asked_of_their_own_parent(people: Cas
         ("127.0.0.1", "127.0.0.1", True),
     ],
 )
-def test_servers_share_a_port_only_on_different_addresses(people: Cast, first: str, second: str, clash: bool) -> None:
+def test_web_servers_share_port_only_on_different_addresses(people: Cast, first: str, second: str, clash: bool) -> None:
     shop(people, address=first)
     other = {"name": "shop-2", "domains": ["other.example"], "install": people.apache, "address": second}
     if clash:
@@ -349,7 +349,7 @@ def test_servers_share_a_port_only_on_different_addresses(people: Cast, first: s
         shop(people, **other)
 
 
-def test_checking_costs_the_same_however_many_sites_there_are(people: Cast, django_assert_max_num_queries: Any) -> None:
+def test_validation_query_count_does_not_grow_with_sites(people: Cast, django_assert_max_num_queries: Any) -> None:
     for index in range(12):
         shop(people, name=f"shop-{index}", domains=[f"s{index}.example", f"www.s{index}.example"])
     site = shop(people)
@@ -358,9 +358,7 @@ def test_checking_costs_the_same_however_many_sites_there_are(people: Cast, djan
 
 
 @pytest.mark.parametrize("clash", ["", "name", "default", "tls", "server", "disabled"])
-def test_who_may_clash_is_found_for_many_sites_at_once(
-    people: Cast, clash: str, django_assert_num_queries: Any
-) -> None:
+def test_conflicts_are_found_for_many_sites_at_once(people: Cast, clash: str, django_assert_num_queries: Any) -> None:
     """Clashes are refused on saving; two requests at the same moment may still leave one behind."""
     first, second = shop(people), shop(people, name="other", domains=["other.example"])
     listens = Listen.objects.filter(block__site__in=[first, second])

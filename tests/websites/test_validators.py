@@ -106,7 +106,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("check", "values"), GOOD)
-def test_good_values_pass(check: Callable[[object], None], values: list[object]) -> None:
+def test_valid_values_pass(check: Callable[[object], None], values: list[object]) -> None:
     refused = {}
     for value in values:
         try:
@@ -117,7 +117,7 @@ def test_good_values_pass(check: Callable[[object], None], values: list[object])
 
 
 @pytest.mark.parametrize(("check", "value", "words"), BAD)
-def test_bad_values_are_refused_with_words(check: Callable[[object], None], value: object, words: str) -> None:
+def test_invalid_values_are_rejected_with_message(check: Callable[[object], None], value: object, words: str) -> None:
     with pytest.raises(ValidationError) as caught:
         check(value)
     assert words in " ".join(caught.value.messages)
@@ -131,5 +131,5 @@ def test_bad_values_are_refused_with_words(check: Callable[[object], None], valu
         ("www.EXAMPLE.*", "www.example.*"),
     ],
 )
-def test_names_are_stored_as_dns_writes_them(typed: str, stored: str) -> None:
+def test_names_are_stored_in_dns_form(typed: str, stored: str) -> None:
     assert validators.server_name_normalized(typed) == stored

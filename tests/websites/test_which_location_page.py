@@ -30,24 +30,24 @@ def text_of(answer: Any) -> str:
         ("http://shop.example/a/../b/x.php", r"\.php$"),
     ],
 )
-def test_the_location_that_answers_is_led_to(owner: Client, shop: Site, address: str, pattern: str) -> None:
+def test_which_location_page_links_to_matching_location(owner: Client, shop: Site, address: str, pattern: str) -> None:
     page = text_of(owner.get(URL, {"url": address}))
     location = Location.objects.get(pattern=pattern)
     assert f'href="/sites/shop/locations/{location.pk}/"' in page
     assert "server block 1 of shop (shop.example www.shop.example) answers" in page
 
 
-def test_files_of_the_server_block_answer_the_rest(owner: Client, shop: Site) -> None:
+def test_which_location_page_names_server_block_when_no_location_matches(owner: Client, shop: Site) -> None:
     page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
     assert f"{shop.blocks.get().root}/about.html, if it exists; otherwise 404" in page
     assert f'href="/sites/shop/blocks/{shop.blocks.get().pk}/"' in page
 
 
-def test_a_port_that_nobody_listens_on(owner: Client, shop: Site) -> None:
+def test_which_location_page_reports_unused_port(owner: Client, shop: Site) -> None:
     assert "nothing listens on port 8443" in text_of(owner.get(URL, {"url": "https://shop.example:8443/"}))
 
 
-def test_a_draft_without_a_server_can_be_asked(owner: Client, people: Cast) -> None:
+def test_which_location_page_works_for_draft_without_web_server(owner: Client, people: Cast) -> None:
     services.site_define(actor=people.owner, data=shop_definition(people, install=None))
     assert "/health" in text_of(owner.get(URL, {"url": "http://shop.example/health"}))
 
@@ -64,14 +64,16 @@ def test_a_draft_without_a_server_can_be_asked(owner: Client, people: Cast) -> N
         ("", "Enter an address"),
     ],
 )
-def test_what_is_no_address_is_said(owner: Client, shop: Site, address: str, words: str) -> None:
+def test_which_location_page_rejects_invalid_url(owner: Client, shop: Site, address: str, words: str) -> None:
     answer = owner.get(URL, {"url": address})
     assert answer.status_code == 200
     assert words in text_of(answer)
     assert "Request handling" not in text_of(answer)
 
 
-def test_another_teams_site_that_answers_is_not_told(owner: Client, admin: Client, people: Cast, shop: Site) -> None:
+def test_which_location_page_hides_matching_site_of_another_team(
+    owner: Client, admin: Client, people: Cast, shop: Site
+) -> None:
     block = {"listens": [{"port": 80}], "names": ["hidden.example"], "root": "/srv/www/b", "locations": []}
     data = {"name": "secret-project", "team": "blog", "install": people.nginx.pk, "blocks": [block]}
     services.site_define(actor=people.outsider, data=data)
@@ -81,17 +83,17 @@ def test_another_teams_site_that_answers_is_not_told(owner: Client, admin: Clien
     assert 'href="/sites/secret-project/"' in text_of(admin.get(URL, {"url": "http://hidden.example/"}))
 
 
-def test_as_one_types_only_the_answer_comes(owner: Client, shop: Site) -> None:
+def test_which_location_page_returns_only_result_while_typing(owner: Client, shop: Site) -> None:
     answer = owner.get(URL, {"url": "http://shop.example/health"}, HTTP_HX_REQUEST="true", HTTP_HX_TARGET="answer")
     assert b"<html" not in answer.content
     assert "Request handling" in text_of(answer)
 
 
-def test_an_outsider_cannot_ask(outsider: Client, shop: Site) -> None:
+def test_which_location_page_is_hidden_from_outsider(outsider: Client, shop: Site) -> None:
     assert outsider.get(URL, {"url": "http://shop.example/"}).status_code == 404
 
 
-def test_try_files_of_the_server_block_lead_to_the_block(owner: Client, people: Cast, shop: Site) -> None:
+def test_which_location_page_links_to_block_for_its_try_files(owner: Client, people: Cast, shop: Site) -> None:
     block = shop.blocks.get()
     services.block_update(actor=people.owner, block=block, try_files=["$uri", "=404"])
     page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
@@ -102,7 +104,7 @@ def test_try_files_of_the_server_block_lead_to_the_block(owner: Client, people: 
 SLOW = r"^/(a+)+$"
 
 
-def test_slow_expression_is_stopped_and_named(owner: Client, shop: Site, people: Cast) -> None:
+def test_slow_regular_expression_is_stopped_and_named(owner: Client, shop: Site, people: Cast) -> None:
     """One such location used to stop the web process: the time doubled with each letter of the path."""
     Location.objects.filter(pattern=r"\.php$").update(pattern=SLOW)
     began = time.monotonic()
@@ -114,7 +116,7 @@ def test_slow_expression_is_stopped_and_named(owner: Client, shop: Site, people:
     assert answer.status_code == 400 and "takes too long" in answer.json()["detail"]
 
 
-def test_slow_name_of_another_teams_site_is_not_shown(owner: Client, shop: Site, people: Cast) -> None:
+def test_slow_server_name_of_another_team_is_hidden(owner: Client, shop: Site, people: Cast) -> None:
     definition = shop_definition(people, name="other", team=people.other_team.slug, upstreams=[], php_pools=[])
     definition["blocks"] = [{"listens": [{"port": 80}], "names": ["other.example"], "root": "/srv/www/other"}]
     other = services.site_define(actor=people.admin, data=definition)

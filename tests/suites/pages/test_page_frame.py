@@ -19,7 +19,7 @@ TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
 
 
 @pytest.mark.parametrize("url", ["/", "/sites/", "/hosts/", "/search/", "/help/"])
-def test_pages_carry_a_policy_and_nothing_inline(owner: Client, shop: Site, url: str) -> None:
+def test_pages_have_content_security_policy_and_no_inline_code(owner: Client, shop: Site, url: str) -> None:
     answer = owner.get(url)
     assert answer.status_code == 200
     policy = answer["Content-Security-Policy"]
@@ -32,7 +32,7 @@ def test_pages_carry_a_policy_and_nothing_inline(owner: Client, shop: Site, url:
     assert "X-Request-Id" in answer
 
 
-def test_no_template_holds_what_the_policy_forbids() -> None:
+def test_templates_contain_nothing_that_policy_forbids() -> None:
     wrong = [
         str(path.relative_to(TEMPLATES))
         for path in TEMPLATES.rglob("*.html")
@@ -44,7 +44,7 @@ def test_no_template_holds_what_the_policy_forbids() -> None:
     assert not wrong
 
 
-def test_no_two_pages_of_a_site_or_host_have_one_title(db: None) -> None:
+def test_page_titles_of_site_and_host_are_unique(db: None) -> None:
     """Tabs of a browser and its history show titles alone."""
     client = signed_in(world.build().admin)
     titles: dict[str, list[str]] = {}
@@ -58,32 +58,32 @@ def test_no_two_pages_of_a_site_or_host_have_one_title(db: None) -> None:
     assert not {title: paths for title, paths in titles.items() if len(paths) > 1}
 
 
-def test_the_current_place_is_marked(owner: Client, shop: Site) -> None:
+def test_navigation_marks_current_page(owner: Client, shop: Site) -> None:
     page = owner.get("/sites/shop/").content.decode()
     assert re.search(r'href="/sites/" aria-current="page"', page)
     assert not re.search(r'href="/hosts/" aria-current="page"', page)
 
 
-def test_the_users_theme_is_the_pages(owner: Client, people: object) -> None:
+def test_page_uses_theme_of_user(owner: Client, people: object) -> None:
     people.owner.theme = "dark"  # type: ignore[attr-defined]
     people.owner.save()  # type: ignore[attr-defined]
     assert 'data-theme="dark"' in owner.get("/").content.decode()
 
 
-def test_a_missing_page_says_so_in_the_frame(owner: Client) -> None:
+def test_not_found_page_has_page_frame(owner: Client) -> None:
     answer = owner.get("/nowhere/")
     assert answer.status_code == 404
     assert b"Not found" in answer.content
     assert answer["X-Request-Id"].encode() in answer.content
 
 
-def test_a_refusal_says_who_can_help(viewer: Client) -> None:
+def test_forbidden_page_names_administrators(viewer: Client) -> None:
     answer = viewer.get("/sites/+new/")
     assert answer.status_code == 403
     assert b"Ask an administrator" in answer.content
 
 
-def test_an_expired_form_says_what_to_do(people: object) -> None:
+def test_expired_form_page_says_how_to_continue(people: object) -> None:
     client = Client(HTTP_HOST="localhost", enforce_csrf_checks=True)
     client.force_login(people.owner, backend="django.contrib.auth.backends.ModelBackend")  # type: ignore[attr-defined]
     answer = client.post("/sites/+bulk/", {})
@@ -91,7 +91,7 @@ def test_an_expired_form_says_what_to_do(people: object) -> None:
     assert b"This form has expired" in answer.content
 
 
-def test_the_panels_own_failure_needs_no_database() -> None:
+def test_server_error_page_needs_no_database() -> None:
     from panel.core.views.pages import server_error
 
     answer = server_error(None)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_the_panels_own_failure_needs_no_database() -> None:
 
 
 @pytest.mark.django_db
-def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_page_asks_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     from panel.core import database
     from panel.core.views import pages
 
@@ -123,19 +123,19 @@ def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pyt
 
 
 @pytest.mark.django_db
-def test_health_needs_no_account_and_says_little() -> None:
+def test_health_endpoint_needs_no_account_and_reveals_little() -> None:
     answer = Client(HTTP_HOST="localhost").get("/healthz")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-def test_an_empty_panel_leads_through_the_first_steps(admin: Client) -> None:
+def test_empty_dashboard_shows_first_steps(admin: Client) -> None:
     page = admin.get("/").content.decode()
     assert "Getting started" in page
     assert "Create your first site" in page
     assert 'href="/sites/+new/"' in page
 
 
-def test_what_needs_attention_comes_first(admin: Client, people: object, shop: Site) -> None:
+def test_dashboard_shows_attention_list_first(admin: Client, people: object, shop: Site) -> None:
     host = people.host  # type: ignore[attr-defined]
     host.status, host.status_detail = "unreachable", "No answer within 10 s."
     host.save()

@@ -9,7 +9,7 @@ from tests.suites.security.addresses import API, addresses
 from tests.support.cast import Cast
 
 
-def test_every_one_says_what_it_is(people: Cast, admin: Client) -> None:
+def test_get_on_post_only_url_explains_itself(people: Cast, admin: Client) -> None:
     found = 0
     for address in addresses():
         if address.path.startswith(API) or address.name == "accounts:self_check" or "events" in address.path:
@@ -23,7 +23,7 @@ def test_every_one_says_what_it_is(people: Cast, admin: Client) -> None:
     assert found > 20, "actions are done by POST alone"
 
 
-def test_by_asgi_too(people: Cast) -> None:
+def test_get_on_post_only_url_explains_itself_over_asgi(people: Cast) -> None:
     async def opened() -> str:
         client = AsyncClient()
         await client.aforce_login(people.owner, backend="django.contrib.auth.backends.ModelBackend")
@@ -33,7 +33,7 @@ def test_by_asgi_too(people: Cast) -> None:
     assert "<h1>This page has no content</h1>" in page and "olaf" in page
 
 
-def test_other_methods_and_the_api_are_answered_as_before(people: Cast, owner: Client) -> None:
+def test_other_methods_and_api_still_return_plain_405(people: Cast, owner: Client) -> None:
     assert owner.put("/deployments/plan").content == b""
     problem = owner.get("/api/v1/sites/bulk/")
     assert problem.headers["Content-Type"].startswith("application/problem+json")

@@ -177,7 +177,7 @@ def asked(client: Client, at: str) -> tuple[int, int, int]:
     return answer.status_code, queries, len(answer.getvalue())
 
 
-def test_more_rows_are_no_more_queries(people: Cast) -> None:
+def test_query_count_does_not_grow_with_rows(people: Cast) -> None:
     clients = {role: signed_in(getattr(people, role)) for role in ("admin", "owner", "viewer")}
     rows = Rows(people)
     rows.add(2)

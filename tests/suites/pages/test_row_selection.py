@@ -43,7 +43,7 @@ def all_that_fit(client: Client, url: str, field: str) -> list[str]:
     return boxes(page, field) + boxes(others, field)
 
 
-def test_all_sites_that_fit_are_ticked_and_no_others(people: Cast) -> None:
+def test_select_all_selects_exactly_filtered_sites(people: Cast) -> None:
     client = signed_in(people.owner)
     assert sorted(all_that_fit(client, "/sites/", "site")) == [f"customer-{number:03}" for number in range(COUNT)]
     fit = all_that_fit(client, "/sites/?tag=eu&page=2&ordering=-name", "site")
@@ -51,18 +51,18 @@ def test_all_sites_that_fit_are_ticked_and_no_others(people: Cast) -> None:
     assert "others=" not in client.get("/sites/?q=customer-00").content.decode(), "all of them stand on the page"
 
 
-def test_who_may_only_look_gets_no_boxes(people: Cast) -> None:
+def test_viewer_gets_no_row_checkboxes(people: Cast) -> None:
     assert not boxes(signed_in(people.viewer).get("/sites/?others=1"), "site")
 
 
-def test_too_many_are_not_offered(people: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_select_all_is_hidden_above_limit(people: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ticking, "MOST", COUNT - 1)
     client = signed_in(people.owner)
     assert "others=" not in client.get("/sites/").content.decode()
     assert "<html" in client.get("/sites/?others=1").content.decode()
 
 
-def test_many_sites_go_on_to_the_page_that_asks(people: Cast) -> None:
+def test_large_selection_reaches_confirmation_page(people: Cast) -> None:
     """Their names are too much for an address; what was ticked before is forgotten, never taken for these."""
     client = signed_in(people.owner)
     names = all_that_fit(client, "/sites/", "site")
@@ -77,7 +77,7 @@ def test_many_sites_go_on_to_the_page_that_asks(people: Cast) -> None:
     assert "Select sites first" in later.content.decode(), "it says so, and takes no others"
 
 
-def test_all_hosts_that_fit_are_asked(people: Cast) -> None:
+def test_bulk_action_reaches_all_filtered_hosts(people: Cast) -> None:
     Host.objects.bulk_create(
         Host(name=f"web-{number:03}", status=HostStatus.READY, site_roots=["/srv/www"], tags=["rack-7"])
         for number in range(60)

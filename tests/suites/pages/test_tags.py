@@ -47,7 +47,7 @@ def tags_of(*rows: Any) -> list[list[str]]:
         ([], []),
     ],
 )
-def test_tags_are_kept_in_small_letters_in_order_each_once(people: Cast, given: list[str], kept: list[str]) -> None:
+def test_tags_are_stored_lowercase_sorted_and_unique(people: Cast, given: list[str], kept: list[str]) -> None:
     hosts.host_update(actor=people.admin, host=people.host, tags=given)
     assert tags_of(people.host) == [kept]
 
@@ -70,21 +70,21 @@ MANY = [f"tag-{number}" for number in range(21)]
         MANY,
     ],
 )
-def test_what_is_no_tag_is_refused_and_nothing_changes(people: Cast, wrong: Any) -> None:
+def test_invalid_tag_is_rejected_without_changes(people: Cast, wrong: Any) -> None:
     with pytest.raises(ValidationError) as caught:
         hosts.host_update(actor=people.admin, host=people.host, tags=wrong if wrong != "prod" else {"prod": 1})
     assert set(caught.value.message_dict) == {"tags"}
     assert tags_of(people.host) == [[]]
 
 
-def test_a_tag_is_found_whole(people: Cast, second: Host) -> None:
+def test_tag_filter_matches_whole_tag(people: Cast, second: Host) -> None:
     hosts.host_update(actor=people.admin, host=people.host, tags=["prod", "a_b"])
     hosts.host_update(actor=people.admin, host=second, tags=["prod-2", "axb"])
     for tag, names in (("prod", ["web-1"]), ("prod-2", ["web-2"]), ("a_b", ["web-1"]), ("pro", []), ("%", [])):
         assert list(Host.objects.filter(tags__has=tag).values_list("name", flat=True)) == names
 
 
-def test_the_edit_page_reads_shows_and_checks_tags(admin: Client, people: Cast, shop: Site) -> None:
+def test_edit_page_shows_and_validates_tags(admin: Client, people: Cast, shop: Site) -> None:
     hosts.host_update(actor=people.admin, host=people.host, tags=["eu"])
     page = text_of(admin, "/hosts/web-1/edit/")
     assert 'value="eu"' in page and "Existing tags: eu." in page
@@ -100,7 +100,7 @@ def test_the_edit_page_reads_shows_and_checks_tags(admin: Client, people: Cast, 
     assert tags_of(shop) == [["cms"]]
 
 
-def test_lists_are_narrowed_by_a_tag(owner: Client, people: Cast, shop: Site, second: Host) -> None:
+def test_lists_filter_by_tag(owner: Client, people: Cast, shop: Site, second: Host) -> None:
     hosts.hosts_tag(actor=people.admin, hosts=[people.host], add=["eu"])
     sites.sites_tag(actor=people.owner, sites=[shop], add=["cms"])
     sites.site_define(actor=people.owner, data={"name": "other", "team": "shop", "blocks": []})
@@ -113,13 +113,13 @@ def test_lists_are_narrowed_by_a_tag(owner: Client, people: Cast, shop: Site, se
         assert " matches" in text_of(owner, address)
 
 
-def test_another_teams_tags_are_not_told(outsider: Client, people: Cast, shop: Site) -> None:
+def test_tags_of_other_teams_are_hidden(outsider: Client, people: Cast, shop: Site) -> None:
     sites.sites_tag(actor=people.owner, sites=[shop], add=["secret-project"])
     for address in ("/sites/", "/search/?q=secret"):
         assert "secret-project" not in text_of(outsider, address)
 
 
-def test_search_leads_to_what_has_a_tag(owner: Client, people: Cast, shop: Site) -> None:
+def test_search_finds_objects_by_tag(owner: Client, people: Cast, shop: Site) -> None:
     hosts.hosts_tag(actor=people.admin, hosts=[people.host], add=["prod"])
     sites.sites_tag(actor=people.owner, sites=[shop], add=["prod", "other"])
     page = text_of(owner, "/search/?q=pro")
@@ -132,7 +132,7 @@ def test_search_leads_to_what_has_a_tag(owner: Client, people: Cast, shop: Site)
     }
 
 
-def test_many_are_tagged_on_a_page_of_their_own(admin: Client, people: Cast, second: Host) -> None:
+def test_bulk_tagging_page_tags_many_rows(admin: Client, people: Cast, second: Host) -> None:
     hosts.host_update(actor=people.admin, host=people.host, tags=["old", "kept"])
     asked = admin.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "tag"})
     assert asked["Location"] == "/hosts/+tags/?host=web-1&host=web-2"
@@ -150,7 +150,7 @@ def test_many_are_tagged_on_a_page_of_their_own(admin: Client, people: Cast, sec
     assert AuditEntry.objects.filter(action="host.tag").count() == 2, "what they had already is no change"
 
 
-def test_tagging_makes_no_deployment_due(people: Cast, shop: Site) -> None:
+def test_tagging_does_not_change_deployment_state(people: Cast, shop: Site) -> None:
     live(people, shop)
     owner = signed_in(people.owner)
     owner.post("/sites/+tags/?site=shop", {"add": "prod", "remove": ""})
@@ -162,7 +162,7 @@ def test_tagging_makes_no_deployment_due(people: Cast, shop: Site) -> None:
     assert "changed since last deployment" in text_of(owner, "/sites/shop/")
 
 
-def test_who_may_not_change_a_thing_may_not_tag_it(people: Cast, shop: Site) -> None:
+def test_tagging_requires_permission_to_change_object(people: Cast, shop: Site) -> None:
     for person in (people.viewer, people.outsider):
         with pytest.raises(PermissionDenied):
             sites.sites_tag(actor=person, sites=[shop], add=["mine"])
@@ -172,7 +172,7 @@ def test_who_may_not_change_a_thing_may_not_tag_it(people: Cast, shop: Site) -> 
     assert tags_of(shop, people.host) == [[], []]
 
 
-def test_all_or_none_are_tagged(people: Cast, second: Host) -> None:
+def test_bulk_tagging_changes_all_or_none(people: Cast, second: Host) -> None:
     hosts.host_update(actor=people.admin, host=second, tags=[f"t{number}" for number in range(20)])
     with pytest.raises(ValidationError, match="maximum is 20"):
         hosts.hosts_tag(actor=people.admin, hosts=[people.host, second], add=["one-more"])
@@ -181,7 +181,7 @@ def test_all_or_none_are_tagged(people: Cast, second: Host) -> None:
         hosts.hosts_tag(actor=people.admin, hosts=[], add=["x"])
 
 
-def test_the_api_reads_writes_and_filters_tags(people: Cast, shop: Site, second: Host) -> None:
+def test_api_reads_writes_and_filters_tags(people: Cast, shop: Site, second: Host) -> None:
     admin = caller_of(people.admin)
     assert admin.patch("hosts/web-1/", {"tags": ["prod", "EU"]}).json()["tags"] == ["eu", "prod"]
     assert admin.patch("sites/shop/", {"tags": ["cms"]}).json()["tags"] == ["cms"]
@@ -203,7 +203,7 @@ def test_the_api_reads_writes_and_filters_tags(people: Cast, shop: Site, second:
     assert admin.put("sites/shop/definition/", definition | {"tags": ["b", "a"]}).json()["tags"] == ["a", "b"]
 
 
-def test_the_api_tags_many_and_means_many_by_their_tags(people: Cast, shop: Site, second: Host) -> None:
+def test_api_tags_many_rows_and_selects_rows_by_tag(people: Cast, shop: Site, second: Host) -> None:
     admin = caller_of(people.admin)
     answer = admin.post("hosts/bulk/", {"action": "tag", "hosts": ["web-1", "web-2"], "add": ["prod"]})
     assert [(row["name"], row["tags"]) for row in answer.json()] == [("web-1", ["prod"]), ("web-2", ["prod"])]
@@ -237,7 +237,7 @@ def test_the_api_tags_many_and_means_many_by_their_tags(people: Cast, shop: Site
         ("deployments/", {"sites": ["shop"], "hosts_tagged": ["prod"]}, "/hosts_tagged"),
     ],
 )
-def test_a_call_that_does_not_say_whom_it_means_is_refused(
+def test_bulk_call_without_selection_is_rejected(
     people: Cast, shop: Site, path: str, body: dict[str, Any], pointer: str
 ) -> None:
     refused = caller_of(people.admin).post(path, body)

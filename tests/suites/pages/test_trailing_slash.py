@@ -13,7 +13,7 @@ def turned(path: str) -> str:
     return path.rstrip("/") if path.endswith("/") else f"{path}/"
 
 
-def test_every_page_is_found_with_and_without_it() -> None:
+def test_every_page_redirects_from_other_slash_form() -> None:
     client, wrong = Client(), []
     pages = [address.path for address in addresses() if address.path != "/" and not address.path.startswith(API)]
     assert len(pages) > 80
@@ -24,24 +24,24 @@ def test_every_page_is_found_with_and_without_it() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_suites_with_a_final_slash(people: Cast) -> None:
+def test_suites_page_redirects_from_trailing_slash(people: Cast) -> None:
     answer = signed_in(people.viewer).get(f"{reverse('benchmarks:suites')}/", follow=True)
     assert answer.redirect_chain == [("/benchmarks/suites", 301)] and answer.status_code == 200
 
 
-def test_what_is_sent_is_not_lost_on_the_way(people: Cast) -> None:
+def test_post_to_other_slash_form_keeps_body(people: Cast) -> None:
     client = signed_in(people.owner)
     assert client.post("/deployments/plan/", {"site": "shop"}).status_code == 404
     assert client.post("/sites/+new").status_code == 404
 
 
-def test_nothing_leads_to_another_host_or_to_what_is_not_there(people: Cast) -> None:
+def test_slash_redirect_never_leaves_host_or_targets_missing_page(people: Cast) -> None:
     client = signed_in(people.viewer)
     foreign = ("//evil.example", "//evil.example/", "//benchmarks/suites/")
     for path in (*foreign, "/not-there", "/not-there/", "/benchmarks/suites//x", "/sites/no-such-site/"):
         assert client.get("/", PATH_INFO=path).status_code == 404, path
 
 
-def test_the_api_says_what_it_has(people: Cast) -> None:
+def test_api_lists_existing_path_for_other_slash_form(people: Cast) -> None:
     answer = signed_in(people.viewer).get("/api/v1/sites")
     assert answer.status_code == 404 and answer.headers["Content-Type"].startswith("application/problem+json")
