@@ -1,4 +1,4 @@
-"""The Celery application; tasks live in each app's tasks.py."""
+"""The Celery application; tasks are in each app's tasks.py."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
-# Django's checks load every page and the API, 34 MB that no task needs; migrating has run them before a worker starts.
+# Django's checks would load every page and the API, 34 MB that no task needs; `migrate` has already run them.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 STOP_WITHIN_S = 8.0
@@ -19,7 +19,7 @@ app.autodiscover_tasks()
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
-    """Take over what a killed worker left: a new worker does not wait for the scheduler's next sweep."""
+    """Take over jobs of a killed worker immediately, without waiting for the scheduler's next sweep."""
     for name, entry in app.conf.beat_schedule.items():
         if name.startswith("sweep-"):
             app.send_task(entry["task"])
@@ -27,8 +27,9 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_shutting_down.connect
 def leave_in_time(**_: object) -> None:
-    """End the process even while a host hangs. What the worker could not finish is still claimed in its name; the next
-    worker sees that this process is gone, takes the jobs over and asks the hosts what became of them."""
+    """End the process even if a host hangs. Unfinished jobs stay claimed by this process; the next worker notices that
+    it is gone, takes them over and asks the hosts for the results.
+    """
     timer = threading.Timer(STOP_WITHIN_S, os._exit, (0,))
     timer.daemon = True
     timer.start()

@@ -1,7 +1,7 @@
-"""Settings from the environment: readers that fail loudly instead of guessing.
+"""Settings from the environment, with clear errors for invalid values.
 
-Every name `X` may also be given as `X_FILE`, the path of a file that holds the value (Docker and
-systemd credentials), so that secrets need not stand in the environment.
+Every variable `X` can also be given as `X_FILE`, the path of a file with the value (Docker and systemd credentials), so
+that secrets need not be in the environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FALSE = {"0", "false", "no", "off", ""}
 
 
 def text(name: str, default: str = "") -> str:
-    """The value of `name`, or the content of the file named by `name`_FILE, or `default`."""
+    """Value of `name`, or the content of the file named by `name`_FILE, or `default`."""
     path = os.environ.get(f"{name}_FILE")
     if path and name in os.environ:
         raise ImproperlyConfigured(f"Both {name} and {name}_FILE are set. Set only one of them.")
@@ -32,7 +32,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def folder(name: str, default: Path) -> Path:
-    """A folder that this account can write into; made, closed to others, when it is not there."""
+    """A folder that this account can write to; created for this account only if it does not exist."""
     path = Path(text(name) or default).expanduser().resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,18 +49,20 @@ def folder(name: str, default: Path) -> Path:
 
 
 def shut_folder(path: Path) -> Path | None:
-    """The first folder on the way to `path`, itself included, that other accounts cannot enter; None without one."""
+    """First folder on the way to `path`, inclusive, that other accounts cannot enter; None if there is none."""
     way = [*reversed(path.parents), path]
     return next((folder for folder in way if folder.exists() and not folder.stat().st_mode & 0o001), None)
 
 
-# Where root's servers have their sites when its own home is closed to others.
+# Folder for sites of servers started by root, if its home folder is private.
 SYSTEM_FOLDER = Path("/var/lib/paddock")
 
 
 def host_folder(name: str, home: Path) -> Path:
-    """The folder of this machine's own servers and sites: that of the environment, else `home`/host. Servers that root
-    starts serve by accounts without rights, so where those could not enter `home`, the folder lies below /var/lib."""
+    """Folder of this machine's own web servers and sites: from the environment, else `home`/host.
+
+    Servers started by root run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
+    """
     if given := text(name):
         return Path(given).expanduser().resolve()
     inside = home / "host"
@@ -86,7 +88,7 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """A list written with commas: `a.example, b.example`."""
+    """A comma-separated list: `a.example, b.example`."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
@@ -98,7 +100,7 @@ def choice(name: str, default: str, known: tuple[str, ...]) -> str:
 
 
 def networks(name: str) -> list[str]:
-    """Networks written with commas: `10.0.0.0/8, fd00::/8`."""
+    """Comma-separated networks: `10.0.0.0/8, fd00::/8`."""
     found = words(name)
     for item in found:
         try:
@@ -109,15 +111,16 @@ def networks(name: str) -> list[str]:
 
 
 def database(url: str, at_once: int) -> dict[str, object]:
-    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`; `at_once` is how
-    many threads of one process may need a connection together."""
+    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`; `at_once` is the
+    maximum number of connections of one process.
+    """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": unquote(parts.path),
-            # WAL lets readers go on while one process writes; IMMEDIATE takes the write lock at BEGIN,
-            # so that a transaction waits its turn instead of failing half way with "database is locked".
+            # With WAL, reads continue while one process writes; IMMEDIATE takes the write lock at BEGIN, so a
+            # transaction waits instead of failing later with "database is locked".
             "OPTIONS": {
                 "timeout": 20,
                 "transaction_mode": "IMMEDIATE",
@@ -132,8 +135,8 @@ def database(url: str, at_once: int) -> dict[str, object]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
-            # Requests run in short-lived threads, so connections are kept in a pool, not by thread.
-            "CONN_HEALTH_CHECKS": True,  # a connection that outlived a restart of the database is replaced, not used
+            # Requests run in short-lived threads, so connections are pooled instead of kept per thread.
+            "CONN_HEALTH_CHECKS": True,  # a connection broken by a restart of the database is replaced
             "OPTIONS": {"pool": {"min_size": 1, "max_size": at_once, "timeout": 20}, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(

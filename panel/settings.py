@@ -1,7 +1,7 @@
-"""Settings of the control plane; all that differs between installations comes from the environment.
+"""Settings of the control plane; all differences between installations come from the environment.
 
 Embedded mode (the default) keeps everything below PADDOCK_HOME: SQLite, the Celery queue as files, secrets.
-Cluster mode is chosen by PADDOCK_DATABASE_URL and PADDOCK_REDIS_URL. docs/guide/production.md lists every name.
+PADDOCK_DATABASE_URL and PADDOCK_REDIS_URL select cluster mode. docs/guide/production.md lists every variable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOWED_HOSTS = env.words("PADDOCK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.words("PADDOCK_ORIGINS")
 
 SECRET_KEY = env.text("PADDOCK_SECRET_KEY") or read_or_create_secret(HOME / "secrets" / "secret_key")
-# The first key encrypts, all of them decrypt: put a new key in front to rotate, then `manage.py rotate_secrets`.
+# The first key encrypts, all of them decrypt: to rotate, add a new key in front, then run `manage.py rotate_secrets`.
 ENCRYPTION_KEYS = env.words("PADDOCK_ENCRYPTION_KEYS") or [
     line for line in read_or_create_secret(HOME / "secrets" / "encryption_keys", fernet=True).split("\n") if line
 ]
@@ -86,7 +86,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "panel.core.middleware.FormAddressMiddleware",
 ]
-APPEND_SLASH = False  # FinalSlashMiddleware does that, and the other way round
+APPEND_SLASH = False  # FinalSlashMiddleware handles both directions
 ROOT_URLCONF = "panel.urls"
 ASGI_APPLICATION = "panel.asgi.application"
 WSGI_APPLICATION = "panel.wsgi.application"
@@ -110,11 +110,11 @@ _WORKER_THREADS = env.integer("PADDOCK_WORKER_THREADS", 16, low=1, high=256)
 DATABASES = {
     "default": env.database(
         env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"),
-        at_once=max(20, _WORKER_THREADS + 4),  # of either process; heartbeats are short
+        at_once=max(20, _WORKER_THREADS + 4),  # per process; heartbeats are short
     )
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    # Tests use a file too: in memory, SQLite has neither WAL nor a second process.
+    # Tests use a file too: in-memory SQLite supports neither WAL nor a second process.
     DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -127,7 +127,7 @@ CACHES = {
     )
 }
 
-# --- Celery: rows in the database are the truth, a message only wakes a worker (docs/decisions/0002) ---
+# --- Celery: database rows hold the truth, a message only wakes a worker (docs/decisions/0002) ---
 QUEUE_DIR = HOME / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost/"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "panel.core.queue:Transport"
@@ -184,7 +184,7 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
-# How long a repeated password (and code) opens what asks for it again: tokens, raw edits, key material.
+# Time during which a repeated password (and code) permits sensitive actions: tokens, raw directives, key material.
 SUDO_SECONDS = 900
 
 # --- Transport ---
@@ -194,7 +194,8 @@ X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = env.integer("PADDOCK_HSTS_SECONDS", 31_536_000, low=0, high=63_072_000) if HTTPS else 0
-# Both bind names that are not the panel's: its domain's other hosts, and browsers' own lists. So they are asked for.
+# Both affect names beyond the panel's: other hosts of its domain, and browsers' built-in lists. So they must be set
+# explicitly.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and env.boolean("PADDOCK_HSTS_SUBDOMAINS")
 SECURE_HSTS_PRELOAD = HTTPS and env.boolean("PADDOCK_HSTS_PRELOAD")
 if SECURE_HSTS_PRELOAD and not (SECURE_HSTS_INCLUDE_SUBDOMAINS and SECURE_HSTS_SECONDS >= 31_536_000):
@@ -202,7 +203,7 @@ if SECURE_HSTS_PRELOAD and not (SECURE_HSTS_INCLUDE_SUBDOMAINS and SECURE_HSTS_S
         "PADDOCK_HSTS_PRELOAD needs PADDOCK_HSTS_SUBDOMAINS=1 and PADDOCK_HSTS_SECONDS of at least 31536000: browsers' "
         "lists take no other sites."
     )
-# `check --deploy` asks for both; they are choices here.
+# `check --deploy` warns about both; they are deliberate choices here.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 if HTTPS and TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -221,7 +222,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Of any request; panel/api/bodies.py has a limit for each address, before the body is read.
+# Limit for all requests; panel/api/bodies.py limits each URL before the body is read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 24 * 1024 * 1024
 
 # --- API ---
@@ -267,7 +268,7 @@ SPECTACULAR_SETTINGS = {
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",
-        "GzipEnum": "panel.websites.models.Gzip",  # of gzip and brotli
+        "GzipEnum": "panel.websites.models.Gzip",  # for gzip and Brotli
         "HostStatusEnum": "panel.hosts.models.HostStatus",
         "JobStatusEnum": "panel.core.jobs.JobStatus",
         "StepStatusEnum": "panel.deployments.models.StepStatus",
@@ -285,7 +286,7 @@ SPECTACULAR_SETTINGS = {
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Hashed names need `collectstatic` first (`manage.py prepare` does it); tests without a browser do without.
+# Hashed names need `collectstatic` first (`manage.py prepare` runs it); tests without a browser skip it.
 STATIC_MANIFEST = env.boolean("PADDOCK_STATIC_MANIFEST", True)
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -324,18 +325,18 @@ _SMTP_TLS = env.choice("PADDOCK_SMTP_TLS", "starttls", ("starttls", "tls", "none
 EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP_TLS == "starttls", _SMTP_TLS == "tls"
 EMAIL_TIMEOUT = 30
 DEFAULT_FROM_EMAIL = env.text("PADDOCK_MAIL_FROM", "paddock@localhost")
-# The panel's own address as readers of mails reach it, for links: https://panel.example.com
+# The panel's own URL for links in mails: https://panel.example.com
 PANEL_URL = env.text("PADDOCK_URL").rstrip("/")
-# Networks that are not public and that webhooks may go to all the same.
+# Private networks that webhooks may reach.
 WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
 
-# --- The product's own ---
+# --- Paddock ---
 GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
-# Emulates links for suites with a network profile; built with gallop.
+# Emulates links for suites with a network profile; built together with gallop.
 NETEM_BINARY = Path(env.text("PADDOCK_NETEM", str(GALLOP_BINARY.with_name("paddock-netem"))))
-# Asks by HTTP/3 where a host's h2load cannot; built with gallop.
+# Generates HTTP/3 load where a host's h2load cannot; built together with gallop.
 LOAD_BINARY = Path(env.text("PADDOCK_LOAD", str(GALLOP_BINARY.with_name("gallop-load"))))
-# Where on the panel's own machine embedded mode keeps sites, logs and the native server's files.
+# Folder on the panel's own machine for sites, logs and gallop's files in embedded mode.
 LOCAL_HOST_ROOT = env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", HOME)
-# Whether the panel's own machine is a host too; in a container it is not.
+# Whether the panel's own machine is a host too; false in a container.
 LOCAL_HOST = env.boolean("PADDOCK_LOCAL_HOST", True)

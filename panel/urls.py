@@ -1,4 +1,4 @@
-"""Every address of the control plane; each app keeps its own below its name."""
+"""All URLs of the control plane; each app has its own below its name."""
 
 from __future__ import annotations
 

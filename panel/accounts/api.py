@@ -35,9 +35,9 @@ from panel.reports.selectors import looked_at
 
 
 class MeView(ApiMixin):
-    """Who the caller is."""
+    """The caller's own account."""
 
-    # Only in a session, see below: a token works for its owner and does not change who the owner is.
+    # Sessions only, see below: a token acts for its owner and must not change the owner's account.
     writes = Action.VIEW
 
     @extend_schema(responses=MeSerializer, operation_id="me_retrieve")
@@ -46,7 +46,7 @@ class MeView(ApiMixin):
 
     @extend_schema(request=ProfileInput, responses=MeSerializer, operation_id="me_update")
     def patch(self, request: Request) -> Response:
-        """Changes the caller's own e-mail address, time zone or appearance, or whether mails tell of troubles."""
+        """Change the caller's own e-mail address, time zone, appearance, or mail notifications."""
         if request.auth is not None:
             raise ApiError("forbidden", "Tokens cannot change their owner's profile. Sign in to the panel.")
         given = ProfileInput(data=request.data)
@@ -58,7 +58,7 @@ class MeView(ApiMixin):
 
 
 class SelfCheckView(ApiMixin):
-    """What the panel needs to work, looked at now: takes about a second."""
+    """Check now what the panel needs to work: takes about a second."""
 
     reads = Action.ADMINISTER
 
@@ -69,7 +69,7 @@ class SelfCheckView(ApiMixin):
 
 
 class Teams(Resource):
-    """Teams own sites. Everyone sees their own; administrators see and change all."""
+    """Teams own sites. All users see their own teams; administrators see and change all."""
 
     model = Team
     serializer_class = TeamSerializer
@@ -85,7 +85,7 @@ class Teams(Resource):
         return teams.prefetch_related("members")
 
     def _values(self, request: Request, *, partial: bool = False) -> dict[str, Any]:
-        # Before anything is looked up: an answer about members would tell which names exist.
+        # Checked before any lookup: an error about members would reveal existing names.
         if isinstance(request.data, dict) and "members" in request.data:
             require_sudo(request, "change the members of a team")
         return self.body(TeamSerializer, partial=partial)
@@ -113,11 +113,11 @@ class Teams(Resource):
 
 
 class SavedViews(Resource):
-    """The caller's names for what they narrow lists to. Nobody else sees them."""
+    """The caller's saved filters of lists, visible to nobody else."""
 
     model = SavedView
     serializer_class = SavedViewSerializer
-    # Of nobody's but the caller's own: as with tokens, whoever may read may look after them.
+    # Saved views belong to the caller alone, so read access suffices to change them.
     writes = Action.VIEW
     filter_fields = {"name": ["exact", "icontains"]}
     ordering_fields = ("id", "name", "created_at")
@@ -129,7 +129,7 @@ class SavedViews(Resource):
 
     @extend_schema(request=SavedViewInput, responses={200: SavedViewSerializer, 201: SavedViewSerializer})
     def create(self, request: Request) -> Response:
-        """Keeps a list's query under a name; 200 when it took the place of what had that name."""
+        """Save a list's query under a name; 200 if this replaced an existing view."""
         values = self.body(SavedViewInput)
         page = SavedView.Page[values["page"].upper()]
         view = saved_views.view_save(actor=self.actor, page=page, name=values["name"], query=values["query"])
@@ -142,7 +142,7 @@ class SavedViews(Resource):
 
 
 class Users(Resource):
-    """Accounts, for administrators. Changing one needs a session whose owner has just confirmed the password."""
+    """Accounts, for administrators. Changes need a session with a recently confirmed password."""
 
     model = User
     serializer_class = UserSerializer
@@ -184,7 +184,9 @@ class Users(Resource):
     @extend_schema(request=EmptySerializer, responses=UserSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor-off")
     def second_factor_off(self, request: Request, pk: str = "") -> Response:
-        """For someone who lost the phone: the password alone signs in, until a new second factor is set up."""
+        """Turn off two-factor authentication for a user who lost the phone: the password alone then signs in, until a
+        new second factor is set up.
+        """
         require_sudo(request, "turn off two-factor authentication")
         user = self.get_object()
         second_factor.second_factor_disable(actor=self.actor, user=user)
@@ -192,11 +194,12 @@ class Users(Resource):
 
 
 class Tokens(Resource):
-    """The caller's API tokens. Making one needs a session whose owner has just confirmed the password."""
+    """The caller's API tokens. Creating one needs a session with a recently confirmed password."""
 
     model = ApiToken
     serializer_class = TokenSerializer
-    # Who may read may look after their own tokens; the service refuses a token that would end one with more scopes.
+    # Read access suffices to manage one's own tokens; the service rejects revoking a token with more scopes than the
+    # caller's.
     writes = Action.VIEW
     filter_fields = {"name": ["exact", "icontains"], "prefix": ["exact", "in"]}
     ordering_fields = ("id", "created_at")

@@ -1,4 +1,4 @@
-"""What people type about accounts. Rules of single values are the model's; forms only gather."""
+"""Forms of accounts. Models validate single values; forms only collect them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NEW_PASSWORD = _("At least 12 characters. Use a few unrelated words, for exampl
 
 
 def _password(label: Any, *, new: bool = False, required: bool = True) -> forms.CharField:
-    """A password is taken as it is: blanks at its ends belong to it."""
+    """Password field that keeps spaces at both ends."""
     return forms.CharField(
         label=label,
         strip=False,
         required=required,
-        max_length=1024,  # hashing costs time in proportion
+        max_length=1024,  # hashing time grows with length
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password" if new else "current-password"}),
         help_text=_NEW_PASSWORD if new else "",
     )
@@ -43,7 +43,7 @@ def _code(*, required: bool = True) -> forms.CharField:
 
 
 class _TwicePassword(Form):
-    """A new password, written twice."""
+    """A new password, entered twice."""
 
     password = _password(_("Password"), new=True)
     again = _password(_("Repeat password"), new=True)
@@ -60,7 +60,7 @@ class _TwicePassword(Form):
         return data
 
     def _judge(self, password: str) -> None:
-        """What else is wrong is said at once: the service, which judges otherwise, is not asked this time."""
+        """Validate the password together with other errors, because the service is not called for an invalid form."""
         try:
             validate_password(password)
         except ValidationError as error:
@@ -78,7 +78,7 @@ class SetupForm(_TwicePassword):
     email = forms.EmailField(
         label=_("Email"), required=False, help_text=_("Paddock sends notifications to this address.")
     )
-    # The browser's own, written in by paddock.js; without scripts it is chosen later, under Account.
+    # The browser's time zone, set by paddock.js; without scripts the user chooses it later, under Account.
     timezone_name = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-own-zone": ""}))
     field_order = ["username", "email", "password", "again"]
 
@@ -88,7 +88,7 @@ class SetupForm(_TwicePassword):
 
 
 def _begin_at(form: Form, name: str) -> None:
-    """Where typing begins on a page that is there for nothing else."""
+    """Focus a field on a page with a single purpose."""
     form.fields[name].widget.attrs["autofocus"] = True
 
 
@@ -102,7 +102,7 @@ class LoginForm(Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _begin_at(self, "password" if self.is_bound else "username")  # a wrong password is typed again
+        _begin_at(self, "password" if self.is_bound else "username")  # a wrong password must be entered again
 
 
 class CodeForm(Form):
@@ -156,7 +156,7 @@ class ProfileForm(Form):
 
 
 class UserForm(Form):
-    """An account as an administrator sees it; the password is asked for only when it is made or replaced."""
+    """An account as seen by an administrator; the password is set only on creation or replacement."""
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
     email = forms.EmailField(label=_("Email"), required=False)

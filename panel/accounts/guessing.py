@@ -1,7 +1,7 @@
-"""Limits for guessing secrets: every place that checks a password, code, token or link asks `guess` (decision 0409).
+"""Limits for guessing secrets: every check of a password, code, token or link uses `guess` (decision 0409).
 
-Wrong guesses are counted in rows of the database, so all web processes share them. A guess is counted before it is
-checked and given back when it was right, so parallel guesses cannot slip past the limit.
+Wrong guesses are counted in database rows, so all web processes share them. A guess is counted before its check and
+uncounted if correct, so parallel guesses cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ R = TypeVar("R")
 
 DEVICE_COOKIE = "paddock_device"
 _DEVICE_DAYS = 180
-_DEVICES_KEPT = 5  # accounts that one browser is remembered for
+_DEVICES_KEPT = 5  # accounts remembered per browser
 _DEVICE_SALT = "panel.accounts.device"
 _PRUNED_AT_ONCE = 8
 
 
 class Kind(StrEnum):
-    """What is guessed. Passwords and codes are counted apart: a right password must not free guesses at codes."""
+    """Kind of secret. Passwords and codes are counted separately: a correct password must not reset
+    guesses of codes.
+    """
 
     PASSWORD = "password"  # noqa: S105 - a name
     CODE = "code"
@@ -49,8 +51,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """`free` wrong guesses pass without delay; each further one doubles the delay, from `first` to `most` seconds.
-    One wrong guess is forgotten every `forget` seconds."""
+    """A limit: `free` wrong guesses have no delay; each further one doubles the delay, from `first` to `most` seconds.
+    One wrong guess expires every `forget` seconds.
+    """
 
     free: int
     first: float
@@ -58,24 +61,24 @@ class Limit:
     forget: float
 
     def delay(self, failures: float) -> float:
-        """Seconds to wait after the last of so many failures."""
+        """Seconds to wait after this number of failures."""
         beyond = ceil(failures) - self.free
         return 0.0 if beyond < 0 else min(self.most, self.first * 2.0 ** min(beyond, 30))
 
     def left(self, failures: float, seconds: float) -> float:
-        """How many failures still count after so many seconds."""
+        """Number of failures that still count after this many seconds."""
         return max(0.0, failures - max(0.0, seconds) / self.forget)
 
 
-# One account from one network; one account from a browser that it has signed in on, or in a session.
+# Limits for one account from one network, and from a known browser or in a session.
 NEAR = {Kind.PASSWORD: Limit(6, 30, 900, 300), Kind.CODE: Limit(6, 30, 900, 900)}
 DEVICE = {Kind.PASSWORD: Limit(6, 10, 900, 300), Kind.CODE: Limit(6, 30, 3600, 1800)}
-# One account from all unknown browsers. The delay for passwords stays short: anybody can cause it.
-# Whoever guesses at codes has the password already, and a code has six digits only.
+# Limits for one account from all unknown browsers. The delay for passwords is short, because anybody can cause it.
+# Guessing codes requires the password, and a code has only six digits.
 ACCOUNT = {Kind.PASSWORD: Limit(30, 1, 60, 60), Kind.CODE: Limit(12, 60, 3600, 3600)}
 NETWORK = Limit(60, 2, 300, 60)
 EVERYWHERE = Limit(600, 0.5, 5, 2)
-# 256 random bits cannot be guessed; the limit keeps wrong ones from costing work.
+# 256 random bits cannot be guessed; the limit keeps wrong ones from causing work.
 RANDOM = Limit(60, 1, 60, 5)
 
 
@@ -90,7 +93,7 @@ class TooManyGuesses(Exception):
 
 @dataclass(frozen=True)
 class Guesser:
-    """Where a guess comes from. `device` names a browser or session that the account is known in; "" if unknown."""
+    """Origin of a guess. `device` is a browser or session known for the account; "" if unknown."""
 
     network: str
     device: str = ""
@@ -104,7 +107,7 @@ def wait_words(seconds: int) -> str:
 
 
 def network_of(address: str) -> str:
-    """The network that one party usually holds: /24 of IPv4, /64 of IPv6. An IPv4-mapped address counts as IPv4."""
+    """Network that usually belongs to one party: /24 of IPv4, /64 of IPv6. An IPv4-mapped address counts as IPv4."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -114,21 +117,21 @@ def network_of(address: str) -> str:
 
 
 def guesser_at_sign_in(request: HttpRequest, account: User | None) -> Guesser:
-    """With `device` where this browser has signed in to `account` before."""
+    """Origin of a sign-in, with `device` if this browser has signed in to `account` before."""
     device = _devices(request).get(str(account.pk), "") if account else ""
     return Guesser(network_of(client_address(request)), f"device:{device}" if device else "")
 
 
 def guesser_in_session(request: HttpRequest) -> Guesser:
-    """Of a person who is signed in: the session itself is the known device."""
+    """Origin of a signed-in user: the session itself is the known device."""
     key = hashlib.sha256((request.session.session_key or "").encode()).hexdigest()[:32]
     return Guesser(network_of(client_address(request)), f"session:{key}")
 
 
 def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[[], R]) -> R:
-    """The result of `check`, which is false for a wrong guess. TooManyGuesses, without checking, beyond a limit.
+    """Result of `check`, which is false for a wrong guess. TooManyGuesses, without a check, beyond a limit.
 
-    `account`: whom the secret belongs to, in whatever spelling it was named; for a name of nobody, that name.
+    `account`: the owner of the secret, in any spelling of the name; for an unknown name, the name itself.
     """
     whose = _account_key(account)
     if guesser.device:
@@ -145,13 +148,15 @@ def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[
 
 
 def wrong_secret_counted(request: HttpRequest, kind: Kind) -> None:
-    """Counts a token or link that nobody has. TooManyGuesses beyond the limit of its network. Right ones are never
-    refused here: they are too long to be guessed, and a neighbor's wrong ones must not stop them."""
+    """Count an unknown token or link. TooManyGuesses beyond the limit of its network.
+
+    Valid ones are never rejected here: they are too long to guess, and a neighbor's wrong ones must not block them.
+    """
     _reserve({f"{kind}|{network_of(client_address(request))}": RANDOM})
 
 
 def guesses_forget(user: User) -> None:
-    """Clears what is counted against one account, as after an administrator gave it a new password."""
+    """Clear the counters of one account, for example after an administrator set a new password."""
     for kind in (Kind.PASSWORD, Kind.CODE):
         own = f"{kind}|{_account_key(user)}"
         GuessBudget.objects.filter(key=own).delete()
@@ -159,7 +164,7 @@ def guesses_forget(user: User) -> None:
 
 
 def device_remember(request: HttpRequest, response: HttpResponseBase, user: User) -> None:
-    """Marks this browser as one that `user` signed in on: attacks on the account from elsewhere do not delay it."""
+    """Mark this browser as known for `user`: attacks on the account from elsewhere then do not delay it."""
     known = _devices(request)
     device = known.pop(str(user.pk), "") or secrets.token_hex(16)
     kept = dict([*known.items(), (str(user.pk), device)][-_DEVICES_KEPT:])
@@ -175,7 +180,7 @@ def device_remember(request: HttpRequest, response: HttpResponseBase, user: User
 
 
 def _devices(request: HttpRequest) -> dict[str, str]:
-    """The device names by account that this browser's cookie holds; empty for a forged or old cookie."""
+    """Device names by account in this browser's cookie; empty for a forged or expired cookie."""
     try:
         found = signing.loads(
             request.COOKIES.get(DEVICE_COOKIE, ""), salt=_DEVICE_SALT, max_age=timedelta(days=_DEVICE_DAYS)
@@ -186,7 +191,7 @@ def _devices(request: HttpRequest) -> dict[str, str]:
 
 
 def _account_key(account: User | str) -> str:
-    """One key for all spellings of a name. Unknown names get keys too, so a limit does not tell which names exist."""
+    """One key for all spellings of a name. Unknown names get keys too, so a limit does not reveal which names exist."""
     if isinstance(account, User):
         return f"account:{account.pk}"
     folded = unicodedata.normalize("NFKC", account).casefold().strip()
@@ -195,17 +200,17 @@ def _account_key(account: User | str) -> str:
 
 def _refuse_if_blocked(rows: Collection[GuessBudget], limits: dict[str, Limit], now: datetime) -> None:
     delays = [(limits[row.key].delay(row.failures), row.counted_at) for row in rows]
-    # Another process may have counted after `now` was read: without a delay that is no reason to wait.
+    # Another process may have counted after `now` was read; without a delay this causes no wait.
     longest = max((delay - (now - counted_at).total_seconds() for delay, counted_at in delays if delay), default=0.0)
     if longest > 0:
         raise TooManyGuesses(ceil(longest))
 
 
 def _reserve(limits: dict[str, Limit]) -> None:
-    """Counts one guess under every key, or raises TooManyGuesses and counts none."""
+    """Count one guess under every key, or raise TooManyGuesses and count none."""
     now = timezone.now()
     known = list(GuessBudget.objects.filter(key__in=limits))
-    _refuse_if_blocked(known, limits, now)  # a flood of refused guesses writes nothing
+    _refuse_if_blocked(known, limits, now)  # rejected guesses write nothing, even in a flood
     new = [
         GuessBudget(key=key, counted_at=now, forgotten_at=now + timedelta(seconds=limits[key].forget))
         for key in sorted(set(limits) - {row.key for row in known})
@@ -230,7 +235,7 @@ def _store(row: GuessBudget, failures: float, limit: Limit, counted_at: datetime
 
 
 def _give_back(limits: dict[str, Limit]) -> None:
-    """Takes back the one guess of `_reserve`. Others' guesses stay counted: signing in does not clear a network."""
+    """Uncount the guess of `_reserve`. Other guesses stay counted: signing in does not clear a network."""
     if not limits:
         return
     with transaction.atomic():
@@ -239,7 +244,7 @@ def _give_back(limits: dict[str, Limit]) -> None:
 
 
 def _prune(now: datetime) -> None:
-    """Removes some rows that no longer count; one at a time, so that no two requests wait for each other."""
+    """Delete some expired rows, one at a time to avoid deadlocks."""
     old = GuessBudget.objects.filter(forgotten_at__lt=now).values_list("pk", flat=True)[:_PRUNED_AT_ONCE]
     for pk in list(old):
         GuessBudget.objects.filter(pk=pk, forgotten_at__lt=now).delete()

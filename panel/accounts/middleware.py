@@ -1,4 +1,4 @@
-"""What every request carries: where it came from (for the audit) and the reader's time zone."""
+"""Data of every request: its origin (for the audit) and the user's time zone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _activate_timezone(request: HttpRequest) -> None:
         try:
             timezone.activate(ZoneInfo(user.timezone))
             return
-        except (ZoneInfoNotFoundError, ValueError):  # the zone left the machine's database: show UTC
+        except (ZoneInfoNotFoundError, ValueError):  # the zone no longer exists on this machine: use UTC
             pass
     timezone.deactivate()
 
 
 class CallerMiddleware(Middleware):
-    """Tells the audit the caller's address; API authentication adds the token's prefix."""
+    """Records the caller's address for the audit; API authentication adds the token's prefix."""
 
     def prepare(self, request: HttpRequest) -> None:
         _activate_timezone(request)
@@ -47,7 +47,7 @@ class CallerMiddleware(Middleware):
 
 
 class GuessLimitMiddleware(Middleware):
-    """Answers 429 with Retry-After where a page refused to check a password, code or link."""
+    """Respond with 429 and Retry-After if too many wrong passwords, codes or links were tried."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

@@ -1,4 +1,4 @@
-"""Who may do what: users with one role, teams that own sites, and API tokens."""
+"""Models of users with one role, teams that own sites, and API tokens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from panel.core.models import BaseModel
 
 
 class Role(models.TextChoices):
-    ADMIN = "admin", _("Administrator")  # everything, raw snippets and hosts included
+    ADMIN = "admin", _("Administrator")  # everything, including raw directives and hosts
     OPERATOR = "operator", _("Operator")  # changes, deploys and measures the sites of their teams
     VIEWER = "viewer", _("Viewer")  # reads the sites of their teams
 
 
 class Scope(models.TextChoices):
-    """What a token may do; each is limited further by its owner's role."""
+    """Permission of a token, further limited by its owner's role."""
 
     READ = "read", _("Read")
     SITES = "sites", _("Change sites")
@@ -63,8 +63,10 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def get_by_natural_key(self, username: str | None) -> User:
-        """Names differ by more than case (accounts_user_username_ci), so upper and lower case both sign in. Names are
-        ASCII; without that check PostgreSQL would let a dotless i stand for an i."""
+        """User by name, ignoring case; names differ by more than case (accounts_user_username_ci).
+
+        Names are ASCII; otherwise PostgreSQL would treat a dotless i as an i.
+        """
         if not username or not username.isascii():
             raise self.model.DoesNotExist
         return self.get(username__iexact=username)
@@ -83,14 +85,14 @@ class User(AbstractBaseUser, BaseModel):
     is_active = models.BooleanField(default=True)
     timezone = models.CharField(max_length=64, default="UTC", validators=[validate_timezone])
     theme = models.CharField(max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
-    mail_notices = models.BooleanField(default=False)  # wants mails about what needs attention
-    # Second factor: the secret stands here from the moment it is shown; it counts once it is confirmed.
+    mail_notices = models.BooleanField(default=False)  # receives mails about alerts
+    # Two-factor secret, stored when displayed; used only after confirmation.
     totp_secret = EncryptedTextField(blank=True, default="")
     totp_confirmed_at = models.DateTimeField(null=True, blank=True)
-    totp_last_counter = models.BigIntegerField(default=0)  # a code is good once
+    totp_last_counter = models.BigIntegerField(default=0)  # each code is valid once
     recovery_codes = models.JSONField(default=list, blank=True)  # hashed, removed when used
 
-    # The scopes of the token that this request came with; None: a person in a session. Never stored.
+    # The scopes of the request's token; None: a session. Never stored.
     scopes: frozenset[str] | None = None
 
     USERNAME_FIELD = "username"
@@ -113,7 +115,7 @@ class User(AbstractBaseUser, BaseModel):
 
 
 class ApiToken(BaseModel):
-    """A key for programs: shown once, kept as a SHA-256 of its high-entropy secret."""
+    """Key for programs: shown once, stored as a SHA-256 of its high-entropy secret."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80, validators=[validate_line])
@@ -140,10 +142,10 @@ class ApiToken(BaseModel):
 
 
 class SavedView(BaseModel):
-    """What one person narrows a list to, under a name of theirs: `query` is the list's query string."""
+    """A user's named filter of a list: `query` is the list's query string."""
 
     class Page(models.TextChoices):
-        """The lists that have views, by the names of their addresses."""
+        """Lists with saved views, by the names of their URLs."""
 
         SITES = "websites:list", _("Sites")
         HOSTS = "hosts:list", _("Hosts")
@@ -168,7 +170,7 @@ class GuessBudget(models.Model):
     """Wrong guesses at a secret, counted under one key: an account, a network, a device (panel.accounts.guessing)."""
 
     key = models.CharField(max_length=120, unique=True)
-    failures = models.FloatField(default=0.0)  # that counted at `counted_at`; they are forgotten with time
+    failures = models.FloatField(default=0.0)  # at the time `counted_at`; they expire gradually
     counted_at = models.DateTimeField()
     forgotten_at = models.DateTimeField(db_index=True)
 
@@ -177,7 +179,9 @@ class GuessBudget(models.Model):
 
 
 class SetupSecret(models.Model):
-    """The one-time right to make the first account; only its SHA-256 is kept here, the plain one in a 0600 file."""
+    """One-time right to create the first account; only its SHA-256 is stored here, the plain text is in a file with
+    mode 0600.
+    """
 
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)

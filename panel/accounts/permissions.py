@@ -1,7 +1,7 @@
-"""Who may do what to whose objects: the one place that decides, for pages, API and tasks alike.
+"""Permissions: the only place that decides, for pages, API and tasks.
 
-Roles: admins do everything; operators change, deploy and measure what belongs to their teams; viewers read it.
-A token may do no more than its scopes allow and its owner may do.
+Roles: administrators do everything; operators change, deploy and measure their teams' objects; viewers read them. A
+token can do at most what its scopes and its owner allow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Action(StrEnum):
     CHANGE = "change"  # sites, blocks, certificates, scenarios
     DEPLOY = "deploy"
     BENCHMARK = "benchmark"
-    ADMINISTER = "administer"  # hosts, users, teams, raw snippets, keys
+    ADMINISTER = "administer"  # hosts, users, teams, raw directives, keys
 
 
 _OPERATOR = {Action.VIEW, Action.CHANGE, Action.DEPLOY, Action.BENCHMARK}
@@ -37,9 +37,9 @@ SCOPE_OF = {
 
 
 def in_scope(user: User, action: Action) -> bool:
-    """Whether the token that `user` came with reaches so far; a person in a session has no such limit.
+    """Return whether the scopes of `user`'s token permit `action`; sessions have no such limit.
 
-    The admin scope reaches everything, and whatever lets change something lets see it.
+    The admin scope permits everything, and every scope to change permits to read.
     """
     if user.scopes is None or Scope.ADMIN in user.scopes:
         return True
@@ -47,7 +47,7 @@ def in_scope(user: User, action: Action) -> bool:
 
 
 def may(user: User, action: Action, team: Team | None = None) -> bool:
-    """Whether `user` may do `action` to what belongs to `team` (None: to what belongs to no team)."""
+    """Return whether `user` may do `action` with objects of `team` (None: objects without a team)."""
     if not user.is_active or not in_scope(user, action):
         return False
     if user.role == Role.ADMIN:
@@ -59,7 +59,7 @@ def may(user: User, action: Action, team: Team | None = None) -> bool:
 
 
 def require(user: User, action: Action, team: Team | None = None) -> None:
-    """Raises PermissionDenied with words for a person unless `may`."""
+    """Raise PermissionDenied with a message for people unless `may`."""
     if not in_scope(user, action):
         raise PermissionDenied(
             f"This token lacks the scope {SCOPE_OF[action].value}. Create a token with this scope under "
@@ -67,7 +67,7 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
         )
     if not may(user, action, team):
         whose = f" in the team {team}" if team else ""
-        # What operators may do, one of them can do as well; only administrators give roles and teams.
+        # An operator can help with actions of operators; only administrators assign roles and teams.
         can = "an operator of the team or an administrator" if team and action in _OPERATOR else "an administrator"
         raise PermissionDenied(
             f"Your role ({user.get_role_display()}) does not allow you to {action.value} this{whose}. Ask {can}."
@@ -75,19 +75,19 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
 
 
 def require_writing(user: User) -> None:
-    """For what belongs to the caller alone and no action names: a token of scope read changes nothing at all."""
+    """Check write access to the caller's own data: a token with only the read scope changes nothing."""
     if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
         raise PermissionDenied("This token may only read. Make one that has another scope under Settings, API tokens.")
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:
-    """`require` for what belongs to several teams: all of them or PermissionDenied. Each team is asked for once."""
+    """Require permission for objects of several teams: all of them, or PermissionDenied. Each team is checked once."""
     for team in dict.fromkeys(teams):
         require(user, action, team)
 
 
 def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:
-    """The rows of `queryset` that `user` may view; `team_path` leads from a row to its team."""
+    """Rows of `queryset` that `user` may view; `team_path` is the path from a row to its team."""
     if not user.is_active or not in_scope(user, Action.VIEW):
         return queryset.none()
     if user.role == Role.ADMIN:

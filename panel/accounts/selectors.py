@@ -1,4 +1,4 @@
-"""Reading accounts."""
+"""Reads of accounts and checks of the panel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def token_list(user: User) -> QuerySet[ApiToken]:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the self-check. `advice` says what to do when it is not well."""
+    """One line of the self-check. `advice` is the solution to a problem."""
 
     name: str
     state: Literal["ok", "warn", "bad"]
@@ -48,12 +48,12 @@ class Check:
 
 
 def self_check(*, looked_at: dt.datetime | None) -> list[Check]:
-    """What the panel needs to work on this machine, looked at now; takes up to about a second.
+    """Check now what the panel needs on this machine; takes up to about a second.
 
-    `looked_at`: when the scheduler's errand of looking at schedules was done last, by a worker.
+    `looked_at`: time at which a worker last looked at schedules, as asked by the scheduler.
     """
     worker = _workers()
-    scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # without a worker nobody can tell
+    scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # unknown without a worker
     return [_database(), worker, *scheduler, _native_server(), *_tools(), *_mail(), _disk()]
 
 
@@ -68,7 +68,7 @@ def _database() -> Check:
 
 def _workers() -> Check:
     advice = "Start one: celery -A panel worker. Until then, deployments and benchmarks stay in the queue."
-    broker: Any = celery.connection_for_write()  # whose library has errors of its own
+    broker: Any = celery.connection_for_write()  # whose library raises its own errors
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
     except (OperationalError, OSError, *broker.connection_errors, *broker.channel_errors) as error:
@@ -121,7 +121,7 @@ def _tools() -> list[Check]:
 
 
 def _mail() -> list[Check]:
-    """Only where somebody waits for mails."""
+    """Check mail, only if a user or schedule needs it."""
     if not User.objects.filter(is_active=True, mail_notices=True).exists():
         return []
     if settings.EMAIL_HOST:

@@ -1,4 +1,4 @@
-"""Accounts as JSON. No password, secret, digest or recovery code is ever written out."""
+"""Accounts as JSON, without passwords, secrets, digests and recovery codes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SavedViewSerializer(serializers.ModelSerializer[SavedView]):
 
 
 class SavedViewInput(StrictSerializer):
-    """In place of the caller's view of that list that has this name already."""
+    """Input of a saved view. It replaces the caller's view of that list with the same name."""
 
     page = serializers.ChoiceField(choices=VIEW_PAGES)
     name = serializers.CharField(max_length=40)
@@ -87,14 +87,16 @@ class UserInput(StrictSerializer):
 
 
 class UserChange(UserInput):
-    """Every member may be left out."""
+    """Input to change a user; all fields are optional."""
 
     username = serializers.CharField(max_length=80, required=False)
     password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True, required=False)
 
 
 class MeSerializer(UserSerializer):
-    """The caller, and how far this call's token reaches (null: a session, as far as the role)."""
+    """The caller's account, and the scopes of this request's token (null: a session with all
+    permissions of its role).
+    """
 
     scopes = serializers.SerializerMethodField()
 
@@ -106,7 +108,7 @@ class MeSerializer(UserSerializer):
 
 
 class ProfileInput(StrictSerializer):
-    """Every member may be left out."""
+    """Input to change the own profile; all fields are optional."""
 
     email = serializers.EmailField(required=False, allow_blank=True)
     timezone = serializers.CharField(max_length=64, required=False)
@@ -158,7 +160,7 @@ class TokenInput(StrictSerializer):
 
 
 class TokenMade(TokenSerializer):
-    """With the token itself, this once."""
+    """A new token with its text, shown only once."""
 
     token = serializers.CharField(read_only=True, allow_null=True)
 

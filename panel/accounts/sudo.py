@@ -1,4 +1,6 @@
-"""Asking again: what could hand over the panel needs the password (and code) of the last few minutes."""
+"""Confirmation of identity: actions that could give control of the panel to others need a password (and code) of the
+last few minutes.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ _KEY = "sudo_at"
 
 
 def sudo_open(request: HttpRequest) -> None:
-    """Counts from now: after a full sign-in and after each repetition."""
+    """Start the confirmed period: after a full sign-in and after each confirmation."""
     request.session[_KEY] = int(time.time())
 
 
 def opened_by_sign_in(sender: object, request: HttpRequest | None = None, **kwargs: Any) -> None:
-    """A receiver of Django's user_logged_in: who has just signed in has just proved who they are."""
+    """Start the confirmed period at sign-in; receiver of Django's user_logged_in."""
     if request is not None and hasattr(request, "session"):
         sudo_open(request)
 
@@ -38,14 +40,14 @@ def sudo_is_open(request: HttpRequest) -> bool:
 
 
 def second_factor_passed(guesser: Guesser, user: User, code: str) -> bool:
-    """Whether `user` needs no code or gave a right one. TooManyGuesses after too many wrong ones."""
+    """Return whether `user` needs no code or entered a correct one. TooManyGuesses after too many wrong ones."""
     if not user.has_second_factor:
         return True
     return guess(guesser, kind=Kind.CODE, account=user, check=lambda: second_factor.code_spend(user=user, code=code))
 
 
 def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
-    """Whether the person proved again who they are. TooManyGuesses after too many wrong attempts."""
+    """Return whether the password and code are correct. TooManyGuesses after too many wrong attempts."""
     user, guesser = cast(User, request.user), guesser_in_session(request)
     right = guess(guesser, kind=Kind.PASSWORD, account=user, check=lambda: user.check_password(password))
     if not right or not second_factor_passed(guesser, user, code):
@@ -55,7 +57,7 @@ def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
 
 
 def _page_before(request: HttpRequest) -> str:
-    """The page whose form was sent: a form cannot be sent again from the confirmation page."""
+    """Page with the submitted form, because a form cannot be sent again from the confirmation page."""
     referrer = urlsplit(request.META.get("HTTP_REFERER", ""))
     if referrer.netloc != request.get_host() or not referrer.path.startswith("/"):
         return reverse("accounts:settings")
@@ -63,7 +65,7 @@ def _page_before(request: HttpRequest) -> str:
 
 
 def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """For views: leads to the confirmation page first, and back to this address afterwards."""
+    """Decorator of views: redirect to the confirmation page first, and back afterwards."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Setup, sign-in, one's own account, and the settings of the panel."""
+"""URLs of setup, sign-in, the own account, and the settings of the panel."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -1,4 +1,4 @@
-"""Checks of single values of accounts; they hang on the model's fields, so page, API and command all pass them."""
+"""Validators of account fields, used by pages, API and commands through the models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPES = ("read", "sites", "deploy", "benchmark", "admin")
 
 
 def validate_line(value: str) -> None:
-    """One line without control characters: names end up in logs, mails and headers."""
+    """Validate one line without control characters: names appear in logs, mails and headers."""
     for character in value:
         if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
             raise ValidationError(
@@ -41,7 +41,7 @@ def validate_timezone(value: str) -> None:
 
 
 def validate_scopes(value: Any) -> None:
-    """A non-empty list of scopes, each once."""
+    """Validate a non-empty list of scopes without duplicates."""
     if not isinstance(value, list) or not value:
         raise ValidationError(_("Choose at least one scope: %(all)s.") % {"all": ", ".join(SCOPES)}, code="scopes")
     unknown = [str(item) for item in value if item not in SCOPES]
@@ -52,7 +52,7 @@ def validate_scopes(value: Any) -> None:
 
 
 def validate_addresses(value: Any) -> None:
-    """Null, or a list of addresses and networks. An empty list is kept as it is: nobody."""
+    """Validate null, or a list of addresses and networks. An empty list means none."""
     if value is None:
         return
     if not isinstance(value, list):

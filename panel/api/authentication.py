@@ -1,4 +1,6 @@
-"""Who calls: a program with a bearer token, or a person in the panel's own session (with CSRF protection)."""
+"""Authentication of API callers: a program with a bearer token, or a user in the panel's own session (with CSRF
+protection).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _REFUSED = "This token is unknown, expired, revoked, or not allowed from your ad
 
 
 class BearerAuthentication(BaseAuthentication):
-    """`Authorization: Bearer pdk_...`. One refusal for every reason, so that nothing can be told from it."""
+    """`Authorization: Bearer pdk_...`. All failures have the same response, which reveals no reason."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         scheme, _, plain = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -41,7 +43,7 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class PanelSessionAuthentication(SessionAuthentication):
-    """The browser's session, complete only after the second factor; unsafe methods need X-CSRFToken."""
+    """The browser's session, complete only after two-factor authentication; unsafe methods need X-CSRFToken."""
 
 
 class _BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

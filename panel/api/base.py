@@ -1,4 +1,4 @@
-"""What every view of the API does alike: who may call, which parameters exist, versions, trial runs, repetition."""
+"""Shared behavior of API views: permissions, parameters, versions, dry runs, repetition."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from panel.core.tags import with_tags
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 UUID_REGEX = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-MAX_NAMED = 1000  # in one call
+MAX_NAMED = 1000  # per call
 _TRUTH = {"true": True, "false": False}
 
 
 def refuse_foreign_origin(request: Request) -> None:
-    """A page of another site must not read with this browser's session, streams included (RFC 6454)."""
+    """Reject requests from another site's page with this browser's session, including streams (RFC 6454)."""
     origin = request.META.get("HTTP_ORIGIN")
     foreign = origin is not None and urlsplit(origin).netloc != request._request.get_host()
     if request.auth is None and (foreign or request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site"):
@@ -40,7 +40,9 @@ def refuse_foreign_origin(request: Request) -> None:
 
 
 def require_sudo(request: Request, what: str) -> None:
-    """For what could hand over the panel: only a session whose owner gave the password (and code) just now."""
+    """Require a session with a password (and code) confirmed recently, for actions that could give control of the panel
+    to others.
+    """
     if request.auth is not None:
         raise ApiError("forbidden", f"Tokens cannot {what}. Sign in with a browser and confirm your password.")
     if not sudo_is_open(request._request):
@@ -48,16 +50,16 @@ def require_sudo(request: Request, what: str) -> None:
 
 
 class ApiMixin(APIView):
-    """Below `reads` and `writes` stand what the caller's token must allow; services decide about each object."""
+    """Base of API views. `reads` and `writes` are the permissions that the token needs; services check each object."""
 
     permission_classes = [IsAuthenticated]
     reads: ClassVar[Action] = Action.VIEW
     writes: ClassVar[Action] = Action.CHANGE
-    # Query parameters beyond those of lists, by action (or method, in lower case, where there are no actions).
+    # Query parameters besides those of lists, by action (or by method in lower case, if there are no actions).
     parameters: ClassVar[dict[str, set[str]]] = {}
-    # Actions that take dry_run=true: everything is checked and answered as if done, and nothing is changed.
+    # Actions that accept dry_run=true: everything is checked and the normal response is sent, but nothing is changed.
     dry_run_actions: ClassVar[set[str]] = set()
-    # Members of an answer that are shown once and therefore never kept for a repetition.
+    # Fields of a response that are shown once and therefore not stored for a repetition.
     shown_once: ClassVar[tuple[str, ...]] = ()
 
     _idempotency: Any = None
@@ -77,7 +79,7 @@ class ApiMixin(APIView):
         if not in_scope(self.actor, needed):
             raise ApiError("forbidden", f"This token lacks the scope {SCOPE_OF[needed].value}.")
         if needed is Action.ADMINISTER:
-            require(self.actor, needed)  # before the body is looked at, which would tell names of others
+            require(self.actor, needed)  # checked before the body, whose validation could reveal other names
         self._check_parameters(request)
         self._idempotency = idempotency.claim(request, self.actor)
 
@@ -106,7 +108,7 @@ class ApiMixin(APIView):
         return _TRUTH[raw]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Trial runs: the whole handler inside a transaction that is taken back, with whatever waits for its commit."""
+        """Run dry runs inside a transaction that is rolled back, including its on-commit actions."""
         name = (request.method or "").lower()
         handler = getattr(self, name, None)
         if handler is not None and "dry_run" in request.GET and request.method not in SAFE:
@@ -143,7 +145,7 @@ class ApiMixin(APIView):
 
 
 class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
-    """A collection: strict filters, fixed orderings, chosen fields, versions."""
+    """A collection with strict filters, fixed orderings, selectable fields, and versions."""
 
     pagination_class = Pages
     lookup_value_regex = "[0-9]{1,18}"
@@ -155,11 +157,11 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     model: ClassVar[type[Model]]
 
     def rows(self) -> QuerySet[Any]:
-        """What the caller may see."""
+        """Rows that the caller has access to."""
         raise NotImplementedError
 
     def get_queryset(self) -> QuerySet[Any]:
-        if getattr(self, "swagger_fake_view", False):  # the schema is made without a caller
+        if getattr(self, "swagger_fake_view", False):  # the schema is generated without a caller
             return self.model._default_manager.none()
         return self.rows()
 
@@ -172,7 +174,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         return allowed
 
     def ordering_of(self, request: Request) -> tuple[str, ...]:
-        """`ordering=` from the fixed list, then the key, so that no two rows are equal."""
+        """Value of `ordering=` from the fixed list, followed by the key, so that the order is unique."""
         wanted = request.query_params.get("ordering", self.ordering)
         if wanted.removeprefix("-") not in self.ordering_fields:
             names = ", ".join(self.ordering_fields)
@@ -215,7 +217,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     # --- writes ---
 
     def body(self, serializer_class: type[serializers.BaseSerializer[Any]], **kwargs: Any) -> dict[str, Any]:
-        """What was sent, read by `serializer_class`; raises with a pointer at each fault."""
+        """Request data validated by `serializer_class`; errors have a pointer to each field."""
         serializer = serializer_class(data=self.request.data, context=self.get_serializer_context(), **kwargs)
         serializer.is_valid(raise_exception=True)
         data: dict[str, Any] = serializer.validated_data
@@ -233,7 +235,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
 
 
 def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
-    """Exactly the rows named by `values`, in that order; one that is not there refuses the whole call."""
+    """Exactly the rows named by `values`, in that order; an unknown one rejects the whole request."""
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
         {"pointer": f"{pointer}/{index}", "detail": f"“{value}” does not exist, or you do not have access to it."}
@@ -246,7 +248,7 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
 
 
 def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
-    """The row named by `value`; where there is none the call is refused."""
+    """The row named by `value`; an unknown one rejects the request."""
     row = queryset.filter(**{field: value}).first()
     if row is None:
         words = f"“{value}” does not exist, or you do not have access to it."
@@ -255,7 +257,7 @@ def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
-    """The rows that have all of these tags; none at all refuses the call, for a tag may have been mistyped."""
+    """Rows that have all of these tags; an empty result rejects the request, because a tag may be misspelled."""
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."
     if len(rows) > MAX_NAMED:

@@ -1,7 +1,7 @@
-"""How much a request may send, and who may send much: decided before the body is read (decision 0412).
+"""Size limits of request bodies, checked before the body is read (decision 0412).
 
-Django reads a body to its end before any view or middleware runs (ASGI), so the limit stands around it. Streamed
-bodies are counted as they come.
+Under ASGI Django reads the whole body before views and middleware run, so the limit wraps the application. Streamed
+bodies are counted while they arrive.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 MIB = 1024 * 1024
 USUAL = 2 * MIB
-# Of callers that have not shown who they are: the forms for signing in and for the first account.
+# For unauthenticated callers: the forms for sign-in and the first account.
 ANONYMOUS = 64 * 1024
-FORM = 64 * 1024  # what stands around a file in a form
+FORM = 64 * 1024  # form data besides a file
 # Configuration folders; as Base64 in JSON, four bytes for three.
 _LARGER = (
     (re.compile(r"/hosts/[^/]+/imports/\+upload/?"), MAX_ARCHIVE_BYTES + FORM),
@@ -47,7 +47,7 @@ LARGEST = max(limit for _pattern, limit in _LARGER)
 
 
 def limit_of(path: str) -> int:
-    """The most bytes that a request to `path` may send."""
+    """Maximum number of body bytes of a request to `path`."""
     return next((limit for pattern, limit in _LARGER if pattern.fullmatch(path)), USUAL)
 
 
@@ -57,7 +57,9 @@ def words(limit: int) -> str:
 
 
 def refusal(path: str, kind: str, detail: str) -> HttpResponse:
-    """Problem details for the API, a line of HTML for pages. The connection ends: the rest of the body is not read."""
+    """Problem details for the API, a line of HTML for pages. The connection is closed, because the rest of the body is
+    not read.
+    """
     if path.startswith("/api/"):
         response: HttpResponse = plain_response(kind, detail)
     else:
@@ -71,7 +73,7 @@ def refusal(path: str, kind: str, detail: str) -> HttpResponse:
 
 
 class BodyLimitMiddleware(Middleware):
-    """The limit by the length that a request announces, whichever server runs the panel."""
+    """Check the announced length of a request, whichever server runs the panel."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -94,7 +96,7 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """Around the ASGI application. A body of more than ANONYMOUS bytes is read for known callers only."""
+    """Wrapper of the ASGI application. A body of more than ANONYMOUS bytes is read for authenticated callers only."""
 
     def __init__(self, application: App) -> None:
         self.application = application
@@ -152,7 +154,7 @@ def _header(scope: Scope, name: bytes) -> str:
 
 
 async def _is_known(scope: Scope) -> bool:
-    """Whether the request has a session or token of an active account. What it may do is decided later."""
+    """Return whether the request has a session or token of an active account. Permissions are checked later."""
     scheme, _blank, token = _header(scope, b"authorization").partition(" ")
     if scheme:
         return scheme.lower() == "bearer" and await _asked(token_is_good, token.strip())
@@ -164,8 +166,9 @@ async def _is_known(scope: Scope) -> bool:
 
 
 async def _asked(question: Callable[[str], bool], text: str) -> bool:
-    """In a thread of the request's own, whose connection is closed. While the database is away: yes, for the panel
-    then says so itself."""
+    """Run a query in a separate thread and close its connection. True while the database is unavailable, because the
+    panel then reports that itself.
+    """
 
     def ask() -> bool:
         try:

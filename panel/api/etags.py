@@ -21,19 +21,19 @@ def headers_of(instance: Any) -> dict[str, str]:
 
 
 def _versions(raw: str) -> set[int]:
-    """The versions in a list of tags; a tag that is not ours matches nothing."""
+    """Versions in a list of tags; foreign tags match nothing."""
     found = (_TAG.fullmatch(part.strip()) for part in raw.split(","))
     return {int(match[1]) for match in found if match}
 
 
 def is_fresh(request: Request, instance: Any) -> bool:
-    """If-None-Match names the present version: the caller has it already."""
+    """Return whether If-None-Match names the current version."""
     raw = request.META.get("HTTP_IF_NONE_MATCH", "")
     return raw.strip() == "*" or instance.row_version in _versions(raw)
 
 
 def expected_version(request: Request, instance: Any) -> int | None:
-    """What If-Match demands, for the service to hold against the row; None without the header or with `*`."""
+    """Version in If-Match, which the service compares with the row; None without the header or with `*`."""
     raw = request.META.get("HTTP_IF_MATCH")
     if raw is None or raw.strip() == "*":
         return None

@@ -1,4 +1,4 @@
-"""Filters by name: `name=`, `name__in=a,b`, `name__icontains=`, `created_at__gte=`; what is not listed is refused."""
+"""Filters by name: `name=`, `name__in=a,b`, `name__icontains=`, `created_at__gte=`; unknown filters are rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.core.tags import TagsField, with_tags
 
 
 class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
-    """`true` or `false`, nothing else."""
+    """Filter that accepts only `true` or `false`."""
 
     def __init__(self, **kwargs: Any) -> None:
         choices = [("true", "true"), ("false", "false")]
@@ -26,17 +26,17 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
 
 
 class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
-    """Ids with commas; those of nothing find nothing."""
+    """Ids separated by commas; unknown ids match nothing."""
 
 
 class _TimeField(IsoDateTimeField):  # type: ignore[misc]
-    """In UTC: PostgreSQL takes no offset of sixteen hours or more."""
+    """Time in UTC: PostgreSQL does not support offsets of sixteen hours or more."""
 
     def to_python(self, value: Any) -> dt.datetime | None:
         found: dt.datetime | None = super().to_python(value)
         try:
             return found.astimezone(dt.UTC) if found else None
-        except OverflowError:  # before the year 1 or after 9999 there
+        except OverflowError:  # before the year 1 or after 9999 in UTC
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
 
 
@@ -45,7 +45,7 @@ class _Time(django_filters.IsoDateTimeFilter):  # type: ignore[misc]
 
 
 class _Tagged(django_filters.BaseInFilter, django_filters.CharFilter):  # type: ignore[misc]
-    """Rows that have all of these tags."""
+    """Filter for rows that have all of these tags."""
 
     def filter(self, queryset: QuerySet[Any], value: list[str] | None) -> QuerySet[Any]:
         return with_tags(queryset, value or [], self.field_name)
@@ -58,7 +58,7 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
     meta = type("Meta", (), {"model": model, "fields": names, "filter_overrides": overrides})
     made: Any = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
     for name, item in made.base_filters.items():
-        if isinstance(item, django_filters.BooleanFilter):  # which takes anything else for "not asked"
+        if isinstance(item, django_filters.BooleanFilter):  # it ignores any other value
             made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
         elif isinstance(item, django_filters.ModelChoiceFilter) and item.lookup_expr == "in":
             made.base_filters[name] = _Ids(field_name=item.field_name, lookup_expr="in")
@@ -69,7 +69,7 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
 
 
 def _words(item: Any) -> dict[str, str]:
-    """What a value of this filter may be, by the codes of Django's form fields."""
+    """Messages for valid values of this filter, by the error codes of Django's form fields."""
     if "choices" in item.extra:
         known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
         return {"invalid_choice": f"“%(value)s” is not valid. Known values: {known}."}
@@ -83,7 +83,7 @@ def _words(item: Any) -> dict[str, str]:
 
 
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
-    """django-filter over a view's `filter_fields`; a value that is not understood is an error, never "no filter"."""
+    """django-filter over a view's `filter_fields`; an invalid value is an error, never ignored."""
 
     @staticmethod
     def filters_of(view: Any) -> dict[str, Any]:
@@ -99,8 +99,9 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
         return _filter_set(view.model, fields)
 
     def _of_nothing(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
-        """`resolution=`: those where it is empty. Where nothing can be empty it is refused: a program whose list came
-        out empty must not be given everything."""
+        """Handle empty filter values. `resolution=` finds rows where the field is empty. For fields that are never
+        empty it is rejected: a program with an empty list must not get all rows.
+        """
         for name, item in self.filters_of(view).items():
             if request.query_params.get(name, "-").strip(", "):
                 continue

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a POST sent twice is done once, and answered twice the same, for 24 hours."""
+"""Idempotency-Key: a POST that is sent twice is executed once and gets the same response twice, for 24 hours."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from panel.api.problems import ApiError
 
 HEADER = "HTTP_IDEMPOTENCY_KEY"
 KEPT = dt.timedelta(hours=24)
-ABANDONED = dt.timedelta(minutes=2)  # far longer than a call takes: its process died before it answered
+ABANDONED = dt.timedelta(minutes=2)  # far longer than a request takes: its process died before the response
 _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 _MAX_KEY = 255
 
 
 class Replay(Exception):
-    """Raised instead of doing the work: `response` is the first answer."""
+    """Raised instead of executing the request: `response` is the first response."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__("replayed")
@@ -42,7 +42,7 @@ def _fingerprint(request: Request) -> str:
 
 
 def claim(request: Request, user: User) -> IdempotencyRecord | None:
-    """The record to fill with the answer; None without a key. Raises Replay when the answer is known."""
+    """Record for the response; None without a key. Raises Replay if the response is known."""
     key = request.META.get(HEADER)
     if key is None or request.method != "POST":
         return None
@@ -68,9 +68,10 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
 
 
 def _take_over(record: IdempotencyRecord) -> bool:
-    """Whether the call that was cut off before its answer is now the caller's to do; of several repeats one wins.
+    """Return whether this caller takes over a request that was interrupted before its response; only one of several
+    repetitions does.
 
-    `created_at` tells whose the record is: a first call that answers after all finds it changed, and leaves it alone.
+    `created_at` identifies the owner: a first request that finishes late finds it changed and leaves the record alone.
     """
     now = timezone.now()
     left = IdempotencyRecord.objects.filter(pk=record.pk, status=None, created_at=record.created_at)
@@ -81,7 +82,7 @@ def _take_over(record: IdempotencyRecord) -> bool:
 
 
 def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
-    """The record, unless a repeat took it over."""
+    """The record, unless a repetition took it over."""
     return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
 
 
@@ -90,7 +91,7 @@ def release(record: IdempotencyRecord) -> None:
 
 
 def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...]) -> None:
-    """Stores what is being answered. A failure of the panel is not kept: the call may be tried again."""
+    """Store the response, except for a server error, after which the request may be repeated."""
     if response.status_code >= 500:
         release(record)
         return
@@ -98,7 +99,7 @@ def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...])
 
 
 def _without(body: str, hidden: tuple[str, ...]) -> str:
-    """What is shown once is not kept: a repeat shows null in its place."""
+    """The body without one-time secrets: a repetition shows null instead."""
     data: dict[str, Any] = json.loads(body)
     return json.dumps(data | {name: None for name in hidden if name in data})
 

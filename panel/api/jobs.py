@@ -1,7 +1,7 @@
-"""One form for everything that a worker does: deployments, benchmark runs and suites, trials, errands on hosts.
+"""Common format of all jobs: deployments, benchmark runs and suites, server comparisons, jobs on hosts.
 
-A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is the kind's own
-word; `is_finished` says for all kinds whether it will change any more.
+A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is specific to its
+type; `is_finished` is true for final states of every type.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _of_trial(row: Trial) -> dict[str, Any]:
 
 
 def _of_suite(row: SuiteRun) -> dict[str, Any]:
-    """A step for each case that has begun; suites have no errors of their own, their cases do."""
+    """Steps of a suite, one for each started case; errors belong to the cases."""
     runs = list(row.runs.order_by("case"))
     steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
     result = {"cases": {run.title: run.status for run in runs}} if row.is_ended else None
@@ -150,7 +150,7 @@ _KINDS = (
 
 
 def job_find(user: User, uuid: UUID) -> dict[str, Any] | None:
-    """The job as its kind describes it; None when there is none that `user` may see."""
+    """The job in its type's format; None if `user` has no access to one with that uuid."""
     for kind in _KINDS:
         row = kind.find(user, uuid)
         if row is not None:
@@ -159,7 +159,7 @@ def job_find(user: User, uuid: UUID) -> dict[str, Any] | None:
 
 
 def job_cancel(actor: User, uuid: UUID) -> bool:
-    """Whether there was such a job; the kind's service decides whether it can be cancelled."""
+    """Cancel a job and return whether it exists; the service of its type decides whether this is possible."""
     for kind in _KINDS:
         row = kind.find(actor, uuid)
         if row is not None:

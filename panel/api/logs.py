@@ -1,4 +1,4 @@
-"""Logs on hosts as answers: which there are, and the last lines of one."""
+"""Responses with logs on hosts: the list of logs, and the last lines of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LogSerializer(serializers.Serializer[Any]):
 
 
 def logs_answer(request: Request, logs: Sequence[Log], tail: Callable[[Log, int], list[str]]) -> Response:
-    """Without `log` which logs there are; with it the last `lines` of that one, as `tail` reads them."""
+    """List of logs without `log`; otherwise the last `lines` of that log, read by `tail`."""
     wanted = request.query_params.get("log")
     if wanted is None:
         return Response({"logs": [{"log": log.key, "path": log.path} for log in logs], "lines": []})

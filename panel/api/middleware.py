@@ -1,4 +1,4 @@
-"""Errors that arise before or beside the API's views, in the API's form."""
+"""Errors raised outside the API's views, in the API's format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "/api/"
 
 
 class ProblemMiddleware(Middleware):
-    """A wrong Host header, a missing CSRF token or a lockout answers API callers with problem details too."""
+    """Convert errors for API callers into problem details: a wrong Host header, a missing CSRF token, a lockout."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

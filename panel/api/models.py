@@ -1,4 +1,4 @@
-"""What the API remembers between calls."""
+"""State that the API keeps between requests."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from django.db import models
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to a POST, kept 24 h under the caller's Idempotency-Key so that a repeat gets the same answer."""
+    """Response to a POST, kept for 24 hours under the caller's Idempotency-Key, so that a repetition gets the same
+    response.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)  # SHA-256 of method, path and body
-    status = models.PositiveIntegerField(null=True)  # null while the first call is still being answered
+    status = models.PositiveIntegerField(null=True)  # null until the first request has a response
     headers = models.JSONField(default=dict)
     body = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)

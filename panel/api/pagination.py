@@ -1,4 +1,4 @@
-"""Lists come in pages that follow a cursor: steady while rows come and go, and as quick at the end as at the start."""
+"""Cursor pagination of lists: stable while rows are added or deleted, and equally fast on all pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CURSOR = "Use the cursor from next or previous of an earlier response."
 
 
 class Pages(CursorPagination):
-    """`limit` 1 to 1000 (50), `cursor` from `next` or `previous` of an answer, `ordering` from the view's list."""
+    """`limit` 1 to 1000 (50), `cursor` from `next` or `previous` of a response, `ordering` from the view's list."""
 
     page_size = DEFAULT
     max_page_size = MAXIMUM
@@ -41,14 +41,14 @@ class Pages(CursorPagination):
             cursor = super().decode_cursor(request)
         except NotFound as error:
             raise parameter_error("cursor", _CURSOR) from error
-        if cursor is not None and "\0" in str(cursor.position or ""):  # which PostgreSQL cannot even compare with
+        if cursor is not None and "\0" in str(cursor.position or ""):  # PostgreSQL cannot compare null characters
             raise parameter_error("cursor", _CURSOR)
         return cursor
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         try:
             return super().paginate_queryset(queryset, request, view)
-        except (ValidationError, ValueError, TypeError) as error:  # a position that is none of this ordering's
+        except (ValidationError, ValueError, TypeError) as error:  # a position that does not fit this ordering
             if "cursor" not in request.query_params:
                 raise
             raise parameter_error("cursor", _CURSOR) from error

@@ -1,4 +1,4 @@
-"""Bodies are JSON and nothing else."""
+"""Parser of JSON bodies, the only accepted type."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rest_framework.parsers import JSONParser
 
 
 class StrictJSONParser(JSONParser):
-    """A body nested deeper than Python can follow is malformed too, not a failure of the panel; so is half of a
-    surrogate pair (\\ud800), which no database, file or response can hold (RFC 8259 section 8.2)."""
+    r"""JSON parser that rejects bodies nested too deeply for Python, and single surrogates (\ud800), which no database,
+    file or response can store (RFC 8259 section 8.2).
+    """
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
         try:

@@ -1,7 +1,7 @@
-"""Every error of the API as problem details (RFC 9457): type, title, status, detail, errors, request_id.
+"""All API errors as problem details (RFC 9457): type, title, status, detail, errors, request_id.
 
-`errors` holds one entry for every fault: `pointer` leads to it (a JSON pointer into the body, `?name` for a query
-parameter, `@Name` for a header, "" for the whole), `detail` says in words what is wrong and what would be right.
+`errors` has one entry for every error: `pointer` is its place (a JSON pointer into the body, `?name` for a query
+parameter, `@Name` for a header, "" for the whole request), `detail` describes the problem and a valid value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPE_PREFIX = "/api/v1/problems/"
 
 @dataclass(frozen=True)
 class Kind:
-    """A row of the catalogue (docs/api/errors.md)."""
+    """A row of the error catalog (docs/api/errors.md)."""
 
     status: int
     title: str
@@ -84,7 +84,7 @@ _BY_STATUS = {
     429: "throttled",
     503: "unavailable",
 }
-# Codes of services' ApplicationErrors that are not about a value that was sent.
+# ApplicationError codes of services that do not concern a value in the request.
 _BY_CODE = {
     "conflict": "conflict",
     "in_use": "conflict",
@@ -102,7 +102,7 @@ Errors = list[dict[str, str]]
 
 
 class ApiError(Exception):
-    """An error of the API itself, named by its row of the catalogue."""
+    """An error of the API itself, with its row of the error catalog."""
 
     def __init__(self, kind: str, detail: str, errors: Errors | None = None) -> None:
         super().__init__(detail)
@@ -132,7 +132,7 @@ def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, A
 
 
 def plain_response(kind: str, detail: str = "") -> HttpResponse:
-    """For errors that never reach a view of the API."""
+    """Response for errors outside the API's views."""
     return JsonResponse(body_of(kind, detail), status=CATALOGUE[kind].status, content_type=CONTENT_TYPE)
 
 
@@ -143,12 +143,12 @@ def _response(kind: str, detail: str, errors: Errors | None = None, headers: dic
 
 
 def _escaped(part: object) -> str:
-    """RFC 6901 section 3; a slash that a service put between parts stays one."""
+    """Escape a part by RFC 6901 section 3; slashes that a service put between parts are kept."""
     return str(part).replace("~", "~0")
 
 
 def flatten(detail: Any, pointer: str = "") -> Errors:
-    """DRF's nested errors as pointers."""
+    """Nested errors of DRF as pointers."""
     if isinstance(detail, dict):
         found: Errors = []
         for name, inner in detail.items():
@@ -171,14 +171,14 @@ def _summary(errors: Errors) -> str:
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
-    """The fault of one place; of an object's member, at the member."""
+    """Error of one place, with the field's name for an object."""
     member = str((getattr(fault, "params", None) or {}).get("member", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
     return flatten(where if member else {place: list(fault.messages)})
 
 
 def _of_validation(error: ValidationError) -> Response:
-    """Django's: from `full_clean()` in a service; fields may be places such as blocks/0/root."""
+    """Convert Django's ValidationError from `full_clean()` in a service; fields may be places such as blocks/0/root."""
     if not hasattr(error, "error_dict"):
         errors = flatten(list(error.messages))
     else:
@@ -211,7 +211,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """For every exception of the API's views; what is not foreseen is logged, and told as 500 without its words."""
+    """Handler for all exceptions of API views; unexpected ones are logged and returned as 500 without details."""
     set_rollback()
     if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.errors)

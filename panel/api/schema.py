@@ -1,4 +1,4 @@
-"""The OpenAPI schema: what drf-spectacular cannot see by itself."""
+"""Additions to the OpenAPI schema that drf-spectacular cannot derive."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Schema(AutoSchema):
 
 
 def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Every operation may answer with problem details."""
+    """Add problem details as a possible response of every operation."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for methods in result["paths"].values():
@@ -95,8 +95,9 @@ _VERBS = {
 
 
 def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Beside each address of the browsable reference stands what it does: the first sentence of its description, or a
-    verb where several operations share their collection's."""
+    """Add summaries to the browsable reference: the first sentence of the description, or a verb if several operations
+    share the collection's description.
+    """
     operations = [operation for methods in result["paths"].values() for operation in methods.values()]
     described = Counter(operation.get("description", "") for operation in operations)
     for operation in operations:

@@ -1,4 +1,4 @@
-"""What serializers of all apps share. They turn JSON into values and back; rules are the models' and services'."""
+"""Base classes of serializers. They convert JSON to values and back; models and services have the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.api import words
 
 
 class StrictMixin:
-    """Members that are not known are refused, never ignored; those that cannot be set are named so."""
+    """Reject unknown fields, and report read-only ones."""
 
     def get_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().get_fields()  # type: ignore[misc]
@@ -36,7 +36,9 @@ class StrictMixin:
 
 
 def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
-    """To Python true is the number 1; as a word no number's member takes it, and its own message says so."""
+    """Replace booleans by words for number fields, because true equals 1 in Python; the field then rejects the word
+    with its own message.
+    """
     if not isinstance(data, dict):
         return data
     numbers = (serializers.IntegerField, serializers.FloatField, serializers.DecimalField)
@@ -47,11 +49,11 @@ def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
 
 
 class StrictSerializer(StrictMixin, serializers.Serializer[Any]):
-    """For bodies that are not one model's."""
+    """Serializer of bodies that belong to no single model."""
 
 
 class Truth(serializers.BooleanField):
-    """true or false of JSON; "yes", 1 and their like are mistakes of the caller."""
+    """Boolean that accepts only JSON's true and false, not "yes" or 1."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -60,7 +62,7 @@ class Truth(serializers.BooleanField):
 
 
 class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
-    """One model's members. Uniqueness and what must agree are the services' to judge, in one place."""
+    """Serializer of one model's fields. Services check uniqueness and consistency."""
 
     serializer_field_mapping = serializers.ModelSerializer.serializer_field_mapping | {models.BooleanField: Truth}
 
@@ -76,28 +78,28 @@ class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
 
 
 class TagsMember(serializers.ListField):
-    """The model says what a tag is."""
+    """List of tags; the model validates them."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(child=serializers.CharField(max_length=200), **kwargs)
 
 
 def names_or_tags(attrs: dict[str, Any], names: str, tagged: str, kind: str) -> None:
-    """ValidationError unless just one of these two members says which things are meant."""
+    """Raise ValidationError unless exactly one of the two fields names the objects."""
     if (names in attrs) == (tagged in attrs):
         words = f"List the {kind} in {names}, or select them by tags in {tagged}; not both."
         raise serializers.ValidationError({tagged if tagged in attrs else names: words})
 
 
 def refuse_tags_unless(attrs: dict[str, Any], action: str) -> None:
-    """`add` and `remove` belong to one of the actions of a bulk call."""
+    """Raise ValidationError if `add` or `remove` is sent with a bulk action other than `action`."""
     for name in ("add", "remove"):
         if name in attrs and attrs["action"] != action:
             raise serializers.ValidationError({name: f"Send tags only with the action `{action}`."})
 
 
 class EmptySerializer(StrictSerializer):
-    """For actions that take no body."""
+    """Body of actions without parameters."""
 
 
 class NamesSerializer(StrictSerializer):
@@ -107,7 +109,7 @@ class NamesSerializer(StrictSerializer):
 
 
 class TeamField(serializers.SlugRelatedField):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A team of the caller's by its short name; administrators name any. Other teams are as if they were not there."""
+    """A team of the caller's by its slug; administrators can name all. Other teams appear as unknown."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="slug", queryset=Team.objects.all(), **kwargs)

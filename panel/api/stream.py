@@ -1,4 +1,4 @@
-"""A job as server-sent events (WHATWG HTML section 9.2): each change as it happens, until the job has ended."""
+"""A job as server-sent events (WHATWG HTML section 9.2): every change until the job has ended."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from panel.api.jobs import job_find
 from panel.core.stream import user_of_session
 
 POLL_S = 0.5
-COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
-CLOSE_AFTER_S = 900.0  # the client opens it again
+COMMENT_EVERY_S = 15.0  # keeps proxies from closing a silent stream
+CLOSE_AFTER_S = 900.0  # the client reconnects
 
 
 def event(name: str, data: Any) -> str:
-    """JSON has no line breaks of its own, so nothing in it can end the event early."""
+    """One event; JSON has no line breaks of its own, so no data can end the event early."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
 def _still_allowed(user: User, token: ApiToken | None, address: str, session: str) -> User | None:
-    """The caller as they are now: what was closed, revoked or narrowed since ends the stream, and so does the end of
-    the session with this key."""
+    """The caller with current permissions; a closed account, a revoked or restricted token, or the end of the session
+    ends the stream.
+    """
     if token is None:
         found = user_of_session(session)
         return found if isinstance(found, User) and found.pk == user.pk else None
@@ -50,7 +51,7 @@ def _look(user: User, token: ApiToken | None, address: str, session: str, uuid: 
 async def events(
     user: User, token: ApiToken | None, address: str, uuid: UUID, *, session: str = ""
 ) -> AsyncIterator[str]:
-    """`step` for each step that is new or changed, `job` (without steps) when the rest changed, at last `end`."""
+    """`step` for each new or changed step, `job` (without steps) for other changes, finally `end`."""
     seen: dict[int, Any] = {}
     last: Any = None
     opened = spoken = time.monotonic()

@@ -1,4 +1,4 @@
-"""What servers count, as answers."""
+"""Responses with counters of web servers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LimitSerializer(serializers.Serializer[Any]):
 
 
 class SiteTrafficSerializer(serializers.Serializer[Any]):
-    """One site's part of what its server counted since it was started; rates are those of the last `seconds`."""
+    """Counters of one site since its web server started; rates are those of the last `seconds`."""
 
     server = serializers.CharField()
     started_at = serializers.DateTimeField()
@@ -71,7 +71,7 @@ class SiteTrafficSerializer(serializers.Serializer[Any]):
 
 
 class TrafficSerializer(SiteTrafficSerializer):
-    """All that a server counted."""
+    """All counters of a web server."""
 
     connections = _Counts(child=serializers.IntegerField())
     requests = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""The addresses of /api/v1/."""
+"""URLs of /api/v1/."""
 
 from django.contrib.auth.decorators import login_required
 from django.urls import URLPattern, URLResolver, path, re_path
@@ -55,7 +55,7 @@ router.register("trials", Trials, basename="trials")
 router.register("upstreams", Upstreams, basename="upstreams")
 router.register("users", Users, basename="users")
 
-# The page itself holds no data, but who is not signed in has no use for it.
+# The page itself contains no data, but only signed-in users need it.
 docs = login_required(
     SpectacularSwaggerSplitView.as_view(url_name="api:schema", template_name="api/docs.html", permission_classes=[])
 )

@@ -1,4 +1,4 @@
-"""What a member of a body may be, in words instead of the framework's own (for models: panel/core/words.py)."""
+"""Error messages of API fields, instead of the framework's (panel/core/words.py has those of models)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _limits(field: Any) -> str:
 
 
 def _right(field: Any) -> str:
-    """What to send for `field`, after a colon."""
+    """Valid values of `field`, to follow a colon."""
     if isinstance(field, _NUMBERS):
         words = _limits(field).removesuffix(".")
         return words[0].lower() + words[1:]
@@ -45,7 +45,7 @@ def _known(field: serializers.ChoiceField) -> str:
 
 
 def _kind_words(field: Any) -> dict[str, str]:
-    """By the kind of the field, the words for its own faults."""
+    """Messages for the type of the field."""
     if isinstance(field, _NUMBERS):
         return {"invalid": _limits(field), "overflow": _limits(field), "max_string_length": _limits(field)}
     if isinstance(field, serializers.ChoiceField):
@@ -74,7 +74,7 @@ def _kind_words(field: Any) -> dict[str, str]:
 
 
 def _validator(field: Any, validator: Any) -> Any:
-    """Limits in the field's words; the validators of models are shared, so a changed one is a new one."""
+    """Validator with the field's messages; a copy, because models share their validators."""
     if type(validator) in (MinValueValidator, MaxValueValidator) and isinstance(field, _NUMBERS):
         return type(validator)(validator.limit_value, message=_limits(field))
     if type(validator) is MaxLengthValidator and isinstance(field, serializers.CharField):
@@ -84,7 +84,7 @@ def _validator(field: Any, validator: Any) -> Any:
 
 
 def put_into(field: Any) -> None:
-    """Have `field`, and what it is a list of, speak in these words, except where it was given its own."""
+    """Set the messages of `field` and of its list items, except custom ones."""
     right = _right(field)
     missing = {"required": f"This field is required: {right}.", "null": f"This field must not be null: {right}."}
     own = field._kwargs.get("error_messages", {})

@@ -11,7 +11,7 @@ from panel.audit.serializers import AuditEntrySerializer
 
 
 class Audit(Resource):
-    """Who changed what. Administrators see all; others what concerns their teams' objects and themselves."""
+    """Recorded changes. Administrators see all; others see changes of their teams' objects and of their own account."""
 
     model = AuditEntry
     serializer_class = AuditEntrySerializer

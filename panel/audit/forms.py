@@ -1,4 +1,4 @@
-"""How the audit trail is filtered."""
+"""Filters of the audit trail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AuditFilterForm(Form):
         field.choices = [("", _("Any")), *named]
 
     def found(self) -> QuerySet[AuditEntry]:
-        """The entries that match; nothing while a filter is not understood, so that no filter ever fails open."""
+        """Matching entries; none if a filter is invalid."""
         if not self.is_valid():
             return self.entries.none()
         data, entries = self.cleaned_data, self.entries

@@ -1,4 +1,4 @@
-"""What was changed, by whom, from what to what. Rows are written once and never edited."""
+"""Recorded changes with their user and the values before and after. Rows are written once and never edited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import models
 class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    actor_label = models.CharField(max_length=120)  # survives the account; "system" for the panel itself
+    actor_label = models.CharField(max_length=120)  # kept after the account is deleted; "system" for the panel itself
     token_prefix = models.CharField(max_length=16, blank=True)
     action = models.CharField(max_length=80, db_index=True)  # noun.verb: site.update, host.create
     object_type = models.CharField(max_length=80)

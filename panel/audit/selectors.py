@@ -1,4 +1,4 @@
-"""Reading the audit trail: administrators all of it, others what concerns their teams' objects and themselves."""
+"""Reads of the audit trail: administrators see everything, others their teams' objects and their own account."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, in_scope
 from panel.audit.models import AuditEntry
 
-# How each audited kind of object leads to the team that owns it; what is not listed concerns administrators only.
+# Path from each audited kind of object to its team; other kinds are visible to administrators only.
 TEAM_PATHS = {
     "websites.site": "team",
     "websites.certificate": "team",
@@ -29,12 +29,12 @@ TEAM_PATHS = {
 }
 
 
-# What may be about sites of several teams, and names all of them: for those who may see them all.
+# Objects that may name sites of several teams: visible to users with access to all of them.
 SHARED = {"deployments.deployment", "benchmarks.run"}
 
 
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
-    """The entries that `user` may read. An object that is gone has no team left: administrators only."""
+    """Entries that `user` may read. Deleted objects have no team, so their entries are for administrators."""
     entries = AuditEntry.objects.all()
     if not user.is_active or not in_scope(user, Action.VIEW):
         return entries.none()
@@ -45,7 +45,7 @@ def audit_visible(user: User) -> QuerySet[AuditEntry]:
     others = Team.objects.exclude(pk__in=teams)
     for label, path in TEAM_PATHS.items():
         model: type[Model] = apps.get_model(label)
-        # Ids are stored as text: they name rows of many tables.
+        # Ids are stored as text, because they refer to several tables.
         rows = model._default_manager.filter(**{f"{path}__in": teams})
         if label in SHARED:
             rows = rows.exclude(pk__in=model._default_manager.filter(**{f"{path}__in": others}).values("pk"))
@@ -56,7 +56,7 @@ def audit_visible(user: User) -> QuerySet[AuditEntry]:
 
 @dataclass(frozen=True)
 class Change:
-    """One field of an entry: `before` or `after` is None where the object did or does not exist."""
+    """One field of an entry: `before` or `after` is None if the object did not or does not exist."""
 
     field: str
     before: str | None
@@ -68,7 +68,7 @@ def _words(value: Any) -> str:
 
 
 def changes(entry: AuditEntry) -> list[Change]:
-    """The fields that differ; for something made or deleted, all that were not empty."""
+    """Changed fields; for a created or deleted object, all non-empty fields."""
     before, after = entry.before, entry.after
     found = []
     for name in [*(before or {}), *(name for name in (after or {}) if name not in (before or {}))]:

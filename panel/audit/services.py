@@ -23,7 +23,7 @@ _HIDDEN = {"password", "totp_secret", "recovery_codes", "digest", "basic_auth_us
 
 @dataclass(frozen=True)
 class Caller:
-    """Where a change came from, beyond its actor; set once per request by whoever authenticated it."""
+    """Origin of a change besides its actor; set once per request by the authentication."""
 
     address: str | None = None
     token_prefix: str = ""
@@ -33,7 +33,7 @@ caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B03
 
 
 def snapshot(instance: Model) -> dict[str, Any]:
-    """An object's fields as JSON values, secrets replaced by a mark that still shows whether one is set."""
+    """An object's fields as JSON values, with secrets replaced by a mark that shows whether one is set."""
     values: dict[str, Any] = {}
     for name, value in model_to_dict(instance).items():
         field = instance._meta.get_field(name)
@@ -46,7 +46,7 @@ def snapshot(instance: Model) -> dict[str, Any]:
     return values
 
 
-# An object, and what it was and is: from `snapshot`, None when it did or does not exist.
+# An object with its states before and after: from `snapshot`, None if it did not or does not exist.
 Change = tuple[Model, dict[str, Any] | None, dict[str, Any] | None]
 
 
@@ -58,12 +58,14 @@ def audit_record(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """One row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did or does not exist)."""
+    """Write one row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did not or does not
+    exist).
+    """
     return AuditEntry.objects.create(**_columns(actor, action, target, before, after))
 
 
 def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Change]) -> None:
-    """The same for many objects with one statement."""
+    """Write rows for many objects with one statement."""
     rows = [_columns(actor, action, *target) for target in targets]
     if rows:
         rows_insert(AuditEntry, ["at", *rows[0]], ([timezone.now(), *row.values()] for row in rows))
@@ -72,7 +74,7 @@ def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Chang
 def _columns(
     actor: User | None, action: str, target: Model, before: dict[str, Any] | None, after: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """All of an entry but its time."""
+    """Fields of an entry except its time."""
     origin, request_id = caller.get(), current_request_id()
     return {
         "actor_id": actor.pk if actor else None,

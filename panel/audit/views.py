@@ -1,4 +1,4 @@
-"""The audit trail: list, one entry, export."""
+"""Pages of the audit trail: list, details, export."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def entry_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 class _Echo:
-    """csv writes to it and gets each line back, so that an export of any length needs no memory."""
+    """File object that returns each CSV line, so that exports of any length need no memory."""
 
     def write(self, line: str) -> str:
         return line

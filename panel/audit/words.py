@@ -1,4 +1,4 @@
-"""The audit trail in words: what an action is called, what kind of thing it was done to, and where that thing is."""
+"""Texts of the audit trail: names of actions, kinds of objects, and their URLs."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ KINDS: dict[str, str | Promise] = {
     "websites.upstream": _("Upstream"),
 }
 
-# The page of an object: the name of its address, and which of its fields fill it.
+# Page of an object: the name of its URL, and the fields for its parameters.
 _PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "accounts.team": ("accounts:team", ("pk",)),
     "accounts.user": ("accounts:user", ("pk",)),
@@ -171,12 +171,12 @@ _ADMINISTRATION = {"accounts.team", "accounts.user"}
 
 
 def action_words(action: str) -> str:
-    """`site.update` -> `Site changed`; an action that a newer version recorded is shown as it stands."""
+    """Text of an action: `site.update` -> `Site changed`; unknown actions of newer versions stay unchanged."""
     return str(ACTIONS.get(action, action))
 
 
 def actions_named(words: str) -> list[str]:
-    """The actions whose names hold the words, as a person would search for them."""
+    """Actions whose names contain the words, for the search."""
     return [action for action, name in ACTIONS.items() if words.lower() in str(name).lower()]
 
 
@@ -186,7 +186,7 @@ def kind_words(object_type: str) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """One entry as a reader meets it. `url` is "" when the object is gone, or has no page that the reader may see."""
+    """One entry for display. `url` is "" if the object is gone, or has no page that the user may see."""
 
     entry: AuditEntry
     action: str
@@ -195,7 +195,7 @@ class Told:
 
 
 def told(entries: Iterable[AuditEntry], *, is_admin: bool) -> list[Told]:
-    """The entries in words, with one query for each kind of object among them."""
+    """Entries as text, with one query for each kind of object."""
     rows = list(entries)
     urls = _urls(rows, is_admin)
     return [

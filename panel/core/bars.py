@@ -1,17 +1,17 @@
-"""Small pictures made of bars, for pages that are asked for every few seconds: drawn by the template, no engine."""
+"""Bar charts for pages that refresh every few seconds, drawn by the template without a chart engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 100, 40  # of the drawing, in its own units
-GAP = 0.2  # of a column
+WIDTH, HEIGHT = 100, 40  # size of the drawing, in its own units
+GAP = 0.2  # fraction of a column
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A rectangle of a drawing, what it stands for and how many."""
+    """One rectangle of a drawing, with its label and count."""
 
     label: str
     count: int
@@ -23,7 +23,7 @@ class Bar:
 
 
 def shares(counts: Mapping[str, int]) -> list[Bar]:
-    """Parts of a whole beside each other; what is nothing is left out."""
+    """Stacked shares of a whole; zero shares are left out."""
     total, at, found = sum(counts.values()), 0.0, []
     for label, count in counts.items():
         if count:
@@ -34,7 +34,7 @@ def shares(counts: Mapping[str, int]) -> list[Bar]:
 
 
 def columns(counts: Sequence[tuple[str, int]]) -> list[Bar]:
-    """Columns as high as their counts, the highest over the whole height; empty without any."""
+    """Columns scaled so that the highest fills the drawing; empty without counts."""
     total, most = sum(count for _, count in counts), max((count for _, count in counts), default=0)
     step = WIDTH / max(len(counts), 1)
     return [

@@ -1,4 +1,4 @@
-"""Values on their way into a spreadsheet: text that it must not take for a formula (CWE-1236)."""
+"""Spreadsheet cells that a spreadsheet program must not run as formulas (CWE-1236)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def cell(value: object) -> object:
-    """`value` for a CSV file: numbers as they are, text that begins like a formula behind an apostrophe."""
+    """`value` for a CSV file: numbers unchanged, text that begins like a formula prefixed with an apostrophe."""
     if value is None:
         return ""
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""What every template may use."""
+"""Context that is available in every template."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch
 
 
 def shell(request: HttpRequest) -> dict[str, str]:
-    """The login's address: an htmx answer that comes from there means that the session has ended."""
+    """URL of the sign-in page: an htmx response from there means that the session has ended."""
     try:
         return {"login_path": resolve_url(settings.LOGIN_URL)}
     except NoReverseMatch:

@@ -1,4 +1,4 @@
-"""Tell a database that is away from a query that failed."""
+"""Distinguish an unavailable database from a failed query."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 from psycopg import Error as PsycopgError
 
 RETRY_AFTER_S = 10
-WEB_WAIT_S = 2.0  # for a connection; a visitor who waits longer has left
+WEB_WAIT_S = 2.0  # for a connection; visitors do not wait longer
 
-# SQLSTATEs of a server that stops, starts, or has no connection left (PostgreSQL documentation, appendix A).
+# SQLSTATEs of a server that stops, starts, or has no free connection (PostgreSQL documentation, appendix A).
 _AWAY = {"53300", "57P01", "57P02", "57P03"}
 
 
 def answers() -> bool:
-    """Whether the database answers a query."""
+    """Return whether the database executes a query."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -23,8 +23,9 @@ def answers() -> bool:
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether `error` says that the database cannot be reached. PostgreSQL's own errors say so by themselves; for
-    others the database is asked."""
+    """Return whether `error` means that the database is unavailable. PostgreSQL's errors tell; for others the database
+    is queried.
+    """
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
     cause = error.__cause__
@@ -34,7 +35,7 @@ def is_away(error: BaseException | None) -> bool:
 
 
 def wait_briefly() -> None:
-    """For a web process: give up on a connection after WEB_WAIT_S. A worker waits longer, since nobody is watching."""
+    """Limit the wait for a connection to WEB_WAIT_S in a web process. Workers wait longer."""
     pool = connections.settings["default"].get("OPTIONS", {}).get("pool")
     if isinstance(pool, dict):
         pool["timeout"] = WEB_WAIT_S

@@ -1,4 +1,4 @@
-"""Unified diffs as rows for a person: pure, no ORM."""
+"""Unified diffs as rows for display: pure, no ORM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DiffLine:
 
 @dataclass(frozen=True)
 class DiffPair:
-    """A row of a split view: what stood on the left, what will stand on the right."""
+    """A row of a split view: the old line on the left, the new one on the right."""
 
     left: DiffLine | None
     right: DiffLine | None
@@ -29,7 +29,7 @@ class DiffPair:
 
 
 def parse_unified(text: str) -> list[DiffLine]:
-    """The lines of one file's unified diff; the `---`/`+++` header is left out, as the page names the file."""
+    """The lines of one file's unified diff; the `---`/`+++` header is left out, because the page names the file."""
     return list(_lines(text))
 
 
@@ -58,7 +58,7 @@ def _lines(text: str) -> Iterator[DiffLine]:
 
 
 def split_rows(lines: list[DiffLine]) -> list[DiffPair]:
-    """Side by side: each run of removed lines stands beside the run of added lines that follows it."""
+    """Rows of a split view: each run of removed lines next to the following run of added lines."""
     rows: list[DiffPair] = []
     removed: list[DiffLine] = []
     added: list[DiffLine] = []

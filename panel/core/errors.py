@@ -1,4 +1,4 @@
-"""The one exception for what a person or program outside can act on."""
+"""The exception for errors that a user or a client program can act on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ NULL_WORDS = "The request contains a null character. Remove it and try again."
 
 
 class ApplicationError(Exception):
-    """Something that was asked for cannot be done; nothing was changed.
+    """An action that is not possible; nothing was changed.
 
-    `message` names the object, what is wrong and what to do. `field` is the form field or JSON member at fault,
-    `code` a stable word for programs, `retry` whether the same call may succeed later.
+    `message` names the object, the problem and the solution. `field` is the form or JSON field with the error, `code` a
+    stable word for programs, `retry` whether the same call may succeed later.
     """
 
     def __init__(self, message: str, *, field: str = "", code: str = "invalid", retry: bool = False) -> None:
@@ -24,20 +24,19 @@ class ApplicationError(Exception):
 
 
 class Conflict(ApplicationError):
-    """The object changed, or is being changed, since the caller looked at it."""
+    """The object changed, or is being changed, since the user loaded it."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message, field=field, code="conflict", retry=True)
 
 
 def words_of(error: Exception) -> str:
-    """What it says to a person, in one line, whichever kind a service raised."""
+    """Error message for people in one line, for every type that services raise."""
     if isinstance(error, ApplicationError):
         return error.message
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
 
 
 def is_null_refused(error: Exception) -> bool:
-    """Whether a query was not sent because of a null character in one of its texts: PostgreSQL takes none, and says so
-    at whichever query meets it first."""
+    """Return whether a query failed because of a null character in a text, which PostgreSQL does not support."""
     return isinstance(error, DataError) and "NUL (0x00)" in str(error)

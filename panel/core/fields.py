@@ -1,4 +1,4 @@
-"""Model fields that several apps use."""
+"""Model fields for several apps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ring(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def key_ring() -> MultiFernet:
-    """The keys that secrets at rest are encrypted with: the first writes, all of them read."""
+    """Encryption keys of stored secrets: the first encrypts, all of them decrypt."""
     return _ring(tuple(settings.ENCRYPTION_KEYS))
 
 
@@ -46,8 +46,9 @@ else:
 
 
 class _Sealed:
-    """What a row holds, until somebody reads it: most rows are loaded for something else, and decrypting a host's
-    key costs more than loading the host."""
+    """Encrypted value of a row before the first access. Decrypting a host's key costs more than loading the host, and
+    most rows are loaded for other fields.
+    """
 
     __slots__ = ("text",)
 
@@ -56,7 +57,7 @@ class _Sealed:
 
 
 class _Opening(DeferredAttribute):
-    """Decrypts when the attribute is first read."""
+    """Descriptor that decrypts the attribute on first access."""
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         if instance is None:
@@ -72,8 +73,10 @@ class _Opening(DeferredAttribute):
 
 
 class EncryptedTextField(_TextField):
-    """Text that is encrypted in the database and plain in Python. It cannot be searched, and only be read from a
-    model's instance: `values()` would give what is not decrypted."""
+    """Text that is encrypted in the database and plain in Python.
+
+    It cannot be searched, and is only decrypted on model instances; `values()` returns the encrypted text.
+    """
 
     descriptor_class = _Opening
 
@@ -87,7 +90,7 @@ class EncryptedTextField(_TextField):
 
 
 def encrypted_fields() -> list[tuple[type[models.Model], list[str]]]:
-    """Every model with secrets at rest, and the names of its fields that hold them."""
+    """Models with encrypted fields, and the names of these fields."""
     found = []
     for model in apps.get_models():
         names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]

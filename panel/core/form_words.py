@@ -1,5 +1,7 @@
-"""What is wrong with a form's field, in words that say what would be right: in place of Django's own.
-(For models: words.py; for the members of the API's bodies: panel/api/words.py.)"""
+"""Error messages of form fields that name a valid value, instead of Django's.
+
+words.py has those of models, panel/api/words.py those of API fields.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,10 @@ def _text(field: forms.Field) -> Words:
 
 
 def _kind_words(field: forms.Field) -> Words:
-    """By the kind of the field, the words for each code of its own faults."""
+    """Messages by error code, depending on the type of the field."""
     if isinstance(field, forms.IntegerField):
         return _number(field)
-    if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple kind
+    if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple-choice variant
         return _choice(field)
     if isinstance(field, forms.FileField):
         empty = _("This file is empty. Choose another one.")
@@ -57,7 +59,7 @@ def _kind_words(field: forms.Field) -> Words:
 
 
 def _defaults(field: forms.Field) -> dict[str, Any]:
-    """Django's own words for this kind of field."""
+    """Django's default messages for this type of field."""
     found: dict[str, Any] = {}
     for kind in reversed(type(field).__mro__):
         found |= getattr(kind, "default_error_messages", {})
@@ -65,8 +67,7 @@ def _defaults(field: forms.Field) -> dict[str, Any]:
 
 
 def put_into(form: forms.BaseForm) -> None:
-    """Have the form's fields speak in these words, except where one was given its own; numbers that a model holds
-    name the model's limits."""
+    """Set the messages of the form's fields, except custom ones; numbers of models mention the model's limits."""
     model = form._meta.model if isinstance(form, forms.BaseModelForm) else None
     columns = {column.name: column for column in model._meta.concrete_fields} if model else {}
     for name, field in form.fields.items():

@@ -1,4 +1,4 @@
-"""What forms of several apps share."""
+"""Base classes and fields of forms for several apps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_TAGS = 30
 
 
 class InWords(forms.BaseForm):
-    """A form whose faults are said in words of our own. Every form of the panel is one."""
+    """Form with the panel's own error messages; base of every form."""
 
     def full_clean(self) -> None:
         form_words.put_into(self)
@@ -30,11 +30,11 @@ class InWords(forms.BaseForm):
 
 
 class Form(InWords, forms.Form):
-    """A form that belongs to no model."""
+    """Form without a model."""
 
 
 class ConfirmNameForm(Form):
-    """Asks for the name of what will be lost, as the last check before it is."""
+    """Form that asks for the name of an object before its deletion."""
 
     confirm = forms.CharField(label="", strip=True)
 
@@ -58,7 +58,7 @@ class ConfirmNameForm(Form):
 
 
 def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
-    """Takes from the fields what the model checks too: of numbers and short names the model's words say more."""
+    """Remove checks from the fields that the model repeats with better messages: numbers and slugs."""
     mine = {field.name for field in form._meta.model._meta.concrete_fields}
     general = (MinValueValidator, MaxValueValidator)
     for name in mine & set(form.fields):
@@ -69,13 +69,13 @@ def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
 
 
 def add_application_error(form: forms.BaseForm, error: ApplicationError) -> None:
-    """Puts a service's refusal at the field it names, or above the form when the form has no such field."""
+    """Add a service's error at the field it names, or above the form if there is no such field."""
     name = error.field if error.field in form.fields else None
     form.add_error(name, error.message)
 
 
 def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
-    """What `work` (a service's call) gives, or None with its refusal put at the form's fields."""
+    """Result of `work` (a service call), or None with its errors added to the form's fields."""
     try:
         return work()
     except ApplicationError as error:
@@ -85,7 +85,7 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
             form.add_error(None, error)
             return None
         for place, messages in error.message_dict.items():
-            # What is wrong with a row of a list, listens/1/port, stands at the list's field.
+            # An error of a list item, listens/1/port, belongs to the list's field.
             field = place.split("/")[0]
             for message in messages:
                 form.add_error(field if field in form.fields else None, message)
@@ -93,7 +93,7 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
 
 
 class LinesField(forms.CharField):
-    """A list-shaped value edited as text: `to_text` shows it, `from_text` reads it or says which line is wrong."""
+    """A list edited as text: `to_text` formats it, `from_text` parses it or names the invalid line."""
 
     def __init__(
         self,
@@ -125,11 +125,11 @@ class LinesField(forms.CharField):
             raise ValidationError(self.error_messages["required"], code="required")
 
     def run_validators(self, value: Any) -> None:
-        """The model's own validators judge the value; a text's would misread a list."""
+        """Run the model's validators; those of a text field would misread a list."""
 
 
 class TagsFormField(LinesField):
-    """Tags as text. `known`: those in use, told below the field so that the same word is used again."""
+    """Tags as text. `known`: tags in use, suggested below the field."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(to_text=tags_to_text, from_text=_tags_read, rows=1, **kwargs)
@@ -145,13 +145,13 @@ def _tags_read(text: str) -> list[str]:
 
 
 class TagsChangeForm(Form):
-    """What many things are to be tagged with, and what no longer."""
+    """Form to add and remove tags of many objects."""
 
     add = TagsFormField(label=gettext_lazy("Add"))
     remove = TagsFormField(label=gettext_lazy("Remove"))
 
     def __init__(self, *args: Any, known: Iterable[str], theirs: Iterable[str], **kwargs: Any) -> None:
-        """`known`: tags in use anywhere; `theirs`: those of what was chosen."""
+        """Build the form. `known`: tags in use anywhere; `theirs`: those of the selected objects."""
         super().__init__(*args, **kwargs)
         for name, tags in (("add", known), ("remove", theirs)):
             field = self.fields[name]
@@ -166,22 +166,22 @@ class TagsChangeForm(Form):
 
 
 class TagFilterField(forms.ChoiceField):
-    """One of the tags in use, or any."""
+    """Choice of one of the tags in use, or any."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)
 
     def offer(self, tags: Iterable[str]) -> None:
-        """Where nothing has a tag there is nothing to choose: the field is hidden then, and still refuses any."""
+        """Offer these tags. Without tags the field is hidden and accepts no value."""
         self.choices = [("", _("Any")), *((tag, tag) for tag in tags)]
         if len(self.choices) == 1:
             self.widget = forms.HiddenInput()
 
 
 def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | None = None) -> HttpResponse:
-    """The answer to an inline validation: only the messages of the field that is being typed in.
+    """Response to an inline validation: the messages of the edited field.
 
-    The `field` tag posts the whole form with `_field` naming the field (its HTML name, prefix included).
+    The `field` tag posts the whole form, with the field's HTML name (including its prefix) in `_field`.
     """
     html_name = field or request.POST.get("_field", "")
     for name in form.fields:

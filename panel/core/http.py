@@ -1,4 +1,4 @@
-"""Requests as views see them: signed in, with htmx's own remarks."""
+"""Request type of views: signed in, with htmx data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Request(HttpRequest):
-    """For annotations only: what the middleware makes of a request behind the login."""
+    """Type annotation of a request after the sign-in middleware."""
 
     user: User
     htmx: HtmxDetails
 
 
 def is_foreign(request: HttpRequest) -> bool:
-    """Whether another site's page opened the stream: EventSource sends cookies along and names its origin."""
+    """Return whether another site's page opened the stream: EventSource sends cookies and names its origin."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("Origin")

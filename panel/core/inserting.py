@@ -1,8 +1,8 @@
-"""Many rows written at once, from plain values.
+"""Insert many rows from plain values.
 
-`bulk_create` makes an object of every row, asks each field of each for its value, and builds a statement as long as all
-of them: for what fifty deployments leave behind that was a tenth of the panel's part. It stays the way for rows that
-are needed as objects afterwards, or whose keys are.
+`bulk_create` creates an object per row, reads every field, and builds one statement as long as all rows, which took a
+tenth of the panel's time in fifty deployments. Use `bulk_create` for rows that are needed as objects afterwards, or
+whose keys are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connections, models, router, transaction
 from django.db.models.constants import OnConflict
 
-# Of these, text, numbers and None are what the database takes.
+# For these fields the database accepts text, numbers and None.
 _PLAIN = {
     models.CharField,
     models.TextField,
@@ -23,7 +23,7 @@ _PLAIN = {
     models.ForeignKey,
     models.OneToOneField,
 }
-_AT_ONCE = 500  # rows of one statement
+_AT_ONCE = 500  # rows per statement
 
 
 def rows_insert(
@@ -34,9 +34,12 @@ def rows_insert(
     unique: Sequence[str] = (),
     update: Sequence[str] = (),
 ) -> None:
-    """One row of `model` for each of `rows`, whose values are those of the fields `names`: the keys of others, not
-    objects, and every field that has no default in the database. Where one is there already that has the same `unique`,
-    its `update` are replaced. No signal is sent and nothing is returned."""
+    """Insert one row of `model` for each of `rows`, with values of the fields `names`: ids of related objects, and
+    every field without a database default.
+
+    If a row with the same `unique` fields exists, its `update` fields are replaced. No signals are sent and nothing is
+    returned.
+    """
     fields = [model._meta.get_field(name) for name in names]
     connection = connections[router.db_for_write(model)]
     prepare: list[Callable[[Any], Any] | None] = [
@@ -50,7 +53,7 @@ def rows_insert(
         return
     quote = connection.ops.quote_name
     columns = [str(field.column) for field in fields]  # type: ignore[union-attr]
-    # Names of the model alone; the values are parameters.
+    # Only names of the model; the values are parameters.
     head = f"INSERT INTO {quote(model._meta.db_table)} ({', '.join(map(quote, columns))}) VALUES "  # noqa: S608
     one = f"({', '.join(['%s'] * len(columns))})"
     tail = ""
@@ -58,7 +61,7 @@ def rows_insert(
         named = ([str(model._meta.get_field(name).column) for name in part] for part in (update, unique))  # type: ignore[union-attr]
         tail = " " + connection.ops.on_conflict_suffix_sql(fields, OnConflict.UPDATE, *named)
     with transaction.atomic(using=connection.alias, savepoint=False), connection.cursor() as cursor:
-        if connection.vendor == "sqlite":  # which has no way to go for each
+        if connection.vendor == "sqlite":  # no parameter arrays in SQLite
             cursor.executemany(f"{head}{one}{tail}", values)
             return
         for part in _parts(values):

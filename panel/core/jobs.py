@@ -1,6 +1,6 @@
-"""Jobs: work that a person or a schedule asks for and that a worker carries out later.
+"""Jobs: work requested by a user or a schedule and carried out by a worker.
 
-Every kind of job is a row first, and the row is the truth (docs/decisions/0002-queue.md). A service commits it as
+Every kind of job is a row first, and the row holds the truth (docs/decisions/0002-queue.md). A service commits it as
 `queued`; a worker claims it by a conditional update, keeps its heartbeat, and ends it (hosts/claims.py).
 """
 
@@ -16,7 +16,7 @@ from panel.core.models import BaseModel
 
 
 class JobStatus(models.TextChoices):
-    """The states that every kind of job has; the last three end it."""
+    """The states of every kind of job; the last three are final."""
 
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
@@ -26,18 +26,18 @@ class JobStatus(models.TextChoices):
 
 
 class Job(BaseModel):
-    """The part that all kinds of jobs share: state, owner, heartbeat, and who asked for it.
+    """The fields of all kinds of jobs: state, owner, heartbeat, and requester.
 
-    A kind with more states than `JobStatus` declares `status` anew; `queued` and `running` mean the same in each.
+    A kind with more states than `JobStatus` overrides `status`; `queued` and `running` have the same meaning in each.
     """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     error = models.TextField(blank=True)  # why the job failed, in words for the person who asked for it
-    progress = models.CharField(max_length=200, blank=True)  # what the job does or waits for now
+    progress = models.CharField(max_length=200, blank=True)  # current action, or the reason for waiting
     cancel_requested = models.BooleanField(default=False)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    claimed_by = models.CharField(max_length=120, blank=True)  # core.owners.Owner of the worker, and its claim
+    claimed_by = models.CharField(max_length=120, blank=True)  # core.owners.Owner of the worker, and its claim token
     heartbeat_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

@@ -1,4 +1,4 @@
-"""Secrets that an installation makes for itself on first use."""
+"""Secrets that an installation generates on first use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from cryptography.fernet import Fernet
 
 
 def read_or_create_secret(path: Path, *, fernet: bool = False) -> str:
-    """The secret in `path`; on first use a new one, written 0600 so that only this account can read it.
+    """Return the secret in `path`; create it on first use with mode 0600, readable by this account only.
 
-    Two processes that start together agree: the file appears whole by link(2), and the loser reads the winner's.
+    If two processes start together, both use the same secret: link(2) creates the complete file, and the second process
+    reads it.
     """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What middleware of this project has in common; a request id in every answer and log line."""
+"""Base class of the panel's middleware, and a request id in every response and log line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Finish = Callable[[HttpResponseBase], HttpResponseBase]
 
 
 def current_request_id() -> str:
-    """The id of the request being answered, or `-` outside one."""
+    """The id of the current request, or `-` outside one."""
     return _current.get()
 
 
@@ -36,9 +36,9 @@ class RequestIdFilter(logging.Filter):
 
 
 class Middleware:
-    """Does the same around sync and async requests: subclasses say what in `around`.
+    """Base class for sync and async requests; subclasses implement `around`.
 
-    `prepare`, where there is one, may ask the database; it runs inside `around`, before the request goes on.
+    An optional `prepare` may query the database; it runs inside `around`, before the request continues.
     """
 
     sync_capable = True
@@ -52,7 +52,7 @@ class Middleware:
             markcoroutinefunction(self)
 
     def around(self, request: HttpRequest) -> AbstractContextManager[Finish]:
-        """Gives what makes the final response of the inner one; cleans up when it is left."""
+        """Context manager whose value converts the inner response into the final one."""
         raise NotImplementedError
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
@@ -75,7 +75,7 @@ class Middleware:
 
 
 class RequestIdMiddleware(Middleware):
-    """Gives every request a fresh id; a client's own X-Request-Id is not believed, so that logs cannot be forged."""
+    """Give every request a new id; a client's X-Request-Id is ignored, so that logs cannot be forged."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -92,8 +92,9 @@ class RequestIdMiddleware(Middleware):
 
 
 class NoStoreMiddleware(Middleware):
-    """Keeps pages and responses of the API out of caches and of the browser's history: they are of one person. Static
-    files never come here."""
+    """Keep pages and API responses, which are personal, out of caches and the browser history. Static files do not pass
+    through here.
+    """
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -106,7 +107,7 @@ class NoStoreMiddleware(Middleware):
 
 
 class NullCharacterMiddleware(Middleware):
-    """What the database cannot look for is the fault of who asked for it: 400 instead of 500."""
+    """Respond with 400 instead of 500 to null characters, which the database cannot search for."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -118,8 +119,9 @@ class NullCharacterMiddleware(Middleware):
 
 
 class FormAddressMiddleware(Middleware):
-    """Whoever opens an address that only forms are sent to, as after signing in anew on the way there, sees a page that
-    says so, where Django answers 405 with nothing in it."""
+    """Explain GET requests for URLs that accept only forms, for example after signing in again, instead of an empty 405
+    page.
+    """
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -133,7 +135,7 @@ class FormAddressMiddleware(Middleware):
         response = await super()._answer(request)
         if not self._is_blank(request, response):
             return response
-        return await sync_to_async(self._shown)(request, response)  # who is signed in is asked of the database
+        return await sync_to_async(self._shown)(request, response)  # reading the user queries the database
 
     def _is_blank(self, request: HttpRequest, response: HttpResponseBase) -> bool:
         return response.status_code == 405 and request.method == "GET" and not getattr(response, "content", b"-")
@@ -155,9 +157,11 @@ class FormAddressMiddleware(Middleware):
 
 
 class FinalSlashMiddleware(Middleware):
-    """An address with a final slash too many, or one too few, leads to the one that there is: some end with one and
-    some do not, and nobody who writes an address knows which. What a form sends would be lost on that way, so it is
-    asked for with GET or HEAD alone."""
+    """Redirect to the URL with or without a final slash, whichever exists, because callers cannot know which form a URL
+    has.
+
+    Only for GET and HEAD, because a redirect would lose the data of a form.
+    """
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -171,5 +175,5 @@ class FinalSlashMiddleware(Middleware):
         if not is_valid_path(other):
             return response
         query = f"?{query}" if (query := request.META.get("QUERY_STRING", "")) else ""
-        # "//host/" would lead to another host.
+        # "//host/" would redirect to another host.
         return HttpResponsePermanentRedirect(escape_leading_slashes(escape_uri_path(other) + query))

@@ -1,4 +1,4 @@
-"""What every stored object has."""
+"""Base classes of all models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panel.core.errors import Conflict
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """`found` with what `check` finds wrong."""
+    """`found` with the errors of `check` added."""
     try:
         check()
     except ValidationError as error:
@@ -27,7 +27,7 @@ def _is_stored(row: models.Model | None) -> bool:
 
 
 def version_bump(instance: BaseModel, expected: int | None) -> None:
-    """Counts one change; with `expected`, only if nobody made another since. Conflict otherwise."""
+    """Increment the version; with `expected`, only if no other change happened. Raises Conflict otherwise."""
     rows = type(instance)._base_manager.filter(pk=instance.pk)
     if expected is not None:
         rows = rows.filter(row_version=expected)
@@ -40,14 +40,15 @@ def version_bump(instance: BaseModel, expected: int | None) -> None:
 
 
 class CheckedModel(models.Model):
-    """Says in words what is wrong. What must agree (`clean()`) is looked at once every field is right by itself, so
-    that `clean()` meets no value of another kind."""
+    """Model with the panel's own error messages. `clean()` runs only after all fields are valid, so it gets values of
+    the right type.
+    """
 
     class Meta:
         abstract = True
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
-        """A row that was given as an object is not looked for again: a query for each key of each row."""
+        """Validate fields without queries for related rows that were assigned as objects."""
         given = {
             field.name
             for field in self._meta.concrete_fields
@@ -75,7 +76,7 @@ class CheckedModel(models.Model):
         validate_unique: bool = True,
         validate_constraints: bool = True,
     ) -> None:
-        """As Django's, which would look at every field once more: a query for each key that leads to another row."""
+        """Validate like Django, but without validating every field again, which costs a query per foreign key."""
         excluded = set(exclude or ())
         try:
             self.clean_fields(exclude=excluded)
@@ -90,17 +91,17 @@ class CheckedModel(models.Model):
             raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
-        """What is wrong with fields, together with what else can be said of those that are right."""
+        """Errors of invalid fields, together with those found by further checks of the valid ones."""
         others: words.Found = {}
         if words.is_only_empty(found):
-            others = _faults(self.clean, others)  # its words for a value that is missing say more
+            others = _faults(self.clean, others)  # clean() has better messages for missing values
         if unique:
             others = _faults(lambda: self.validate_unique(exclude=exclude | set(found)), others)
         return ValidationError({**found, **others})
 
 
 class BaseModel(CheckedModel):
-    """`row_version` counts saved changes; it is the weak ETag of the API and guards against lost updates."""
+    """`row_version` counts saved changes; it is the API's weak ETag and prevents lost updates."""
 
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -114,7 +115,7 @@ class BaseModel(CheckedModel):
             super().save(*args, update_fields=update_fields, **kwargs)
             return
         known = self.row_version
-        # Counted by the database: a stale copy must not set the count back.
+        # Incremented by the database, so that an outdated object cannot lower the version.
         self.row_version = F("row_version") + 1
         if update_fields is not None:
             update_fields = {*update_fields, "row_version", "updated_at"}

@@ -1,4 +1,4 @@
-"""Who is calling: the client's address, with forwarded headers believed only from configured proxies."""
+"""The client's address; forwarded headers are trusted only from configured proxies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Name a process so that others can tell whether it still runs.
+"""Process names that tell other processes whether their owner still runs.
 
-A worker that was killed says nothing. Where its name shows that it ran on this machine and no such process is left,
-nobody has to wait for its heartbeat to grow old.
+A killed worker sends no message. If its name shows that it ran on this machine and no such process exists, nobody has
+to wait for its heartbeat to expire.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ import socket
 from functools import cache
 from pathlib import Path
 
-_STARTED = 19  # field 22 of /proc/PID/stat (proc(5)), counted from the one after the command's name
+_STARTED = 19  # field 22 of /proc/PID/stat (proc(5)), counted from the field after the command's name
 
 
 def owner_name() -> str:
-    """This process as "HOST:PID:START:PLACE". START is its start time in clock ticks since boot: a later process may
-    have the same PID. PLACE stands for this boot of this machine and its PID namespace."""
+    """This process as "HOST:PID:START:PLACE".
+
+    START is its start time in clock ticks since boot, because PIDs are reused. PLACE identifies this boot of this
+    machine and its PID namespace.
+    """
     pid = os.getpid()
     return f"{socket.gethostname()[:40]}:{pid}:{_started(pid)}:{_place()}"
 
 
 def is_gone(name: str) -> bool:
-    """Whether the process of that name has ended for certain. False for a process of another machine or container,
-    for one that runs, and for any other text."""
+    """Return whether the process of that name has certainly ended. False for processes of other machines or containers,
+    for running ones, and for any other text.
+    """
     parts = name.split(":")
     if len(parts) < 4 or not parts[1].isdecimal() or parts[3] != _place() or not parts[2]:
         return False
@@ -32,7 +36,7 @@ def is_gone(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """The start time of a process, "" when there is none or it only waits to be reaped."""
+    """Start time of a process, "" if there is none or it is a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""The queue of embedded mode: kombu's folder of messages, in which a message is whole as soon as it can be seen."""
+"""Queue of embedded mode: kombu's folder of messages, with atomic message files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    """kombu makes a message's file under its own name and fills it afterwards: a worker that looked in between took an
-    empty message, which ended it and lost the message."""
+    """Channel with atomic message files. kombu creates a file under its final name and fills it afterwards; a worker
+    that read in between got an empty message, stopped, and lost the message.
+    """
 
     def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
         folder, name = Path(self.data_folder_out), f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}"

@@ -1,12 +1,12 @@
-"""The web process: uvicorn, set up the same way in every mode."""
+"""The web process: uvicorn, with the same settings in every mode."""
 
 from __future__ import annotations
 
-STOP_WITHIN_S = 3  # open event streams would keep it for a quarter of an hour; browsers open them again
+STOP_WITHIN_S = 3  # open event streams would delay the stop by a quarter of an hour; browsers reconnect
 
 
 def serve(address: str, port: int) -> None:
-    """Answer requests at this address until a signal ends the process. SIGTERM stops it within seconds."""
+    """Serve requests at this address until a signal ends the process. SIGTERM stops it within seconds."""
     import uvicorn
 
     uvicorn.run(
@@ -16,6 +16,6 @@ def serve(address: str, port: int) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # PADDOCK_TRUSTED_PROXIES says which proxies to believe
+        proxy_headers=False,  # PADDOCK_TRUSTED_PROXIES lists the trusted proxies
         timeout_graceful_shutdown=STOP_WITHIN_S,
     )

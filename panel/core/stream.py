@@ -1,5 +1,4 @@
-"""Answers that are sent as they are made: a page's live region as server-sent events (WHATWG HTML, section 9.2), and
-long texts."""
+"""Streaming responses: a page's live region as server-sent events (WHATWG HTML, section 9.2), and long texts."""
 
 from __future__ import annotations
 
@@ -25,15 +24,15 @@ from django.views.decorators.http import require_GET
 from panel.core.http import is_foreign
 
 POLL_S = 0.5
-RECHECK_S = 2.0  # how soon a stream ends after its session, account or right has ended
-COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
-CLOSE_AFTER_S = 900.0  # the browser opens it again, which checks the session again
-PIECES_AT_ONCE = 500  # of a text, so that few changes of thread are needed
+RECHECK_S = 2.0  # delay after which a stream ends when its session, account or permission ends
+COMMENT_EVERY_S = 15.0  # keeps proxies from closing a silent stream
+CLOSE_AFTER_S = 900.0  # the browser reconnects, which checks the session again
+PIECES_AT_ONCE = 500  # pieces of a text per thread switch
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is to be seen now. Another `mark` than before: `html` is asked for and sent. `ended`: the last status."""
+    """Current state of a region. If `mark` changed, `html` is called and sent. `ended`: the final status."""
 
     mark: object
     html: Callable[[], str]
@@ -47,7 +46,7 @@ def event(name: str, text: str) -> str:
 
 
 def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
-    """An endless answer that neither browsers nor proxies keep back."""
+    """An endless response that neither browsers nor proxies buffer."""
     response = StreamingHttpResponse(events, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
@@ -57,13 +56,14 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
 def as_served(
     request: HttpRequest, text: Generator[str, None, None]
 ) -> Generator[str, None, None] | AsyncIterator[str]:
-    """The pieces of a StreamingHttpResponse as the server of this request takes them. By ASGI Django would make all of
-    them, keep them, and only then begin to send."""
+    """Pieces of a StreamingHttpResponse in the form that the request's server needs. Under ASGI Django would collect
+    them all before sending the first.
+    """
     return _made_in_turn(text) if isinstance(request, ASGIRequest) else text
 
 
 async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
-    """In the request's own thread, which has its connection to the database."""
+    """Produce the pieces in the request's own thread, which has its database connection."""
 
     def some() -> str:
         return "".join(islice(text, PIECES_AT_ONCE))
@@ -71,14 +71,14 @@ async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
     try:
         while made := await sync_to_async(some)():
             yield made
-    finally:  # also when the client is gone: the database still holds rows ready
+    finally:  # also after a disconnect: the database still holds rows ready
         await sync_to_async(text.close)()
 
 
 def region_view(
     is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
-    """The view of one kind of stream: for the panel's own pages, and for who may read what it is about."""
+    """View of one kind of stream: for the panel's own pages, and for users with access to its object."""
 
     @require_GET
     async def view(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
@@ -95,13 +95,13 @@ def region_view(
 
 
 async def _is_allowed(request: HttpRequest, is_readable: Callable[[Any, UUID], Awaitable[bool]], uuid: UUID) -> bool:
-    """Whether the session goes on, its account is active, and may still read what the stream is about."""
+    """Return whether the session and its account are active and the user still has access to the stream's object."""
     user = await sync_to_async(user_of_session)(request.session.session_key or "")
     return user is not None and await is_readable(user, uuid)
 
 
 def user_of_session(session_key: str) -> AbstractBaseUser | None:
-    """Who is signed in in this session now, asked of the database."""
+    """Current user of a session, read from the database."""
     data = import_module(settings.SESSION_ENGINE).SessionStore(session_key).load()
     user: AbstractBaseUser | None = (
         get_user_model()._default_manager.filter(pk=data.get(SESSION_KEY), is_active=True).first()
@@ -111,7 +111,7 @@ def user_of_session(session_key: str) -> AbstractBaseUser | None:
 
 
 async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-    """The events, until `is_allowed` says no: asked before each, and every RECHECK_S while there is none."""
+    """Events until `is_allowed` returns false: checked before each event, and every RECHECK_S in between."""
     following = asyncio.ensure_future(anext(events))
     try:
         while True:
@@ -132,7 +132,7 @@ async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Aw
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:
-    """`live` events until what is looked at has ended, then `done` with its status. None: it is gone."""
+    """`live` events until the object has ended, then `done` with its status. None: the object was deleted."""
     last: object = None
     opened = spoken = time.monotonic()
     while time.monotonic() - opened < CLOSE_AFTER_S:

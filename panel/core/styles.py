@@ -1,4 +1,4 @@
-"""The panel's own style sheets inside a file that stands alone."""
+"""The panel's own style sheets inside a self-contained file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panel.core.errors import ApplicationError
 
 
 def inline_styles(names: Sequence[str]) -> SafeString:
-    """The text of css/NAME.css for each, to stand in a <style> element."""
+    """Text of css/NAME.css for each name, for a <style> element."""
     texts = []
     for name in names:
         path = finders.find(f"css/{name}.css")

@@ -1,10 +1,10 @@
-"""Runs several programs as one: started together, kept alive, ended together, none left behind.
+"""Supervisor of several programs: started together, restarted, stopped together, none left behind.
 
-Programs are functions that run in forked children: what the parent has imported is shared memory, so three processes
-start in the time and space of one. The parent therefore must have no threads and no open connections.
+Programs are functions in forked children: modules imported by the parent are shared memory, so three processes need
+little more time and memory than one. The parent must therefore have no threads and no open connections.
 
-Linux only: a child asks the kernel to be ended when its supervisor dies (prctl PR_SET_PDEATHSIG), so that not even
-`kill -9` of the supervisor leaves an orphan.
+Linux only: a child is killed by the kernel when its supervisor dies (prctl PR_SET_PDEATHSIG), so even `kill -9` of the
+supervisor leaves no orphan.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int) -> int:
-    """What a child does instead of returning: becomes a session of its own, runs `call`, gives its exit code."""
+    """Body of a child process: start a session, run `call`, return the exit code."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:  # the supervisor died before prctl took hold
+    if os.getppid() != parent:  # the supervisor died before prctl took effect
         return 1
-    os.setsid()  # Ctrl-C reaches the supervisor alone, which ends the others in order
+    os.setsid()  # Ctrl-C reaches only the supervisor, which stops the others in order
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -44,7 +44,7 @@ def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int)
 
 
 def fork(call: Callable[[], object], env: Mapping[str, str] | None = None) -> int:
-    """The process id of a child that runs `call` and ends."""
+    """Process id of a child that runs `call` and ends."""
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -61,20 +61,22 @@ def fork(call: Callable[[], object], env: Mapping[str, str] | None = None) -> in
 
 
 def run_to_end(call: Callable[[], object]) -> int:
-    """Runs `call` in a child, so that it may start threads and open connections; its exit code."""
+    """Run `call` in a child, where it may start threads and open connections; return its exit code."""
     _pid, status = os.waitpid(fork(call), 0)
     return os.waitstatus_to_exitcode(status)
 
 
 @dataclass
 class Program:
-    """`backoff_s` doubles with every quick death, so that a program that cannot start does not burn the CPU."""
+    """A supervised function. `backoff_s` doubles after every quick exit, so that a program that cannot start uses
+    little CPU.
+    """
 
     name: str
     call: Callable[[], object]
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int = 0
-    code: int | None = None  # of the last run, once it ended
+    code: int | None = None  # exit code of the last run
     started_at: float = 0.0
     backoff_s: float = 0.5
     restart_at: float = 0.0
@@ -84,7 +86,7 @@ class Program:
         self.pid = fork(self.call, self.env)
 
     def ended(self) -> int | None:
-        """The exit code of a program that was started and is no more; None while it runs."""
+        """Exit code of a program that has ended; None while it runs."""
         if self.pid and self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -112,7 +114,7 @@ class Supervisor:
         self.stopping = True
 
     def watch(self) -> None:
-        """Returns when a signal asked to stop; restarts what dies until then."""
+        """Restart programs that die, until a signal requests the stop."""
         while not self.stopping:
             for program in self.programs:
                 self._revive(program)
@@ -132,7 +134,7 @@ class Supervisor:
             program.start()
 
     def stop(self, *, patience_s: float = 10.0) -> None:
-        """Asks every program to end, last started first; kills the group of whatever has not after `patience_s`."""
+        """Stop all programs, last started first; kill the process groups of those still running after `patience_s`."""
         running = [program for program in reversed(self.programs) if program.is_running]
         for program in running:
             os.kill(program.pid, signal.SIGTERM)

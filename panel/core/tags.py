@@ -1,4 +1,4 @@
-"""Tags: words that admins give to things, to find them by and to choose many at once."""
+"""Tags: words that admins give to objects, to find and select them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BETWEEN = re.compile(r"[,\s]+")
 
 
 def tags_from_text(text: str) -> list[str]:
-    """`prod, eu` -> ["prod", "eu"]: with commas or spaces between them, as a person writes them."""
+    """Parse tags separated by commas or spaces: `prod, eu` -> ["prod", "eu"]."""
     return [tag for tag in _BETWEEN.split(text) if tag]
 
 
@@ -29,7 +29,7 @@ def tags_to_text(tags: Iterable[str]) -> str:
 
 
 def tags_checked(value: Any) -> list[str]:
-    """Tags in small letters, sorted, each once. ValidationError for what is none."""
+    """Tags in lower case, sorted, without duplicates. ValidationError for an invalid tag."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ValidationError(_('Enter a list of tags, for example ["prod", "eu"].'), code="tags")
     found = sorted({item.strip().lower() for item in value})
@@ -46,8 +46,9 @@ def tags_checked(value: Any) -> list[str]:
 
 
 class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A sorted list of tags, in one column of text as `,eu,prod,`: rows come with their tags and are found by them
-    (`tags__has`) without a join, on every database alike."""
+    """A sorted list of tags in one text column, as `,eu,prod,`. Rows are loaded and found by tag (`tags__has`) without
+    a join, on every database.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs |= {"default": list, "blank": True}
@@ -61,7 +62,7 @@ class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable whe
         return "TextField"
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> list[str]:
-        return [tag for tag in (value or "").split(",") if tag]  # None: of a row that an outer join did not find
+        return [tag for tag in (value or "").split(",") if tag]  # None: an outer join found no row
 
     def to_python(self, value: Any) -> list[str]:
         return tags_checked(tags_from_text(value) if isinstance(value, str) else value)
@@ -76,7 +77,7 @@ class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable whe
 
 @TagsField.register_lookup
 class HasTag(Contains):
-    """`tags__has="prod"`: this tag, whole."""
+    """Lookup of a complete tag: `tags__has="prod"`."""
 
     lookup_name = "has"
     param_pattern = "%%,%s,%%"
@@ -86,7 +87,7 @@ class HasTag(Contains):
 
 
 def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
-    """The tags that these rows have, in order, and how many rows have each."""
+    """Tags of these rows, in order, with the number of rows of each."""
     found: Counter[str] = Counter()
     for tags in rows.exclude(tags=[]).order_by().values_list("tags", flat=True):
         found.update(tags)
@@ -94,7 +95,7 @@ def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
 
 
 def with_tags(rows: QuerySet[Any], tags: Iterable[str], field: str = "tags") -> QuerySet[Any]:
-    """Those that have all of these tags; `field` leads from a row to them."""
+    """Rows that have all of these tags; `field` is the path from a row to its tags."""
     for tag in tags:
         rows = rows.filter(**{f"{field}__has": tag})
     return rows

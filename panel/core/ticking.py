@@ -1,5 +1,6 @@
-"""Rows that were ticked in a list, on their way to a page that asks what is to be done with them; and rows beyond the
-list's page, ticked with it."""
+"""Rows selected in a list, passed to a page that asks what to do with them, including rows on other
+pages of the list.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from django.utils.http import urlencode
 
 from panel.core.http import Request
 
-# Web servers in front of the panel take addresses of 8 KB by default; what is longer is kept in the session.
+# Web servers in front of the panel accept URLs of 8 KB by default; longer selections are kept in the session.
 LONGEST_QUERY = 4000
-# A form's fields that Django takes are 1000.
+# Django accepts 1000 fields per form.
 MOST = 900
 _KEPT = "ticked"
 
 
 def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> HttpResponse:
-    """Leads to the page at `url`, which finds the values by `ticked(request, field)`."""
+    """Redirect to the page at `url`, which gets the values from `ticked(request, field)`."""
     chosen = list(values)
     query = urlencode([(field, value) for value in chosen])
     if len(query) > LONGEST_QUERY:
@@ -34,7 +35,7 @@ def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> Http
 
 
 def ticked(request: Request, field: str) -> list[str]:
-    """What the page is asked about. None when it is kept no more: later ones took its place."""
+    """Selected values of the page. None if later selections replaced them."""
     key = request.GET.get(_KEPT)
     if key is None:
         return request.GET.getlist(field)
@@ -43,12 +44,12 @@ def ticked(request: Request, field: str) -> list[str]:
 
 
 def can_tick_all(page: Page[Any]) -> bool:
-    """Whether there is more that fits than stands on this page, and not too much of it."""
+    """Return whether the filters match more rows than this page shows, but not too many."""
     return page.paginator.num_pages > 1 and page.paginator.count <= MOST
 
 
 def the_others(request: Request, page: Page[Any], field: str) -> HttpResponse | None:
-    """The boxes of what fits and stands on other pages, ticked, when they are asked for (`?others`)."""
+    """Selected checkboxes of matching rows on other pages, if requested (`?others`)."""
     if "others" not in request.GET or not can_tick_all(page):
         return None
     here = {row.pk for row in page.object_list}

@@ -1,4 +1,4 @@
-"""Small values that views hand to the shared components."""
+"""Small values that views pass to the shared components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Text = str | Promise
 
 @dataclass(frozen=True)
 class Tab:
-    """One tab of a page: a link, so that every tab has an address and works without scripts."""
+    """One tab of a page: a link, so that every tab has a URL and works without scripts."""
 
     label: Text
     url: str
@@ -28,7 +28,7 @@ class Crumb:
     url: Text
 
 
-# Every stored status of the panel: how it looks. The words beside it come from the model's choices.
+# Appearance of every stored status. The texts come from the model's choices.
 STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "ready": ("ok", "ok"),
     "live": ("ok", "ok"),
@@ -70,7 +70,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
 
 
 def status_look(status: str) -> tuple[Tone, str]:
-    """Tone and icon of a status; one that is not listed is shown plainly."""
+    """Tone and icon of a status; neutral for an unlisted one."""
     return STATUS_LOOKS.get(status, ("neutral", "neutral"))
 
 
@@ -78,11 +78,11 @@ _UNDO = "undo"
 
 
 def undo_offer(request: HttpRequest, url: str, fields: dict[str, Any]) -> None:
-    """Beside the next messages stands a button that posts `fields` to `url`: what takes back what they tell of."""
+    """Offer an undo button next to the following messages; it posts `fields` to `url`."""
     request.session[_UNDO] = {"url": url, "fields": fields}
 
 
 def undo_offered(request: HttpRequest) -> dict[str, Any] | None:
-    """What was offered, once."""
+    """The offered undo action, returned once."""
     offered: dict[str, Any] | None = request.session.pop(_UNDO, None)
     return offered

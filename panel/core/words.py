@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words that say what would be right: in place of Django's own."""
+"""Error messages of models that name a valid value, instead of Django's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = dict[str, list[ValidationError]]
 
 
 def limits(field: models.Field[Any, Any]) -> str:
-    """Which numbers the field takes, by its own limits and those of the database's column."""
+    """Numbers that the field accepts, by its own limits and those of the database column."""
     low = [check.limit_value for check in field.validators if isinstance(check, MinValueValidator)]
     high = [check.limit_value for check in field.validators if isinstance(check, MaxValueValidator)]
     is_whole = isinstance(field, models.IntegerField)
@@ -21,8 +21,9 @@ def limits(field: models.Field[Any, Any]) -> str:
 
 
 def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
-    """What to write where a number is asked for; None where there is no limit. What only a database's column sets as
-    one is beyond anything that somebody would write."""
+    """Message for a number; None means no limit. The limits of database columns are omitted, because nobody enters such
+    numbers.
+    """
     high = None if high is not None and high >= 2**31 - 1 else high
     if low is None and high is None:
         return _("Enter a whole number.") if is_whole else _("Enter a number.")
@@ -44,7 +45,7 @@ def _choices(field: models.Field[Any, Any], value: object) -> str:
 
 
 def _text(field: models.Field[Any, Any], error: ValidationError, value: object) -> str | None:
-    """Words for Django's own checks; None for all others, which have theirs."""
+    """Message for one of Django's own checks; None for all others, which have their own."""
     is_number = isinstance(field, models.IntegerField)
     if error.code in ("min_value", "max_value") or (is_number and error.code == "invalid"):
         return limits(field)
@@ -59,14 +60,14 @@ def _text(field: models.Field[Any, Any], error: ValidationError, value: object) 
 
 
 def of_fields(instance: models.Model, found: Found) -> Found:
-    """The faults of single fields in words, each said once."""
+    """Messages for single fields, without duplicates."""
     said: Found = {}
     for name, errors in found.items():
         field = instance._meta.get_field(name)
         assert isinstance(field, models.Field)
         value = getattr(instance, field.attname)
         if isinstance(field, models.SlugField) and len(errors) > 1:
-            # Django's general rule for slugs is wider than our own, which says what to write.
+            # Django's general slug message is less precise than the panel's own.
             errors = [error for error in errors if error.code != "invalid"]
         texts = {_text(field, error, value) or text: error.code for error in errors for text in error.messages}
         said[name] = [ValidationError(text, code=code) for text, code in texts.items()]
@@ -74,7 +75,7 @@ def of_fields(instance: models.Model, found: Found) -> Found:
 
 
 def of_uniqueness(found: Found) -> Found:
-    """What may be there only once goes to the field that tells it apart, the last of those that make it unique."""
+    """Assign a uniqueness error to the field that distinguishes the object, the last of the unique fields."""
     said: Found = {}
     for name, errors in found.items():
         for error in errors:
@@ -85,7 +86,7 @@ def of_uniqueness(found: Found) -> Found:
 
 
 def is_only_empty(found: Found) -> bool:
-    """Whether nothing is wrong but that values are missing: what there is, is of its kind."""
+    """Return whether the only errors are missing values."""
     return all(error.code == "blank" for errors in found.values() for error in errors)
 
 

@@ -1,4 +1,4 @@
-"""The names of time zones."""
+"""Names of time zones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import zoneinfo
 
 @functools.cache
 def time_zones() -> frozenset[str]:
-    """All that this machine knows. The standard library opens six hundred files each time that it is asked, which took
-    10 ms of each page with a choice of them; those that a new tzdata brings are there after a restart."""
+    """Time zones of this machine, cached. The standard library reads six hundred files per call, 10 ms for each page
+    with a choice of zones; new zones appear after a restart.
+    """
     return frozenset(zoneinfo.available_timezones())

@@ -1,4 +1,4 @@
-"""What needs attention, over the API."""
+"""Alerts over the API."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from panel.api.base import ApiMixin
 from panel.notices.concerns import concerns
 from panel.notices.serializers import ConcernSerializer
 
-MOST = 200  # of each kind of trouble
+MOST = 200  # per kind of alert
 
 
 class AttentionView(ApiMixin):
-    """What the dashboard says needs attention: of hosts, and of what the caller's teams own."""
+    """Alerts of the dashboard: about hosts, and about objects of the caller's teams."""
 
     @extend_schema(responses=ConcernSerializer(many=True), operation_id="attention")
     def get(self, request: Request) -> Response:
-        """Worst first: hosts and servers that do not answer, failed deployments, drift, certificates, runs and reports
-        that say something is wrong, then what merely waits. At most 200 of each; empty when all is well."""
+        """List alerts, most severe first: hosts and web servers that do not respond, failed deployments, drift,
+        certificates, failed runs and reports, then items that wait for a decision. At most 200 of each kind.
+        """
         return Response(ConcernSerializer(concerns(self.actor, MOST), many=True).data)

@@ -1,4 +1,4 @@
-"""What needs attention, as the dashboard lists it and mails tell it. Reads only; each user sees what is theirs."""
+"""Alerts for the dashboard and for mails. Reads only; each user sees objects of their own teams."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HOST_ADVICE: dict[str, Text] = {
 }
 
 
-# What a concern may be about.
+# Kinds of objects that an alert can concern.
 SUBJECTS: dict[str, Text] = {
     "certificate": gettext_lazy("Certificate"),
     "host": gettext_lazy("Host"),
@@ -49,8 +49,9 @@ SUBJECTS: dict[str, Text] = {
 
 @dataclass(frozen=True)
 class Concern:
-    """One thing to look at: `status` chooses its look, `subject` says what `title` names, `url` leads to where it is
-    dealt with."""
+    """One alert: `status` selects its appearance, `subject` is the kind of the object `title`, `url` leads to the
+    solution.
+    """
 
     status: str
     label: Text
@@ -66,7 +67,7 @@ class Concern:
 
     @property
     def key(self) -> str:
-        """The same for the same trouble of the same thing, whenever it is looked at."""
+        """Key that stays the same while the same alert about the same object exists."""
         return f"{self.status} {self.url}"
 
 
@@ -74,8 +75,9 @@ Source = Callable[[User, int], list[Concern]]
 
 
 def concerns(user: User, most: int = PER_KIND) -> list[Concern]:
-    """Worst first: hosts, stopped servers, failed deployments, drift, certificates, unbelievable runs, what reports
-    say, then what merely waits. At most `most` of each kind."""
+    """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
+    reports, then items that wait for a decision. At most `most` of each kind.
+    """
     return [
         *troubles(user, most),
         *_of((_runs, _reports, _new_hosts, _services, _paused, _planned, _pending), user, most),
@@ -83,7 +85,7 @@ def concerns(user: User, most: int = PER_KIND) -> list[Concern]:
 
 
 def troubles(user: User, most: int) -> list[Concern]:
-    """What somebody should know of who is not looking at the panel. Schedules tell of their runs themselves."""
+    """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
     return _of((_hosts, _stopped, _failures, _drifts, _certificates), user, most)
 
 
@@ -92,7 +94,7 @@ def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Concern]:
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
-    """Of the user's teams' sites alone: a run's title names all of its sites."""
+    """Runs with only the user's sites, because a run's title names all of its sites."""
     return runs_visible(user)
 
 
@@ -101,7 +103,7 @@ def visible_deployments(user: User) -> QuerySet[Deployment]:
 
 
 def _hosts(_user: User, most: int) -> list[Concern]:
-    expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # somebody works on the machine
+    expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # maintenance
     lost = Host.objects.filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
     return _of_hosts(lost.order_by("-status", "name")[:most])
 
@@ -126,7 +128,7 @@ def _of_hosts(rows: Iterable[Host]) -> list[Concern]:
 
 
 def _services(user: User, most: int) -> list[Concern]:
-    """Local services that several teams used before services were listed: each team can use the others'."""
+    """Local services used by several teams before services had to be listed: each team can use the others'."""
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
@@ -138,7 +140,7 @@ def _services(user: User, most: int) -> list[Concern]:
 
 
 def _stopped(user: User, most: int) -> list[Concern]:
-    """Servers that should answer for the user's sites and do not run. Of a host that is silent nobody knows."""
+    """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
     rows = SiteState.objects.filter(
         status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
         revision__install__is_running=False,
@@ -180,7 +182,7 @@ def _failures(user: User, most: int) -> list[Concern]:
         failure = row.last_failure
         assert failure is not None
         label, detail = failure.get_status_display(), _first_line(failure.error)
-        if not is_whole_visible(user, failure):  # the server's words may be about another team's site
+        if not is_whole_visible(user, failure):  # the server's output may concern another team's site
             detail = ""
         url = reverse("deployments:detail", args=[failure.uuid])
         found.append(Concern(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
@@ -188,7 +190,7 @@ def _failures(user: User, most: int) -> list[Concern]:
 
 
 def _first_line(error: str) -> str:
-    """Without the time and the process that nginx and gallop write before it."""
+    """First line of an error, without the time and process of nginx and gallop."""
     return _LOGGED.sub("", error.strip().split("\n")[0])
 
 

@@ -1,4 +1,4 @@
-"""The mail: what is new, what is over, and where each is dealt with."""
+"""Mails about new and resolved alerts, with links."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from panel.reports import mail
 
 
 def send(user: User, new: Sequence[Concern], over: Sequence[Told]) -> None:
-    """Raises mail.Refused or mail.Unreachable."""
+    """Send the mail. Raises mail.Refused or mail.Unreachable."""
     mail.deliver(message_of(user, new, over))
 
 
 def words_of(concern: Concern) -> str:
-    """`Host web-1: Unreachable`, on one line."""
+    """One line for an alert: `Host web-1: Unreachable`."""
     return " ".join(f"{concern.kind} {concern.title}: {concern.label}".split())
 
 

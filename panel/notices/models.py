@@ -1,4 +1,4 @@
-"""Who was told of what by mail."""
+"""Models of alerts already sent by mail."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Notices(models.Model):
-    """Of one user: when a mail was tried and went out last, and why the last one did not."""
+    """State of one user's mails: the last attempt, the last success, and the last error."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notices")
     tried_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
-    attempts = models.PositiveIntegerField(default=0)  # in vain, since the last that went out
+    attempts = models.PositiveIntegerField(default=0)  # failed, since the last success
 
     class Meta:
         verbose_name = verbose_name_plural = _("alerts")
@@ -24,11 +24,11 @@ class Notices(models.Model):
 
 
 class Told(models.Model):
-    """A trouble that stands in a mail that went out; it goes once the trouble is over and that was told too."""
+    """An alert that was sent by mail; deleted once its end was sent too."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=300)  # Concern.key
-    words = models.TextField()  # as the mail had them
+    words = models.TextField()  # text of the mail
     told_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

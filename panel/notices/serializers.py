@@ -1,4 +1,4 @@
-"""What needs attention as JSON."""
+"""Alerts as JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Mails about what needs attention: one to each user who wants them, when something is new or over.
+"""Mails about alerts: one to each subscribed user when an alert is new or resolved.
 
-What a mail told is written down after the mail server took it. A worker that dies in between tells it again; nothing
-goes untold.
+Sent alerts are recorded after the mail server accepted the mail. If a worker dies in between, they are sent again; none
+is lost.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from panel.notices.concerns import Concern, troubles
 from panel.notices.models import Notices, Told
 from panel.reports.mail import Refused, Unreachable
 
-MOST = 200  # troubles of a kind: a mail that names more helps nobody
-# After the first, the second, ... attempt in vain; the first is also how long one may take before it counts as lost.
+MOST = 200  # alerts of a kind: longer mails are not useful
+# Pauses after the first, second, ... failed attempt; the first is also the time after which an attempt counts as lost.
 PAUSES = (dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(hours=1))
 
 
 @dataclass(frozen=True)
 class News:
-    """What a mail tells: troubles that were not told yet, and those that were and are over. `gone`: all that are no
-    more as they were told; of a site that failed again, another failure has taken the first one's place."""
+    """Contents of a mail: new alerts, and resolved ones. `gone`: alerts that no longer exist as sent; if a site failed
+    again, a new failure replaces the old one.
+    """
 
     new: list[Concern]
     over: list[Told]
@@ -35,11 +36,11 @@ class News:
 
 
 def notices_send(now: dt.datetime | None = None) -> None:
-    """One round over everybody who wants mails. Safe to call at any time, from several workers at once."""
+    """One round over all subscribed users. Safe to call at any time, from several workers at once."""
     for user in User.objects.filter(is_active=True, mail_notices=True).exclude(email="").order_by("pk"):
         with timezone.override(user.timezone):
             _send(user, now or timezone.now())
-    # Who does not want them any more begins anew later.
+    # Users who unsubscribe start from the beginning later.
     Told.objects.exclude(user__is_active=True, user__mail_notices=True).delete()
 
 
@@ -68,7 +69,7 @@ def _send(user: User, now: dt.datetime) -> None:
 
 
 def _claimed(user: User, now: dt.datetime) -> bool:
-    """Whether this worker is to try it now: no other is at it, and the last attempt was long enough ago."""
+    """Return whether this worker should try now: no other does, and the last attempt was long enough ago."""
     row, _made = Notices.objects.get_or_create(user=user)
     pause = PAUSES[min(max(row.attempts, 1), len(PAUSES)) - 1]
     free = Q(tried_at=None) | Q(tried_at__lte=now - pause) | Q(attempts=0, sent_at__gte=F("tried_at"))

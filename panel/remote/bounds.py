@@ -1,7 +1,7 @@
-"""How much of a host's the panel takes in before it closes the connection: the host may be anybody's by now.
+"""Limits for data from a host, after which the panel closes the connection, because a host may be compromised.
 
-Paramiko believes lengths of up to 4 GiB before a host has even proven its key, and keeps whatever is sent beyond a
-channel's window. Here a packet, a line of the banner, what waits in a channel and an SFTP reply have an end each.
+Paramiko accepts lengths of up to 4 GiB before a host has proven its key, and stores all data beyond a channel's window.
+Here packets, banner lines, channel buffers and SFTP replies have limits.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import paramiko
 from paramiko.buffered_pipe import BufferedPipe
 from paramiko.packet import Packetizer
 
-MAX_PACKET_BYTES = 1024 * 1024  # OpenSSH sends none above 256 KiB
-MAX_BANNER_BYTES = 64 * 1024  # RFC 4253, 4.2: 255 a line, and lines before it
-MAX_SFTP_BYTES = 1024 * 1024  # OpenSSH's replies end at 256 KiB
-# What may wait of an agent's lines: the longest, and what belongs to it.
+MAX_PACKET_BYTES = 1024 * 1024  # OpenSSH sends at most 256 KiB
+MAX_BANNER_BYTES = 64 * 1024  # RFC 4253, 4.2: 255 per line, and preceding lines
+MAX_SFTP_BYTES = 1024 * 1024  # OpenSSH's replies have at most 256 KiB
+# Limit of unprocessed agent messages: the longest one with its events.
 MAX_WAITING_EVENTS = 10_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-MAX_STDERR_BYTES = 16 * 1024 * 1024  # an agent says nothing there, a login's start-up files little
+MAX_STDERR_BYTES = 16 * 1024 * 1024  # agents write nothing there, shell start-up files little
 
 
 class TooMuch(paramiko.SSHException):
-    """The host sent more than it may; the message says of what."""
+    """The host exceeded a limit; the message names it."""
 
 
 class BoundedPacketizer(Packetizer):
-    """Packets and the banner of a connection, read up to a length."""
+    """Packetizer with limits for packets and the banner of a connection."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > MAX_PACKET_BYTES:
@@ -45,7 +45,7 @@ class BoundedPacketizer(Packetizer):
 
 
 class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
-    """What waits in a channel to be read: no more than the window that the host was given."""
+    """Channel buffer that holds no more than the window given to the host."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -58,14 +58,14 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
 
 def bounded(channel: paramiko.Channel) -> paramiko.Channel:
-    """The channel, just opened, with an end to what it keeps."""
+    """The newly opened channel, with limited buffers."""
     channel.in_buffer = _BoundedPipe(channel.in_window_size)
     channel.in_stderr_buffer = _BoundedPipe(channel.in_window_size)
     return channel
 
 
 class BoundedSftp(paramiko.SFTPClient):
-    """SFTP whose replies have an end, and come in time."""
+    """SFTP client with limited replies and a timeout."""
 
     @classmethod
     def over(cls, transport: paramiko.Transport, timeout_s: float) -> BoundedSftp:

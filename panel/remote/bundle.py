@@ -1,11 +1,11 @@
 """The host agent as one file, named by its content.
 
-Reproducible: the same sources and the same Python make the same bytes, so every worker uploads the same file and a
-host needs it once. It begins with the modules compiled for the Python that the panel runs on, which a host with the
-same version starts from (agents/start.py). Then comes a zip archive of the sources, for any other Python from 3.8 on.
+Reproducible: the same sources and the same Python give the same bytes, so every worker uploads the same file, once per
+host. The file begins with modules compiled for the panel's Python version, used by hosts with the same version
+(agents/start.py), followed by a zip archive of the sources, for any other Python from 3.8 on.
 
-    the compiled modules' Python (importlib.util.MAGIC_NUMBER, 4 bytes), the next part's length (12 digits)
-    marshalled: the code of agents/start.py, and where each module is
+the compiled modules' Python (importlib.util.MAGIC_NUMBER, 4 bytes), the next part's length (12 digits)
+    marshalled: the code of agents/start.py, and the position of each module
     the marshalled code of each module
     the zip archive
 """
@@ -31,8 +31,8 @@ from types import CodeType
 from typing import IO, cast
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
-# Fixed words; the archive's path is an argument of theirs. Python is not told to run the archive: that takes the module
-# `runpy`, whose imports cost more than the agent's own.
+# Constant text; the archive's path is its argument. Running the archive itself would import `runpy`, which costs more
+# than the agent's own imports.
 STUB = (
     "import sys, marshal, posix; archive = posix.open(sys.argv[1], posix.O_RDONLY); head = posix.read(archive, 16); "
     "same = head[:4] == sys.modules['_frozen_importlib_external'].MAGIC_NUMBER; size = 16 + int(head[4:]); "
@@ -40,7 +40,7 @@ STUB = (
     "('import os; sys.path.insert(0, os.path.abspath(sys.argv[1])); import start', {}); exec(code); "
     "begin(archive, size, modules)"
 )
-NOT_THERE = "FileNotFoundError"  # what Python says when the archive is not
+NOT_THERE = "FileNotFoundError"  # Python's error message for a missing archive
 START = """\
 import sys
 
@@ -53,21 +53,22 @@ main()
 """
 PART_BYTES = 1 << 16
 EPOCH = (1980, 1, 1, 0, 0, 0)
-# Format 2 has no back references, whose presence depends on reference counts and so on what else the process did.
-# Python 3.14 has constants that format 2 cannot hold.
+# Format 2 has no back-references, which depend on reference counts and would make the bytes unreproducible. Python 3.14
+# has constants that format 2 cannot hold.
 MARSHAL_FORMAT = 2 if sys.version_info < (3, 14) else marshal.version
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """`name` is agent-<SHA-256 of content>.pyz: sixty-four hexadecimal digits between fixed words."""
+    """The bundle. `name` is agent-<SHA-256 of content>.pyz: 64 hexadecimal digits between fixed words."""
 
     name: str
     file: IO[bytes]
 
     def parts(self) -> Iterator[bytes]:
-        """The content piece by piece, from a file without a name: a host needs it once, so that no process keeps it,
-        and fifty threads that upload it at once do not hold it fifty times."""
+        """Content in pieces from an unnamed file, so that no process keeps it in memory, and fifty concurrent uploads
+        do not hold fifty copies.
+        """
         at = 0
         while part := os.pread(self.file.fileno(), PART_BYTES, at):
             yield part
@@ -79,7 +80,7 @@ class Bundle:
 
 
 def argv(python: str, path: str) -> list[str]:
-    """What starts the agent that lies at `path`."""
+    """Arguments that start the agent at `path`."""
     return [python, "-ISBc", STUB, path]
 
 
@@ -90,7 +91,7 @@ def _sources() -> dict[str, str]:
 
 
 def _compiled(name: str, source: str) -> CodeType:
-    """Without what says nothing to a machine: docstrings, and the import of `annotations`, which a flag stands for."""
+    """Compiled code without docstrings and the import of `annotations`, which a flag replaces."""
     tree = ast.parse(source, name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -106,7 +107,7 @@ def _is_for_people(part: ast.stmt) -> bool:
 
 
 def _compiled_first(sources: Mapping[str, str]) -> bytes:
-    """What the archive begins with."""
+    """Beginning of the archive with the compiled modules."""
     index: dict[str, tuple[bool, int, int]] = {}
     codes = b""
     for path, source in sources.items():
@@ -125,14 +126,14 @@ _making = threading.Lock()
 
 
 def bundle() -> Bundle:
-    """The agent of this version of the panel, made once: many threads ask for it when a panel has just started."""
+    """The agent of this panel version, built once even if many threads request it at the start."""
     with _making:
         return _made()
 
 
 @cache
 def _made() -> Bundle:
-    """Stored, not deflated: a host inflates nothing to start it."""
+    """Build the bundle, uncompressed, so that hosts need not decompress it."""
     sources = _sources()
     buffer = io.BytesIO()
     buffer.write(_compiled_first(sources))
@@ -147,7 +148,7 @@ def _made() -> Bundle:
 
 
 def written_to(folder: Path) -> Path:
-    """The bundle as a file in `folder` of this machine, written once and whole."""
+    """The bundle as a file in `folder` of this machine, written once and atomically."""
     made = bundle()
     path = folder / made.name
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Requests to one running agent and their answers, from any number of threads at once."""
+"""Requests to one running agent and their responses, from any number of threads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from panel.remote.listening import listener
 
 OnEvent = Callable[[dict[str, Any]], None]
 Message = dict[str, Any]
-# Gets each message about one request, None when the connection is gone; in the thread that hears all agents, so it
-# must not wait for anything.
+# Callback for each message about one request, None when the connection is lost; runs in the listening thread, so it
+# must not block.
 Heard = Callable[[Message | None], None]
 READY_TIMEOUT_S = 20.0
 _ERROR = {"code": str, "message": str, "detail": dict}
 
 
 def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
-    """What the last message about a request holds. Raises OperationRefused or ConnectionLost."""
+    """Result in the last message about a request. Raises OperationRefused or ConnectionLost."""
     if message is None:
         raise ConnectionLost(name, op)
     data: dict[str, Any] = message["data"]
@@ -40,7 +40,7 @@ def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
 
 
 def checked(message: Message) -> Message:
-    """A message from an agent as agents/protocol.py has it; ValueError for any other."""
+    """A message from an agent, checked against agents/protocol.py; ValueError for an invalid one."""
     kind, data = message.get("type"), message.get("data")
     if kind not in ("ready", "event", "result", "error") or not isinstance(data, dict):
         raise ValueError("a message is ready, an event, a result or an error, and has data")
@@ -50,7 +50,7 @@ def checked(message: Message) -> Message:
 
 
 class _Waiting:
-    """Who waits for messages about one request, and how much of them nobody has taken yet."""
+    """The receiver of messages about one request, with the number of unprocessed bytes."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -58,7 +58,7 @@ class _Waiting:
         self._bytes = 0
 
     def hand(self, message: Message, size: int) -> None:
-        """ValueError when too much waits."""
+        """Pass on a message; ValueError if too much is unprocessed."""
         self._sizes.append(size)
         self._bytes += size
         if len(self._sizes) > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
@@ -68,12 +68,12 @@ class _Waiting:
         self.heard(message)
 
     def taken(self) -> None:
-        """One of them has been dealt with."""
+        """Count one message as processed."""
         self._bytes -= self._sizes.popleft()
 
 
 class Asked:
-    """One request under way."""
+    """One running request."""
 
     def __init__(self, client: AgentClient, ident: str, op: str) -> None:
         self._client = client
@@ -84,9 +84,9 @@ class Asked:
         self.waiting = _Waiting(self.answers.put)
 
     def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> dict[str, Any]:
-        """Waits for it, `timeout` seconds from when it was asked.
+        """Wait for the result, `timeout` seconds from the start of the request.
 
-        Raises OperationRefused (the agent's own words), ConnectionLost, CallTimeout, and whatever `on_event` raises.
+        Raises OperationRefused (with the agent's message), ConnectionLost, CallTimeout, and exceptions of `on_event`.
         """
         try:
             while True:
@@ -95,20 +95,20 @@ class Asked:
                     return outcome(self._client.name, self._op, message)
                 if on_event is not None:
                     on_event(message["data"])
-                if self._client.is_broken:  # what waits still is not worth the time that it takes
+                if self._client.is_broken:  # messages still in the queue are ignored
                     raise self._client.lost(self._op)
         except (ConnectionLost, OperationRefused):
             raise
         except BaseException:
-            self.cancel()  # nobody waits for the outcome any more
+            self.cancel()  # the result is no longer needed
             raise
 
     def cancel(self) -> None:
-        """Has the agent take it back where it can; nothing more is heard of it."""
+        """Ask the agent to cancel the request if possible; later messages are ignored."""
         self._client.cancel(self._ident)
 
     def overdue(self, timeout: float) -> CallTimeout | None:
-        """The error that it is, once it was asked `timeout` seconds ago."""
+        """Timeout error, once the request is older than `timeout` seconds."""
         if time.monotonic() - self._at < timeout:
             return None
         return CallTimeout(self._client.name, self._op, timeout)
@@ -126,7 +126,7 @@ class Asked:
 
 
 class AgentClient:
-    """One agent process. Its answers are heard by the thread that hears all of them and handed to whoever waits."""
+    """One agent process. The common listening thread reads its responses and passes them to the waiting threads."""
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -138,12 +138,12 @@ class AgentClient:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
-        self._broke = ""  # what the host did that no agent does
-        self._pending = bytearray()  # a line that has not ended
+        self._broke = ""  # protocol violation by the host
+        self._pending = bytearray()  # an incomplete line
         self._skipped = 0
         greeting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._waiting[""] = _Waiting(greeting.put)
-        if self._hear():  # what was read already when the link was made
+        if self._hear():  # data read while the link was created
             listener().add(link.fileno(), self._hear)
         try:
             ready = greeting.get(timeout=READY_TIMEOUT_S)
@@ -160,7 +160,7 @@ class AgentClient:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the host did what no agent does."""
+        """Return whether the host violated the protocol."""
         return bool(self._broke)
 
     @property
@@ -170,12 +170,14 @@ class AgentClient:
     def call(
         self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> dict[str, Any]:
-        """The result of one operation. `timeout` is in seconds for the whole call. Raises what Asked.result does."""
+        """Result of one operation. `timeout` is in seconds for the whole call. Raises the errors of Asked.result."""
         return self.ask(op, args).result(on_event, timeout)
 
     def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
-        """Sends a request and does not wait. Its messages go to `heard`, else to the result. ConnectionLost when
-        nothing was sent; from then on that is heard like an answer."""
+        """Send a request without waiting. Its messages go to `heard`, else to the result.
+
+        ConnectionLost if nothing was sent; a later loss is reported like a response.
+        """
         ident = str(next(self._ids))
         asked = Asked(self, ident, op)
         with self._lock:
@@ -183,12 +185,12 @@ class AgentClient:
                 raise self.lost(op)
             self._waiting[ident] = _Waiting(heard) if heard else asked.waiting
         self.used_at = time.monotonic()
-        with suppress(ConnectionLost):  # whoever waits was told
+        with suppress(ConnectionLost):  # already reported to the waiting thread
             self._send({"v": wire.VERSION, "id": ident, "op": op, "args": args or {}}, op)
         return asked
 
     def cancel(self, ident: str) -> None:
-        """Asks the agent to take one request back; nothing is heard of it any more."""
+        """Ask the agent to cancel a request, and ignore its further messages."""
         with self._lock:
             if self._waiting.pop(ident, None) is None:
                 return
@@ -198,7 +200,7 @@ class AgentClient:
             return
 
     def lost(self, op: str) -> ConnectionLost:
-        """The error of a request whose connection is gone."""
+        """Error of a request whose connection was lost."""
         return ProtocolBroken(self.name, op, self._broke) if self._broke else ConnectionLost(self.name, op)
 
     def close(self) -> None:
@@ -218,7 +220,7 @@ class AgentClient:
             raise ConnectionLost(self.name, op) from None
 
     def _hear(self) -> bool:
-        """Reads what is there; False once the channel has ended."""
+        """Read available data; False once the channel has ended."""
         try:
             data = self.link.read()
             if data is None or (data and self._take(data)):
@@ -226,7 +228,7 @@ class AgentClient:
         except (ValueError, TooMuch) as error:
             self._broke = str(error)
         except (OSError, EOFError, paramiko.SSHException):
-            pass  # it is gone, and why is asked below
+            pass  # the connection is gone; the reason is determined below
         except BaseException:
             self._end()
             raise
@@ -235,8 +237,9 @@ class AgentClient:
         return False
 
     def _take(self, data: bytes) -> bool:
-        """Hands on every whole line. The first that is a message ends the preamble; ValueError for one that is none,
-        and for one that is too long, before it has ended."""
+        """Pass on every complete line. The first message ends the preamble; ValueError for an invalid line, or for one
+        that exceeds the limit.
+        """
         *lines, rest = data.split(b"\n")
         for line in lines:
             whole, self._pending = bytes(self._pending + line) if self._pending else line, bytearray()
@@ -266,7 +269,7 @@ class AgentClient:
             waiting.hand(message, size)
 
     def _end(self) -> None:
-        """Everyone who waits is told that the connection is gone."""
+        """Tell all waiting threads that the connection is lost."""
         with self._lock:
             self._closed = True
             waiting = list(self._waiting.values())

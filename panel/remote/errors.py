@@ -1,6 +1,6 @@
-"""What can go wrong between the panel and a host: who is at fault, what to do, and whether to try again.
+"""Errors between the panel and a host: cause, solution, and whether to retry.
 
-No message holds a secret: keys, passwords and file contents never reach an exception.
+No message contains a secret: keys, passwords and file contents never reach an exception.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from panel.core.errors import ApplicationError
 
 
 class RemoteError(ApplicationError):
-    """Something between the panel and a host; every other error of this package is one."""
+    """Base class of all errors between the panel and a host."""
 
 
 class HostUnreachable(RemoteError):
@@ -24,7 +24,7 @@ class HostUnreachable(RemoteError):
 
 
 class HostKeyUnknown(RemoteError):
-    """No key is pinned yet. Nothing but the key exchange took place: no user name, no secret was sent."""
+    """No key is pinned yet. Only the key exchange took place: no user name or secret was sent."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -35,9 +35,9 @@ class HostKeyUnknown(RemoteError):
 
 
 class HostKeyChanged(RemoteError):
-    """The host offers another key than the pinned one. The connection was closed before authentication.
+    """The host offers a key other than the pinned one. The connection was closed before authentication.
 
-    `offered` is the key line that it offers now, "" when it has none of the pinned type.
+    `offered` is the new key line, "" if the host has none of the pinned type.
     """
 
     def __init__(self, host: str, offered: str, *, pinned: str, found: str) -> None:
@@ -69,14 +69,14 @@ class SudoRefused(RemoteError):
 
 
 class AgentUnavailable(RemoteError):
-    """The agent could not be put on the host or does not start there."""
+    """The agent could not be uploaded or started."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"The agent does not start on {host}: {reason}", code="agent_unavailable")
 
 
 class ConnectionLost(RemoteError):
-    """The channel closed while a request was running. What the agent was doing it finishes or undoes by itself."""
+    """The channel closed during a request. The agent finishes or rolls back its work by itself."""
 
     def __init__(self, host: str, operation: str) -> None:
         super().__init__(
@@ -88,7 +88,9 @@ class ConnectionLost(RemoteError):
 
 
 class ProtocolBroken(ConnectionLost):
-    """The host sent what no agent sends: a line, a nesting or a number of events over the limit. It was cut off."""
+    """The host violated the protocol: a line, a nesting depth or a number of events exceeded the limit. The connection
+    was closed.
+    """
 
     def __init__(self, host: str, operation: str, reason: str) -> None:
         RemoteError.__init__(
@@ -109,7 +111,7 @@ class CallTimeout(RemoteError):
 
 
 class OperationRefused(RemoteError):
-    """The agent answered with an error; `code` and `detail` are its own (agents/protocol.py)."""
+    """The agent responded with an error; `code` and `detail` are its own (agents/protocol.py)."""
 
     def __init__(self, host: str, operation: str, code: str, message: str, detail: dict[str, Any]) -> None:
         super().__init__(message, code=code, retry=code == "busy")
@@ -119,7 +121,7 @@ class OperationRefused(RemoteError):
 
 
 class InvalidKey(RemoteError):
-    """A private or a host key that cannot be read."""
+    """An unreadable private key or host key."""
 
     def __init__(self, message: str, *, field: str = "private_key") -> None:
         super().__init__(message, field=field, code="invalid_key")

@@ -1,4 +1,4 @@
-"""SSH keys: reading private ones, comparing and naming public ones."""
+"""SSH keys: parse private keys, compare and format public keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import paramiko
 
 from panel.remote.errors import InvalidKey
 
-# What sshd may sign with for each type of pinned key; SHA-1 signatures are not among them.
+# Signature algorithms accepted for each type of pinned key, without SHA-1.
 SIGNATURES = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -23,7 +23,7 @@ SIGNATURES = {
 
 
 def load_private_key(text: str) -> paramiko.PKey:
-    """An OpenSSH or PEM private key without a passphrase; InvalidKey says what is wrong with any other."""
+    """An OpenSSH or PEM private key without a passphrase; InvalidKey explains any other."""
     kinds = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
     for kind in kinds:
         try:
@@ -42,12 +42,12 @@ def load_private_key(text: str) -> paramiko.PKey:
 
 
 def key_line(key: paramiko.PKey) -> str:
-    """The public key as authorized_keys and known_hosts write it, without host and comment."""
+    """The public key in the format of authorized_keys and known_hosts, without host and comment."""
     return f"{key.get_name()} {key.get_base64()}"
 
 
 def parse_key_line(line: str) -> tuple[str, bytes]:
-    """(type, blob) of a pinned key line; InvalidKey unless it is one of the types that are accepted."""
+    """(type, blob) of a pinned key line; InvalidKey for an unsupported type."""
     words = line.split()
     if len(words) < 2 or words[0] not in SIGNATURES:
         raise InvalidKey(
@@ -68,6 +68,6 @@ def same_key(line: str, key: paramiko.PKey) -> bool:
 
 
 def fingerprint(line: str) -> str:
-    """SHA256:... as ssh-keygen -l prints it."""
+    """SHA256:... as printed by ssh-keygen -l."""
     digest = hashlib.sha256(parse_key_line(line)[1]).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The agent's process and its two streams, reached through SSH or as a child of this process."""
+"""The agent's process and its two streams, over SSH or as a child process."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from panel.remote.errors import AgentUnavailable, HostUnreachable, SudoRefused
 from panel.remote.target import Target
 
 START_TIMEOUT_S = 20.0
-SFTP_TIMEOUT_S = 60.0  # for each reply
-# How often Paramiko's thread looks up while nothing comes, to send its keepalive. Its own 0.1 s cost fifty idle
-# connections two hundredths of a CPU.
+SFTP_TIMEOUT_S = 60.0  # per reply
+# Interval at which Paramiko's thread wakes while idle, to send keepalives. With its default of 0.1 s, fifty idle
+# connections used two percent of a CPU.
 IDLE_S = 5.0
-FOLDER = ".paddock"  # below the login's home folder
+FOLDER = ".paddock"  # below the account's home folder
 KEPT_BUNDLES = 3
 KEPT_FOR_S = 24 * 3600
 MAX_LISTED = 10_000
-# What a login's start-up files may print before the agent speaks.
+# Limit for the output of shell start-up files before the agent's first message.
 MAX_PREAMBLE_BYTES = 64 * 1024
 SUDO_PROMPT = "paddock-sudo:"
-READY = b'"type":"ready"'  # a login's start-up files may print something before it
-# The distribution's Python first: one that a login profile puts before it may be a slow wrapper.
+READY = b'"type":"ready"'  # shell start-up files may print something before it
+# The distribution's Python first: an earlier one in the PATH may be a slow wrapper.
 PYTHONS = ("/usr/bin/python3", "python3")
 
 
 class Link(Protocol):
-    """A started agent: bytes to it and from it. `read` never waits: None when there is nothing, b"" at the end. What
-    `fileno` names can be read when there is something, or the end."""
+    """A started agent: bytes to and from it. `read` never blocks: None if there is no data, b"" at the end. `fileno`
+    becomes readable when there is data, or the end.
+    """
 
     def write(self, data: bytes) -> None: ...
 
@@ -49,7 +50,7 @@ class Link(Protocol):
 
     def fileno(self) -> int: ...
 
-    def broke(self) -> str: ...  # what the other end did that ended the connection, "" mostly
+    def broke(self) -> str: ...  # protocol violation that ended the connection, usually ""
 
     def close(self) -> None: ...
 
@@ -57,7 +58,7 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """The agent as a child process; its file lies in the target's folder, which it also works in."""
+    """The agent as a child process; its file is in the target's folder, which is also its working folder."""
 
     def __init__(self, target: Target) -> None:
         assert target.folder is not None
@@ -75,7 +76,7 @@ class LocalLink:
             stdout=subprocess.PIPE,
             cwd=self.folder,
             env=environment,
-            start_new_session=True,  # Ctrl-C in the panel's terminal is not the agent's: it ends with its input
+            start_new_session=True,  # Ctrl-C in the panel's terminal must not stop the agent, which ends with its input
         )
         os.set_blocking(self.fileno(), False)
 
@@ -98,15 +99,15 @@ class LocalLink:
         return ""
 
     def close(self) -> None:
-        """Closes the agent's input; it ends by itself, once a running transaction has come to its end."""
+        """Close the agent's input; the agent exits after a running transaction."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is gone already
+        with contextlib.suppress(BrokenPipeError):  # already gone
             self._process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it finishes what it does, then ends by itself
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the agent finishes its work, then exits
             self._process.wait(0.5)
 
     def put(self, local: Path, remote: str) -> str:
-        """Copies a file into the agent's folder; returns its absolute path."""
+        """Copy a file into the agent's folder; return its absolute path."""
         path = self.folder / remote
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -116,12 +117,12 @@ class LocalLink:
 
 
 class SshLink:
-    """The agent at the other end of one SSH channel."""
+    """The agent on the other side of one SSH channel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._heard = b""  # read while waiting for the agent to be ready
-        self._chatter = 0  # bytes of its standard error
+        self._heard = b""  # read while waiting for the ready message
+        self._chatter = 0  # bytes on standard error
         self._transport = ssh.connect(target)
         try:
             self._channel = self._started()
@@ -137,8 +138,8 @@ class SshLink:
         if self._heard:
             heard, self._heard = self._heard, b""
             return heard
-        ended = self._channel.eof_received or self._channel.closed  # asked first: what came before it is read still
-        if self._channel.recv_stderr_ready():  # kept flowing, or a chatty agent would block on a full window
+        ended = self._channel.eof_received or self._channel.closed  # checked first, so that earlier data is still read
+        if self._channel.recv_stderr_ready():  # drain it, or the agent blocks on a full window
             self._chatter += len(self._channel.recv_stderr(65536))
             if self._chatter > MAX_STDERR_BYTES:
                 raise TooMuch(f"it wrote more than {MAX_STDERR_BYTES} bytes of errors")
@@ -154,13 +155,13 @@ class SshLink:
         return str(error) if isinstance(error, TooMuch) else ""
 
     def close(self) -> None:
-        # Wakes the thread that reads: it would not notice for IDLE_S that the transport is closed.
+        # Wakes the reading thread, which would otherwise notice the closed transport only after IDLE_S.
         with contextlib.suppress(OSError):
             self._transport.sock.shutdown(socket.SHUT_RDWR)
         self._transport.close()
 
     def put(self, local: Path, remote: str) -> str:
-        """Uploads a file below the agent's folder unless one of that name and size is there; its absolute path."""
+        """Upload a file below the agent's folder unless one of that name and size exists; return its absolute path."""
         with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
             _make_folder(sftp)
             path = f"{FOLDER}/{remote}"
@@ -174,7 +175,7 @@ class SshLink:
             return sftp.normalize(path)
 
     def _started(self) -> paramiko.Channel:
-        """Runs the agent, which is uploaded first when the host does not have it."""
+        """Start the agent, after uploading it if the host lacks it."""
         uploaded = False
         pythons = list(PYTHONS)
         while True:
@@ -193,10 +194,10 @@ class SshLink:
                 raise self._refused(said)
 
     def _command(self, python: str) -> str:
-        """What sshd hands to the login's shell.
+        """Command for the account's shell.
 
-        SSH carries one string, not a list of arguments. This one is made of fixed words and the bundle's name, which
-        is "agent-", sixty-four hexadecimal digits and ".pyz": nothing that anybody typed is ever part of it.
+        SSH sends one string, not a list of arguments. The string consists of constants and the bundle's name, "agent-",
+        64 hexadecimal digits and ".pyz", so it never contains user input.
         """
         agent = shlex.join(bundle.argv(python, f"{FOLDER}/{bundle.bundle().name}"))
         if not self.target.sudo:
@@ -206,7 +207,7 @@ class SshLink:
         return f"exec sudo -n -- {agent}"
 
     def _first_words(self, channel: paramiko.Channel) -> str | None:
-        """None once the agent is ready; what was said on standard error when it ends before."""
+        """None once the agent is ready; its standard error output if it ends before."""
         said = b""
         self._heard = b""
         answered = False
@@ -223,8 +224,8 @@ class SshLink:
                 if SUDO_PROMPT.encode() in said and self.target.sudo_password:
                     if answered:
                         raise SudoRefused(self.target.name, self.target.username, "the stored password is wrong")
-                    # On standard input alone, and only when asked: an agent that sudo starts without asking would
-                    # take the password for a request.
+                    # Sent on standard input, and only after sudo's prompt: without a prompt, the agent would read the
+                    # password as a request.
                     channel.sendall(self.target.sudo_password.encode() + b"\n")
                     said, answered = b"", True
             elif channel.exit_status_ready() and not channel.recv_ready() and not channel.recv_stderr_ready():
@@ -260,11 +261,11 @@ def _make_folder(sftp: paramiko.SFTPClient) -> None:
     try:
         sftp.mkdir(FOLDER, 0o700)
     except OSError:
-        sftp.stat(FOLDER)  # it was there; else this says what is wrong
+        sftp.stat(FOLDER)  # already exists; any other error is raised here
 
 
 def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> None:
-    """Whole or not at all: under another name first, then renamed over."""
+    """Upload atomically: under a temporary name first, then renamed."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{os.getpid()}-{time.monotonic_ns()}"
     with sftp.open(draft, "wb") as file:
@@ -276,14 +277,15 @@ def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> Non
 
 
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
-    """Keeps the newest bundles, and any of the last day: another panel may still run one, and an agent imports from its
-    own as it goes."""
+    """Delete old bundles except the newest and those of the last day: another panel may still run one, and an agent
+    imports from its bundle while running.
+    """
     listed = itertools.islice(sftp.listdir_iter(FOLDER), MAX_LISTED)
     found = [item for item in listed if item.filename.startswith("agent-")]
     found.sort(key=lambda item: item.st_mtime or 0)
     for item in found[:-KEPT_BUNDLES]:
         if (item.st_mtime or 0) < (found[-1].st_mtime or 0) - KEPT_FOR_S:
-            with contextlib.suppress(FileNotFoundError):  # another connection was quicker
+            with contextlib.suppress(FileNotFoundError):  # already deleted by another connection
                 sftp.remove(f"{FOLDER}/{item.filename}")
 
 

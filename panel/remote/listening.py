@@ -1,6 +1,6 @@
-"""One thread that hears all agents: it sleeps until a link has something to be read, and has that read.
+"""One thread that listens to all agents: it sleeps until a link has data, and reads the data.
 
-A thread for each would be a stack for each, and one switch between threads more for every message.
+One thread per agent would need a stack each, and another thread switch for every message.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
-Read = Callable[[], bool]  # reads what is there, without waiting; False once nothing more will come
+Read = Callable[[], bool]  # reads available data without blocking; False at the end
 
 
 class Listener:
-    """Descriptors, and what reads them. Thread-safe."""
+    """Descriptors with their read functions. Thread-safe."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -27,7 +27,7 @@ class Listener:
         threading.Thread(target=self._run, name="agents", daemon=True).start()
 
     def add(self, descriptor: int, read: Read) -> None:
-        """Has `read` called whenever there is something, until it says False. The descriptor stays open until then."""
+        """Call `read` whenever there is data, until it returns False. The descriptor must stay open until then."""
         with self._lock:
             self._reads[descriptor] = read
             self._poll.register(descriptor, select.EPOLLIN)
@@ -55,7 +55,7 @@ _made: Listener | None = None
 
 
 def listener() -> Listener:
-    """This process's; after a fork the thread is the parent's."""
+    """The listener of this process; a forked child gets a new one."""
     global _made
     with _lock:
         if _made is None or _made.owner != os.getpid():

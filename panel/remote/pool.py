@@ -1,10 +1,10 @@
 """One connection and one agent process per host, kept between requests.
 
-    with pool.session(target) as agent:
+with pool.session(target) as agent:
         facts = agent.call("facts")
 
-Thread-safe: requests of several threads to one host share its agent and overlap. A connection that was idle for long
-is asked before it is trusted again, one that nobody used for longer still is closed.
+Thread-safe: concurrent requests to one host share its agent. A connection idle for long is tested before its next use,
+and one unused for longer is closed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
 
-CHECK_AFTER_S = 30.0  # idle longer than this: asked `hello` before it is used again
+CHECK_AFTER_S = 30.0  # idle time after which the connection is tested with `hello`
 CLOSE_AFTER_S = 600.0
 HELLO_TIMEOUT_S = 5.0
 SWEEP_EVERY_S = 30.0
 
 
 class Session:
-    """What may be asked of one host while the connection is borrowed."""
+    """Operations on one host while its connection is borrowed."""
 
     def __init__(self, client: AgentClient) -> None:
         self._client = client
@@ -43,15 +43,15 @@ class Session:
     def call(
         self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> dict[str, Any]:
-        """One operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
+        """Run one operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
         return self._client.call(op, args, on_event, timeout)
 
     def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
-        """Sends one operation and does not wait for it, so that one thread can ask many hosts. Raises RemoteError."""
+        """Send one operation without waiting, so that one thread can query many hosts. Raises RemoteError."""
         return self._client.ask(op, args, heard)
 
     def upload(self, local_path: Path, remote_name: str) -> str:
-        """Puts a file into the agent's own folder and returns its absolute path. `remote_name` is one plain name."""
+        """Upload a file into the agent's own folder and return its absolute path. `remote_name` is a plain name."""
         if not remote_name or "/" in remote_name or remote_name.startswith("."):
             raise ValueError(f"{remote_name!r} is not a plain file name")
         try:
@@ -65,11 +65,11 @@ class _Entry:
     connecting: threading.Lock = field(default_factory=threading.Lock)
     client: AgentClient | None = None
     borrowed: int = 0
-    failed: tuple[float, RemoteError] | None = None  # when the last attempt to connect did, and how
+    failed: tuple[float, RemoteError] | None = None  # time and error of the last failed connection
 
 
 class Pool:
-    """`connect` makes a link to a target; tests give their own."""
+    """Pool of connections. `connect` creates a link to a target; tests pass their own."""
 
     def __init__(self, connect: Callable[[Target], Link] = open_link) -> None:
         self._connect = connect
@@ -80,7 +80,7 @@ class Pool:
 
     @contextmanager
     def session(self, target: Target) -> Iterator[Session]:
-        """Borrows the connection to `target`, which is made when there is none. Raises RemoteError."""
+        """Borrow the connection to `target`, opened if necessary. Raises RemoteError."""
         asked_at = time.monotonic()
         entry = self._entry(target)
         try:
@@ -90,15 +90,14 @@ class Pool:
                 entry.borrowed -= 1
 
     def is_ready(self, target: Target) -> bool:
-        """Whether a session can be had without waiting for the host."""
+        """Return whether a session is available without waiting for the host."""
         with self._lock:
             entry = self._entries.get(target) if self._owner == os.getpid() else None
         client = entry.client if entry is not None else None
         return client is not None and client.is_open and _is_fresh(client)
 
     def prepare(self, targets: Iterable[Target]) -> None:
-        """Begins to connect to those that are not connected, and waits for none. What goes wrong is told to whoever
-        opens a session meanwhile."""
+        """Open missing connections in the background. Errors are reported to the next session."""
         for target in targets:
             if not self.is_ready(target):
                 threading.Thread(target=self._connect_only, args=(target,), name="connecting", daemon=True).start()
@@ -108,7 +107,7 @@ class Pool:
             pass
 
     def forget(self, name: str) -> None:
-        """Closes whatever is open to the host of that name (its address, key or secret changed)."""
+        """Close connections to the host of that name (its address, key or secret changed)."""
         with self._lock:
             gone = [self._entries.pop(target) for target in list(self._entries) if target.name == name]
         for entry in gone:
@@ -116,7 +115,7 @@ class Pool:
                 entry.client.close()
 
     def close(self) -> None:
-        """Closes every connection."""
+        """Close all connections."""
         with self._lock:
             entries, self._entries = list(self._entries.values()), {}
         for entry in entries:
@@ -125,7 +124,7 @@ class Pool:
 
     def _entry(self, target: Target) -> _Entry:
         with self._lock:
-            if self._owner != os.getpid():  # after a fork the sockets are the parent's
+            if self._owner != os.getpid():  # after a fork the sockets belong to the parent
                 self._entries, self._sweeper, self._owner = {}, None, os.getpid()
             entry = self._entries.setdefault(target, _Entry())
             entry.borrowed += 1
@@ -136,7 +135,8 @@ class Pool:
 
     def _client(self, target: Target, entry: _Entry, asked_at: float) -> AgentClient:
         with entry.connecting:
-            if entry.failed and entry.failed[0] > asked_at:  # that attempt was waited for: one more would end alike
+            # this thread waited for that attempt, so another would fail too
+            if entry.failed and entry.failed[0] > asked_at:
                 raise entry.failed[1]
             client = entry.client
             if client is not None and not self._is_usable(client):
@@ -168,7 +168,7 @@ class Pool:
             self.close_idle(CLOSE_AFTER_S)
 
     def close_idle(self, seconds: float) -> None:
-        """Closes what nobody has borrowed or used for `seconds`."""
+        """Close connections that were not used for `seconds`."""
         limit = time.monotonic() - seconds
         with self._lock:
             idle = [

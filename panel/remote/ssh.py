@@ -1,4 +1,4 @@
-"""An SSH transport to one host. The host key is compared before anything about the account is sent."""
+"""An SSH transport to one host. The host key is compared before any account data is sent."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from panel.remote.target import Target
 CONNECT_TIMEOUT_S = 10.0
 KEEPALIVE_S = 20
 ATTEMPTS = 4
-# The post-quantum exchange first where both sides have it, SHA-1 never. P-256 before X25519, which is no stronger:
-# OpenSSH computes X25519 in plain C, which costs a host 3 ms a connection, and P-256 by OpenSSL's assembler.
+# The post-quantum exchange is preferred, SHA-1 is never used. P-256 comes before X25519, which is equally strong:
+# OpenSSH computes X25519 in plain C, 3 ms per connection on the host, and P-256 with OpenSSL's assembler code.
 KEX = (
     "mlkem768x25519-sha256",
     "ecdh-sha2-nistp256",
@@ -33,12 +33,12 @@ KEX = (
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 DIGESTS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
 
-# Paramiko logs whole tracebacks of what is raised here anyway, in words for a person.
+# Paramiko logs tracebacks of errors that are raised anyway with messages for people.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
 def offered_key(name: str, address: str, port: int) -> str:
-    """The key line that the host at `address` offers: a key exchange and nothing else. HostUnreachable."""
+    """The key line that the host at `address` offers, read by a key exchange only. Raises HostUnreachable."""
     transport = _negotiated(Target(name, "ssh", address=address, port=port), ())
     try:
         return key_line(transport.get_remote_server_key())
@@ -47,7 +47,7 @@ def offered_key(name: str, address: str, port: int) -> str:
 
 
 def connect(target: Target) -> paramiko.Transport:
-    """An authenticated transport to the host whose key is pinned; every error is a RemoteError."""
+    """An authenticated transport to the host with the pinned key; every error is a RemoteError."""
     if not target.host_key:
         raise HostKeyUnknown(target.name)
     kind, _ = parse_key_line(target.host_key)
@@ -73,8 +73,9 @@ def _changed(target: Target, offered: str) -> HostKeyChanged:
 
 
 def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transport:
-    """A transport after its key exchange. sshd turns away connections at random when many come at once
-    (MaxStartups), so an attempt that ends before the exchange is repeated, each later and at another moment."""
+    """A transport after its key exchange. sshd randomly rejects connections when many arrive at once (MaxStartups), so
+    such attempts are repeated with growing random delays.
+    """
     reason = ""
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -83,7 +84,7 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
             stream = socket.create_connection((target.address, target.port), timeout=CONNECT_TIMEOUT_S)
         except OSError as error:
             raise HostUnreachable(target.name, target.endpoint, error.strerror or str(error)) from None
-        # Without it the small messages of authentication wait for delayed acknowledgements: 43 ms a connection.
+        # Otherwise the small messages of authentication wait for delayed acknowledgements: 43 ms per connection.
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)
         try:
@@ -101,7 +102,7 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
         else:
             if transport.initial_kex_done:
                 return transport
-            transport.close()  # start_client() has no error for a port that is open and silent
+            transport.close()  # start_client() reports no error for an open port that sends nothing
             reason = f"the port accepts connections but sends nothing within {CONNECT_TIMEOUT_S:.0f} s"
             break
     raise HostUnreachable(target.name, target.endpoint, reason)
@@ -117,7 +118,7 @@ def _restrict(transport: paramiko.Transport, key_types: tuple[str, ...]) -> None
 
 
 def _authenticate(transport: paramiko.Transport, target: Target) -> None:
-    """By key, by password, or by both where the host asks for both."""
+    """Authenticate by key, by password, or by both if the host requires both."""
     tried: list[str] = []
     still_asked = ["publickey", "password"]
     try:

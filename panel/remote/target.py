@@ -1,4 +1,4 @@
-"""Where a host's agent runs and how to get there, as plain data."""
+"""Location of a host's agent and the connection data, as plain data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Target:
-    """`name` is for messages. Secrets are left out of the representation, so that no log or trace shows them.
+    """A target. `name` is for messages. Secrets are excluded from the representation, so that logs and traces do not
+    contain them.
 
-    local: the agent is a child process; its file lies in `folder`, its journal in `folder`/state.
-    ssh:   `host_key` is the pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet.
+    local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
+    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet.
     """
 
     name: str

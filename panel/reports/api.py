@@ -1,4 +1,4 @@
-"""Schedules and reports over the API: all that the pages do, and the reports in every form."""
+"""Schedules and reports over the API: all actions of the pages, and the reports in every format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_OCCURRENCES = 100
 
 
 class Schedules(Resource):
-    """When to measure what, and whom to tell."""
+    """Benchmark schedules with their recipients."""
 
     model = Schedule
     serializer_class = ScheduleSerializer
@@ -62,7 +62,7 @@ class Schedules(Resource):
         return selectors.schedules_visible(self.actor)
 
     def _values(self, partial: bool = False) -> dict[str, Any]:
-        """What was sent, names turned into what they name."""
+        """Request data with names resolved to objects."""
         values = self.body(ScheduleSerializer, partial=partial)
         if "scenario_id" in values:
             values["scenario"] = self._scenario(values.pop("scenario_id"))
@@ -78,12 +78,14 @@ class Schedules(Resource):
         return found
 
     def create(self, request: Request) -> Response:
-        """It runs with the rights of who saves it last."""
+        """Create a schedule. It runs with the permissions of the user who saved it last."""
         schedule = services.schedule_create(actor=self.actor, **self._values())
         return self.answer(schedule, status=201, location=f"/api/v1/schedules/{schedule.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Without `webhook_secret` the stored one stays, unless `webhook_url` changes; "" removes it."""
+        """Change a schedule. Without `webhook_secret` the stored one is kept, unless `webhook_url` changes; "" removes
+        it.
+        """
         schedule = self.get_object()
         expected = self.expected_version(schedule)
         values = self._values(partial=True)
@@ -91,7 +93,7 @@ class Schedules(Resource):
         return self.answer(self.rows().get(pk=saved.pk))
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Its reports and runs stay."""
+        """Delete a schedule. Its reports and runs are kept."""
         schedule = self.get_object()
         self.expected_version(schedule)
         services.schedule_delete(actor=self.actor, schedule=schedule)
@@ -100,19 +102,19 @@ class Schedules(Resource):
     @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str = "") -> Response:
-        """No date is begun until it is resumed; a run under way goes on."""
+        """Pause the schedule: no run starts until it is resumed; a running one continues."""
         return self.answer(services.schedule_pause(actor=self.actor, schedule=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str = "") -> Response:
-        """From the next date on."""
+        """Resume the schedule with its next date."""
         return self.answer(services.schedule_resume(actor=self.actor, schedule=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: OccurrenceSerializer})
     @action(detail=True, methods=["post"], url_path="run-now")
     def run_now(self, request: Request, pk: str = "") -> Response:
-        """Beside its dates. The run is a job of its own; the report follows when it has ended."""
+        """Start a run now, in addition to the dates. The run is a separate job; the report follows at its end."""
         row = services.schedule_run_now(actor=self.actor, schedule=self.get_object())
         job = row.run or row.suite_run
         headers = {"Location": f"/api/v1/jobs/{job.uuid}/"} if job else {}
@@ -121,7 +123,7 @@ class Schedules(Resource):
     @extend_schema(responses=OccurrenceSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def occurrences(self, request: Request, pk: str = "") -> Response:
-        """The last hundred dates and what became of them, newest first."""
+        """List the last hundred dates and their results, newest first."""
         rows = selectors.occurrences_of(self.get_object())[:MOST_OCCURRENCES]
         return Response(OccurrenceSerializer(rows, many=True).data)
 
@@ -131,7 +133,7 @@ class Schedules(Resource):
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def dates(self, request: Request) -> Response:
-        """The next five dates of an expression."""
+        """List the next five dates of an expression."""
         zone = request.query_params.get("timezone", "UTC")
         if zone not in time_zones():
             raise parameter_error("timezone", "Send a time zone such as Europe/Vienna or UTC.")
@@ -145,7 +147,7 @@ class Schedules(Resource):
 
 
 class Reports(Resource):
-    """What changed since last time, and whether it is real."""
+    """Changes since the previous run, with their significance."""
 
     model = Report
     serializer_class = ReportSerializer
@@ -167,7 +169,7 @@ class Reports(Resource):
 
     @extend_schema(request=ReportInput, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
-        """Of an ended run or suite that no schedule asked for."""
+        """Create a report of an ended run or suite without a schedule."""
         values = self.body(ReportInput)
         if len(values) != 1:
             words = "Send the UUID of either a run or a suite run."
@@ -181,21 +183,21 @@ class Reports(Resource):
         return self.answer(report, status=201, location=f"/api/v1/reports/{report.uuid}/")
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Its run stays."""
+        """Delete a report. Its run is kept."""
         services.report_delete(actor=self.actor, report=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: DeliverySerializer(many=True)})
     @action(detail=True, methods=["post"], pagination_class=None, filter_backends=[])
     def send(self, request: Request, uuid: UUID | None = None) -> Response:
-        """To everyone whom its schedule tells, once more."""
+        """Send the report again to all recipients of its schedule."""
         made = services.report_send(actor=self.actor, report=self.get_object())
         return Response(DeliverySerializer(made, many=True).data, status=202)
 
     @extend_schema(responses=DeliverySerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def deliveries(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Whom it was sent to, with every attempt."""
+        """List the deliveries of the report with all attempts."""
         return Response(DeliverySerializer(self.get_object().deliveries.all(), many=True).data)
 
     def _form(self, form: str) -> HttpResponse:
@@ -206,25 +208,25 @@ class Reports(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="report.json", pagination_class=None, filter_backends=[])
     def as_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """All of it: sentences, tables, charts as Vega-Lite."""
+        """Return the complete report: sentences, tables, charts as Vega-Lite."""
         return Response(to_json(from_json(self.get_object().content)))
 
     @extend_schema(responses={(200, "text/html"): str})
     @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
     def as_html(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """One file that stands alone, styles and charts inside."""
+        """Return the report as one self-contained file with styles and charts."""
         return self._form(Form.HTML)
 
     @extend_schema(responses={(200, "application/pdf"): bytes})
     @action(detail=True, methods=["get"], url_path="report.pdf", pagination_class=None, filter_backends=[])
     def as_pdf(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """For paper."""
+        """Return the report as PDF."""
         return self._form(Form.PDF)
 
     @extend_schema(responses={(200, "application/vnd.oasis.opendocument.spreadsheet"): bytes})
     @action(detail=True, methods=["get"], url_path="report.ods", pagination_class=None, filter_backends=[])
     def as_ods(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """A spreadsheet with a sheet for each table."""
+        """Return the report as a spreadsheet with one sheet per table."""
         return self._form(Form.ODS)
 
     @extend_schema(responses={(200, "text/csv"): str})

@@ -1,4 +1,4 @@
-"""Beginning what a date of a schedule asks for. Call it inside the transaction that moves the schedule on."""
+"""Start the run of a schedule's date. Call inside the transaction that advances the schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from panel.reports.models import Occurrence, Schedule
 def begin(
     schedule: Schedule, due_at: dt.datetime, *, reason: str = "", by_hand: bool = False, actor: User | None = None
 ) -> Occurrence:
-    """The row of this date, with its run if one could begin. `actor` asks by hand; a date uses the schedule's own."""
+    """Row of this date, with its run if it could start. `actor` is the user for a manual start; dates use the
+    schedule's own.
+    """
     status, why = OccurrenceStatus.RUNNING, reason
     under_way = schedule.occurrences.filter(status__in=OPEN).order_by("due_at").first()
     if under_way is not None:
@@ -43,7 +45,7 @@ def _overlapping(schedule: Schedule, under_way: Occurrence) -> tuple[OccurrenceS
 
 
 def start(row: Occurrence, actor: User | None) -> None:
-    """Its run into the queue; why not, where that is refused: then the row has failed, and a report says so."""
+    """Queue the run of the row. If that fails, the row fails with the reason, and a report mentions it."""
     try:
         with transaction.atomic():
             run, suite_run = _launch(row.schedule, actor)

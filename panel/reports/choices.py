@@ -1,4 +1,4 @@
-"""Words that schedules, reports and deliveries are described with."""
+"""Choices of schedules, reports and deliveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRESET_LABELS = {"short": _("Preview"), "full": _("Full suite")}
 
 
 class Overlap(models.TextChoices):
-    """What a date does when the run of the one before is not done."""
+    """Action if the previous run has not ended at the next date."""
 
     SKIP = "skip", _("Skip the run and record it")
     WAIT = "wait", _("Start the run afterwards")
@@ -39,7 +39,7 @@ OPEN = (OccurrenceStatus.WAITING, OccurrenceStatus.RUNNING)
 
 
 class Outcome(models.TextChoices):
-    """What a report says at its top."""
+    """Main result of a report."""
 
     FIRST = "first", _("First report")
     WORSE = "worse", _("Worse")

@@ -1,7 +1,7 @@
-"""Cron expressions: when is the next date? Pure; the syntax and its meaning are cronsim's, which follows Debian's cron.
+"""Dates of cron expressions. Pure; syntax and meaning are those of cronsim, which follows Debian's cron.
 
 Five fields: minute, hour, day of the month, month, day of the week; `L` is the last day of a month, `5#2` its second
-Friday. Where a clock is put forward, dates that do not exist come right after; where it is put back, they come once.
+Friday. When clocks move forward, skipped dates come right after; when clocks move back, each date comes once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SHORTCUTS = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
-MOST_COUNTED = 1000  # dates that passed while nobody looked
-# By what cronsim calls them.
+MOST_COUNTED = 1000  # limit of dates missed while the panel was down
+# Names of the fields in cronsim.
 _FIELDS = {
     "minute": ("minute", "0 to 59"),
     "hour": ("hour", "0 to 23"),
@@ -33,7 +33,9 @@ _FIELDS = {
 
 
 def normal(expression: str) -> str:
-    """`expression` with its shortcut spelled out and single spaces. ApplicationError, field `cron`, in words."""
+    """`expression` with its shortcut expanded and single spaces. ApplicationError, field `cron`, with a message for
+    people.
+    """
     words = " ".join(expression.split())
     text = SHORTCUTS.get(words.lower(), words)
     count = len(text.split(" ")) if text else 0
@@ -54,18 +56,18 @@ def normal(expression: str) -> str:
 
 
 def explained(expression: str) -> str:
-    """`At 02:30 on Monday`. ApplicationError as `normal`."""
+    """Expression in words: `At 02:30 on Monday`. ApplicationError as in `normal`."""
     return CronSim(normal(expression), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)).explain()
 
 
 def following(expression: str, zone: str, after: dt.datetime, count: int) -> list[dt.datetime]:
-    """The next `count` dates after `after`, in UTC, of an expression whose clock is that of `zone`."""
+    """The next `count` dates after `after`, in UTC, of an expression in the time zone `zone`."""
     dates = CronSim(normal(expression), after.astimezone(ZoneInfo(zone)))
     return [date.astimezone(dt.UTC) for date in islice(dates, count)]
 
 
 def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
-    """ApplicationError when there is none within the next fifty years."""
+    """Next date; ApplicationError if there is none within the next fifty years."""
     dates = following(expression, zone, after, 1)
     if not dates:
         raise ApplicationError("This date does not occur again.", field="cron")
@@ -73,7 +75,7 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
 
 
 def passed(expression: str, zone: str, first: dt.datetime, now: dt.datetime) -> list[dt.datetime]:
-    """`first` and the dates after it until `now`: of very many the newest `MOST_COUNTED`."""
+    """`first` and the dates after it until `now`, limited to the newest `MOST_COUNTED`."""
     backwards = CronSim(normal(expression), now.astimezone(ZoneInfo(zone)) + dt.timedelta(minutes=1), reverse=True)
     found = []
     for date in islice(backwards, MOST_COUNTED):

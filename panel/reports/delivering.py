@@ -1,7 +1,7 @@
-"""Carrying out deliveries: claim one, try it, write down what came of it, and when to try again.
+"""Delivery of reports: claim a delivery, try it, record the result, and schedule a retry.
 
-A receiver that was reached just before a worker died is reached again: every attempt of a delivery carries the same
-Message-ID, or the same Paddock-Delivery, by which a receiver tells them apart.
+If a worker dies after a successful delivery, the receiver gets it again. All attempts carry the same Message-ID or
+Paddock-Delivery, so receivers can detect duplicates.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from panel.reports import mail, webhook
 from panel.reports.choices import Channel
 from panel.reports.models import Delivery
 
-# After the first, the second, ... attempt in vain; then it has failed.
+# Pauses after the first, second, ... failed attempt; after the last the delivery fails.
 PAUSES_S = (30, 120, 600, 3600, 6 * 3600)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """`words` are shown. `again`: whether another attempt may go better."""
+    """Result of an attempt. `words` are displayed. `again`: whether another attempt may succeed."""
 
     is_done: bool
     words: str
@@ -34,7 +34,7 @@ class Tried:
 
 
 def waiting() -> list[UUID]:
-    """Those that are due, after giving back what a dead worker had."""
+    """Due deliveries, after requeuing those of dead workers."""
     queued = orphans_queue(Delivery, "pk")
     return list(Delivery.objects.filter(uuid__in=queued, due_at__lte=timezone.now()).values_list("uuid", flat=True))
 

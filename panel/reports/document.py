@@ -1,6 +1,6 @@
-"""A report as plain data, from which each of its forms is made. Pure; stored as JSON with the report.
+"""A report as plain data, the source of all its formats. Pure; stored as JSON with the report.
 
-Nothing in it points at rows: it can be shown when run, site and host are gone.
+It refers to no rows, so it can be shown after run, site and host are deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Cell:
-    """`text` is what people read, `value` what programs do; `detail` an interval or a remark."""
+    """One cell: `text` for people, `value` for programs; `detail` is an interval or a remark."""
 
     text: str
     value: float | None = None
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart: a Vega-Lite specification, a sentence for who does not see it, and the table behind it."""
+    """A chart: a Vega-Lite specification, a description for screen readers, and its table."""
 
     name: str
     title: str
@@ -61,8 +61,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """`changes` are sentences on what changed since `since` (words naming the run before), `around` what else was
-    different, `notes` what became of the schedule's other dates, `warnings` why figures must not be believed."""
+    """Contents of a report.
+
+    `changes` are sentences about changes since `since` (name of the previous run), `around` other differences, `notes`
+    the results of other dates of the schedule, `warnings` the reasons why figures are invalid.
+    """
 
     title: str
     made_at: str  # ISO 8601, UTC
@@ -74,7 +77,7 @@ class Document:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
-    facts: list[list[str]] = field(default_factory=list)  # [name, words]
+    facts: list[list[str]] = field(default_factory=list)  # [name, text]
     link: str = ""
 
     def tables(self) -> Iterator[tuple[Section, Table]]:
@@ -92,7 +95,7 @@ def to_json(document: Document) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> Document:
-    """What `to_json` made. ValueError for another format."""
+    """Parse the result of `to_json`. ValueError for another format."""
     if data.get("format") != FORMAT:
         raise ValueError(f"report format {data.get('format')} is not supported; this panel reads format {FORMAT}")
     values = {key: value for key, value in data.items() if key != "format"}

@@ -1,4 +1,4 @@
-"""What the pages of schedules ask for. Values are checked by Schedule.full_clean(), which the API calls as well."""
+"""Forms of schedules. Schedule.full_clean() checks the values, for the API too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_KIND = {Kind.SCENARIO: ("scenario", "sites", "baseline"), Kind.SUITE: ("suit
 
 
 class ScheduleForm(SitesForm):
-    """The fields of one kind of schedule; the other kind is another page."""
+    """Fields of one kind of schedule; the other kind has its own page."""
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
@@ -122,7 +122,7 @@ class ScheduleForm(SitesForm):
 
     @property
     def chosen_suite(self) -> Suite:
-        """Whose parts are offered: the one that is asked for, else the stored one, else the first."""
+        """Suite whose parts are offered: the requested one, else the stored one, else the first."""
         return SUITES.get(str(self["suite"].value()), next(iter(SUITES.values())))
 
     def clean(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class ScheduleForm(SitesForm):
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the services take them."""
+        """Field values for the services."""
         mine = {"sites", "baseline"} | (suite_fields(self.chosen_suite).keys() if self.kind == Kind.SUITE else set())
         data = {name: value for name, value in self.cleaned_data.items() if name not in mine}
         if not data["webhook_secret"] and data["webhook_url"]:

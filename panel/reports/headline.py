@@ -1,4 +1,4 @@
-"""What stands at the top of a report: what changed since last time, and whether it is real. Pure."""
+"""Headline of a report: changes since the previous run, and their significance. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Top:
 
 
 def of_changes(found: Sequence[Change], since: str) -> Top:
-    """`since` names the run before, "" when there is none to compare with."""
+    """Headline for changes. `since` names the previous run, "" if there is none."""
     if not since:
         return Top(Outcome.FIRST, "This is the first report, so there is no earlier result to compare with.", [])
     if not found:

@@ -1,4 +1,4 @@
-"""A report by mail: plain text and HTML, with the forms attached that its schedule names."""
+"""Reports by mail: plain text and HTML, with attachments in the formats of the schedule."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from panel.reports.document import Document, from_json
 from panel.reports.models import Delivery, Report
 from panel.reports.writers import WRITERS
 
-MOST_BYTES = 10 * 1024 * 1024  # of attachments together: many servers take no more
+MOST_BYTES = 10 * 1024 * 1024  # for all attachments together, a common limit of mail servers
 
 
 class Refused(Exception):
-    """It will not go better another time; the words say what to do."""
+    """A permanent failure; the message contains the solution."""
 
 
 class Unreachable(Exception):
-    """It may go better later."""
+    """A temporary failure."""
 
 
 def send(row: Delivery) -> str:
-    """What the mail server was told, in words. Raises Refused or Unreachable."""
+    """Send the mail and return the result in words. Raises Refused or Unreachable."""
     return deliver(message_of(row))
 
 
 def deliver(message: EmailMultiAlternatives) -> str:
-    """What became of a message to one receiver, in words. Raises Refused or Unreachable."""
+    """Send a message to one receiver and return the result in words. Raises Refused or Unreachable."""
     if not settings.EMAIL_HOST:
         raise Refused("No mail server is configured. Set PADDOCK_SMTP_HOST for the panel's worker.")
     try:
@@ -50,14 +50,14 @@ def deliver(message: EmailMultiAlternatives) -> str:
 
 
 def _by_code(code: int, words: str | bytes) -> Exception:
-    """5xx is for good (RFC 5321 section 4.2.1)."""
+    """Permanent failure for 5xx (RFC 5321 section 4.2.1), otherwise temporary."""
     text = words.decode(errors="replace") if isinstance(words, bytes) else words
     said = f"{settings.EMAIL_HOST} responded with {code} {text}"[:300]
     return Refused(said) if code >= 500 else Unreachable(said)
 
 
 def new_id(name: UUID | None = None) -> str:
-    """A Message-ID of the sender's own domain: one that ends in this machine's name looks forged to filters."""
+    """Message-ID in the sender's domain: this machine's name would look forged to spam filters."""
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "paddock.invalid"
     return f"<{name or uuid4()}@{domain}>"
 
@@ -80,7 +80,7 @@ def message_of(row: Delivery) -> EmailMultiAlternatives:
 
 
 def attachments(report: Report, document: Document) -> list[tuple[str, bytes, str]]:
-    """Those of its schedule, until together they are too large for a mail."""
+    """Attachments of the schedule, up to the size limit of a mail."""
     forms = report.schedule.attachments if report.schedule else []
     found, size = [], 0
     for form in forms:
@@ -92,7 +92,7 @@ def attachments(report: Report, document: Document) -> list[tuple[str, bytes, st
 
 
 def file_name(report: Report) -> str:
-    """Without ending: what it is about and when it was made (UTC)."""
+    """File name without extension: subject and creation time (UTC)."""
     return f"{slugify(report.title)[:60] or 'report'}-{report.created_at:%Y%m%d-%H%M}"
 
 

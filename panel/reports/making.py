@@ -1,4 +1,4 @@
-"""From an ended run or suite to the document of its report. Reads only; services.py stores it."""
+"""Build a report's document from an ended run or suite. Reads only; services.py stores it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _link(name: str, uuid: Any) -> str:
 
 
 def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str]) -> Document:
-    """Of whichever is given; `notes` are what else its schedule has to say."""
+    """Document of the run or the suite; `notes` are further remarks of its schedule."""
     if run is not None:
         return run_document(run, notes)
     assert suite_run is not None, "a report belongs to a run or to a suite"
@@ -49,7 +49,7 @@ def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str
 
 
 def earlier_runs(run: Run) -> list[Run]:
-    """Valid runs before this one of the same scenario, with its parameters, on its sites; oldest first."""
+    """Earlier valid runs of the same scenario, with the same parameters and sites; oldest first."""
     if run.scenario_id is None:
         return []
     sites = sorted(run.targets.values_list("site", flat=True))
@@ -169,7 +169,7 @@ def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
-    """How the throughput went, with what changed in it marked; from the third run on."""
+    """Chart of throughput with marked changes; from the third run on."""
     points = []
     for row in [*earlier, run]:
         for target in row.summary.get("targets", []):
@@ -215,7 +215,7 @@ def _machine(seen: dict[str, Any]) -> str:
 
 
 def earlier_suites(row: SuiteRun) -> list[SuiteRun]:
-    """Ended runs before this one of the same suite, preset and part on the same host; oldest first."""
+    """Earlier runs of the same suite, preset and part on the same host; oldest first."""
     rows = SuiteRun.objects.filter(
         suite=row.suite, preset=row.preset, host_name=row.host_name, status=SuiteStatus.FINISHED, pk__lt=row.pk
     )
@@ -259,7 +259,7 @@ def _suite_facts(row: SuiteRun, shown: dict[str, Any]) -> list[list[str]]:
 
 
 def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
-    """What else was different, of all cases that both ran; each thing once."""
+    """Other differences between all common cases, without duplicates."""
     old = {before.plan[run.case]["slug"]: run for run in before.runs.all() if run.case is not None}
     found = []
     for run in row.runs.order_by("case"):

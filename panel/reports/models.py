@@ -1,4 +1,4 @@
-"""Schedules, what became of each of their dates, the reports that came of it, and how those were delivered."""
+"""Models of schedules, their dates, reports, and deliveries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def validate_url(value: str) -> None:
 
 
 class Schedule(BaseModel):
-    """When to measure what, and whom to tell. It runs with the rights that `run_as`, who saved it last, has then."""
+    """A benchmark schedule with its recipients. It runs with the current permissions of `run_as`, the user who saved it
+    last.
+    """
 
     name = models.CharField(max_length=120, unique=True, validators=[validate_line])
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="schedules")
@@ -64,11 +66,11 @@ class Schedule(BaseModel):
     scenario = models.ForeignKey(Scenario, null=True, blank=True, on_delete=models.SET_NULL, related_name="schedules")
     suite = models.CharField(max_length=40, blank=True)
     preset = models.CharField(max_length=8, blank=True)
-    # What of the suite: suites/choosing.py Choice.stored(), and "setups", of which none means all.
+    # Chosen part of the suite: suites/choosing.py Choice.stored(), and "setups", empty for all.
     chosen = models.JSONField(default=dict, blank=True)
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     overlap = models.CharField(max_length=8, choices=Overlap.choices, default=Overlap.SKIP)
-    # How late a date may still be begun: later, it is missed.
+    # Maximum delay of a date in minutes; after that it is missed.
     grace_minutes = models.PositiveIntegerField(
         default=60, validators=[MinValueValidator(1), MaxValueValidator(7 * 24 * 60)]
     )
@@ -138,7 +140,7 @@ class Schedule(BaseModel):
 
 
 class ScheduleSite(models.Model):
-    """A site of a scenario's schedule; the first is the baseline. `site` is null once it was deleted."""
+    """A site of a scenario's schedule; the first is the baseline. `site` is null after its deletion."""
 
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="sites")
     position = models.PositiveIntegerField()
@@ -154,15 +156,14 @@ class ScheduleSite(models.Model):
 
 
 class Occurrence(models.Model):
-    """One date of a schedule and what became of it. `dates` of them in a row that nobody saw share one row, whose
-    `due_at` is the last."""
+    """One date of a schedule and its result. `dates` consecutive missed ones share a row with the last as `due_at`."""
 
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="occurrences")
     due_at = models.DateTimeField()
     dates = models.PositiveIntegerField(default=1)
     by_hand = models.BooleanField(default=False)
     status = models.CharField(max_length=8, choices=OccurrenceStatus.choices, db_index=True)
-    reason = models.TextField(blank=True)  # why it was missed, left out or not begun; or why it began late
+    reason = models.TextField(blank=True)  # why the date was missed, skipped or failed to start; or why it started late
     run = models.OneToOneField(Run, null=True, on_delete=models.SET_NULL, related_name="occurrence")
     suite_run = models.OneToOneField(SuiteRun, null=True, on_delete=models.SET_NULL, related_name="occurrence")
     started_at = models.DateTimeField(null=True)
@@ -177,8 +178,9 @@ class Occurrence(models.Model):
 
 
 class Report(BaseModel):
-    """What was found, frozen: `content` is a Document (document.py), from which every form is made. It stays when its
-    run is deleted."""
+    """A frozen result: `content` is a Document (document.py), the source of all formats. It is kept when its run is
+    deleted.
+    """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     schedule = models.ForeignKey(Schedule, null=True, on_delete=models.SET_NULL, related_name="reports")
@@ -186,8 +188,8 @@ class Report(BaseModel):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="reports")
     suite_run = models.ForeignKey(SuiteRun, null=True, on_delete=models.SET_NULL, related_name="reports")
     team = models.ForeignKey(Team, null=True, on_delete=models.SET_NULL, related_name="+")  # of the schedule
-    teams = models.ManyToManyField(Team, related_name="reports")  # of the sites it tells about
-    # Without a team it is for administrators: nobody else knows any more whose sites they were.
+    teams = models.ManyToManyField(Team, related_name="reports")  # of the sites in the report
+    # Without teams only administrators can see it, because the owners of its sites are unknown.
     about_sites = models.BooleanField(default=True)
     title = models.CharField(max_length=200)
     outcome = models.CharField(max_length=16, choices=Outcome.choices, db_index=True)
@@ -202,11 +204,11 @@ class Report(BaseModel):
 
 
 class Delivery(Job):
-    """A report on its way to one receiver; `attempts` and their `log` are shown."""
+    """Delivery of a report to one receiver, with its `attempts` and their `log`."""
 
     report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="deliveries")
     channel = models.CharField(max_length=8, choices=Channel.choices)
-    target = models.CharField(max_length=500)  # a mail address, or the webhook's address
+    target = models.CharField(max_length=500)  # a mail address, or the webhook's URL
     attempts = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField()
     log = models.JSONField(default=list)  # [{"at": ISO time, "words", "seconds"}]
@@ -220,7 +222,7 @@ class Delivery(Job):
 
 
 class Watch(models.Model):
-    """The one row that says when schedules were looked at last: a gap is a time in which the panel did not run."""
+    """One row with the time at which schedules were last checked: a gap means that the panel was not running."""
 
     looked_at = models.DateTimeField()
 

@@ -1,4 +1,4 @@
-"""Reads: what of schedules and reports a user may see."""
+"""Reads: schedules and reports that a user has access to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from panel.audit.models import AuditEntry
 from panel.reports.choices import NOTEWORTHY, Outcome
 from panel.reports.models import Occurrence, Report, Schedule, ScheduleSite, Watch
 
-# The sweep looks every 15 s; after this long without one, something does not run.
+# The sweep checks every 15 s; after this time without a check, a process is not running.
 SILENT_AFTER = dt.timedelta(seconds=90)
 
 
 def schedules_visible(user: User) -> QuerySet[Schedule]:
-    """Those of the user's teams and of none, if every site in them is one that the user may see."""
+    """Schedules of the user's teams and without a team, if the user has access to all of their sites."""
     rows = Schedule.objects.select_related("team", "scenario", "host", "run_as").prefetch_related("sites__site__team")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -30,7 +30,7 @@ def schedules_visible(user: User) -> QuerySet[Schedule]:
 
 
 def reports_visible(user: User) -> QuerySet[Report]:
-    """Those about nothing but sites of the user's teams; suites are of hosts, which belong to no team."""
+    """Reports only about sites of the user's teams; suites belong to hosts, which have no team."""
     rows = Report.objects.select_related("schedule", "run", "suite_run")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -48,33 +48,34 @@ def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:
 
 
 def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    """Each with the newest of its dates as the only one of its `occurrences`."""
+    """Schedules with only their newest date in `occurrences`."""
     newest = Occurrence.objects.filter(schedule=OuterRef("schedule")).order_by("-due_at", "-pk").values("pk")[:1]
     last = Occurrence.objects.filter(pk=Subquery(newest)).select_related("report")
     return rows.prefetch_related(Prefetch("occurrences", last))
 
 
 def looked_at() -> dt.datetime | None:
-    """When schedules were looked at last; None before the first time."""
+    """Time of the last check of schedules; None before the first."""
     return Watch.objects.filter(pk=1).values_list("looked_at", flat=True).first()
 
 
 def silent_since() -> dt.datetime | None:
-    """Since when nobody has looked at the schedules, if that is too long; the panel is then without its worker or its
-    scheduler."""
+    """Time of the last check of schedules if that is too long ago, which means that worker or
+    scheduler is not running.
+    """
     last = looked_at()
     return last if last and timezone.now() - last > SILENT_AFTER else None
 
 
 def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
-    """What retention removed, newest first."""
+    """Reports removed by retention, newest first."""
     return AuditEntry.objects.filter(
         action="report.prune", object_type="reports.schedule", object_id=str(schedule.pk)
     ).order_by("-pk")
 
 
 def alarming(user: User, since: dt.datetime) -> list[Report]:
-    """Of each schedule the newest report since then, if it says that something is worse or went wrong."""
+    """The newest report of each schedule since then, if it reports a deterioration or a failure."""
     rows = reports_visible(user).filter(schedule__isnull=False, created_at__gt=since).defer("content")
     newest: dict[int | None, Report] = {}
     for row in rows.order_by("created_at", "pk"):

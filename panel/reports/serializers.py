@@ -17,16 +17,16 @@ _SUITE_ONLY = "Only for the schedule of a suite."
 
 
 class SiteNames(serializers.ListField):
-    """Names going in, the names of a schedule's rows coming out."""
+    """Names as input, names of a schedule's rows as output."""
 
     def to_representation(self, data: Any) -> list[str]:
         return [row.name for row in data.all()]
 
 
 class ScheduleSerializer(StrictModelSerializer):
-    """`kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs `suite`, `preset`
-    and `host`, and takes `chosen`: what of the suite, without which it is the whole. The secret goes in and never
-    comes out."""
+    """A schedule. `kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs
+    `suite`, `preset` and `host`, and accepts `chosen`, a part of the suite. The secret is write-only.
+    """
 
     team = TeamField(required=False, allow_null=True)
     scenario = serializers.IntegerField(source="scenario_id", min_value=1, required=False, allow_null=True)
@@ -69,7 +69,7 @@ class ScheduleSerializer(StrictModelSerializer):
 
 
 class OccurrenceSerializer(serializers.ModelSerializer[Occurrence]):
-    """One date; `dates` of them in a row that were missed share one entry, whose `due_at` is the last."""
+    """One date; `dates` consecutive missed ones share one entry with the last as `due_at`."""
 
     run = serializers.UUIDField(source="run.uuid", read_only=True, default=None, allow_null=True)
     suite = serializers.UUIDField(source="suite_run.uuid", read_only=True, default=None, allow_null=True)
@@ -123,7 +123,7 @@ class ReportSerializer(serializers.ModelSerializer[Report]):
 
 
 class ReportInput(StrictSerializer):
-    """Exactly one of both: an ended run, or an ended suite run."""
+    """Exactly one of an ended run or an ended suite run."""
 
     run = serializers.UUIDField(required=False)
     suite = serializers.UUIDField(required=False)

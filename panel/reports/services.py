@@ -1,7 +1,7 @@
-"""Everything that changes schedules and reports. All keyword-only; `actor` is who asks.
+"""Services that change schedules and reports. All arguments are keyword-only; `actor` is the requesting user.
 
-Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and writes an audit row in the
-same transaction. What happens when a date comes is watching.py's part.
+Each call checks permission (PermissionDenied) and values (ValidationError keyed by field), and writes an audit row in
+the same transaction. watching.py handles due dates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCHEDULE_FIELDS = (
 
 
 def require_schedule(actor: User, schedule: Schedule) -> None:
-    """PermissionDenied unless `actor` may measure for its team and every one of its sites."""
+    """Raise PermissionDenied unless `actor` may measure for the schedule's team and all of its sites."""
     rows = schedule.sites.select_related("site__team") if schedule.pk is not None else []
     require_each(actor, Action.BENCHMARK, [schedule.team, *(row.site.team for row in rows if row.site is not None)])
 
@@ -60,7 +60,7 @@ def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
 
 
 def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
-    """What the model cannot know: who asks, and the sites."""
+    """Check what the model cannot: the actor's permission, and the sites."""
     require(actor, Action.BENCHMARK, schedule.team)
     schedule.full_clean()
     if schedule.kind != Kind.SCENARIO:
@@ -89,7 +89,7 @@ def _told(schedule: Schedule, sites: Sequence[Site]) -> dict[str, Any]:
 
 @transaction.atomic
 def schedule_create(*, actor: User, sites: Sequence[Site] = (), **values: Any) -> Schedule:
-    """Of a scenario on `sites`, the first of which is the baseline, or of a suite on a host."""
+    """Create a schedule of a scenario on `sites`, the first of which is the baseline, or of a suite on a host."""
     schedule = Schedule(run_as=actor)
     _assign(schedule, values)
     _check(actor, schedule, sites)
@@ -109,7 +109,7 @@ def schedule_update(
     expected_version: int | None = None,
     **values: Any,
 ) -> Schedule:
-    """`sites` None keeps them. From now on it runs with the rights of `actor`."""
+    """Change a schedule. `sites` None keeps them. From now on it runs with the permissions of `actor`."""
     require_schedule(actor, schedule)
     version_bump(schedule, expected_version)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
@@ -132,7 +132,9 @@ def schedule_update(
 
 
 def _forget_webhook_secret(schedule: Schedule) -> None:
-    """A secret signs what goes to one URL only. ValidationError where the new URL needs one."""
+    """Delete the secret when the URL changes, because a secret signs deliveries to one URL only. ValidationError if the
+    new URL needs one.
+    """
     had_one, schedule.webhook_secret = bool(schedule.webhook_secret), ""
     if had_one and schedule.webhook_url:
         words = "Enter the secret again: the stored one belongs to the old URL and signs nothing for another."
@@ -141,7 +143,7 @@ def _forget_webhook_secret(schedule: Schedule) -> None:
 
 @transaction.atomic
 def schedule_delete(*, actor: User, schedule: Schedule) -> None:
-    """Its reports and runs stay."""
+    """Delete a schedule. Its reports and runs are kept."""
     require_schedule(actor, schedule)
     audit_record(actor=actor, action="schedule.delete", target=schedule, before=snapshot(schedule))
     schedule.delete()
@@ -149,7 +151,7 @@ def schedule_delete(*, actor: User, schedule: Schedule) -> None:
 
 @transaction.atomic
 def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
-    """A run under way goes on; no other begins."""
+    """Pause a schedule. A running run continues; no other starts."""
     require_schedule(actor, schedule)
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True, next_due_at=None):
         raise Conflict(f"{schedule} is already paused.")
@@ -158,7 +160,7 @@ def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
 
 @transaction.atomic
 def schedule_resume(*, actor: User, schedule: Schedule) -> Schedule:
-    """From the next date on; those that passed meanwhile are not made up for."""
+    """Resume a schedule with its next date; missed dates are not repeated."""
     require_schedule(actor, schedule)
     following = cron.next_date(schedule.cron, schedule.timezone, timezone.now())
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, next_due_at=following):
@@ -175,7 +177,7 @@ def _steered(actor: User, schedule: Schedule, action: str) -> Schedule:
 
 @transaction.atomic
 def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
-    """Beside its dates, paused or not. Conflict while a run of it is under way."""
+    """Start a run in addition to the dates, even if paused. Conflict if one is already running."""
     require_schedule(actor, schedule)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if stored.occurrences.filter(status__in=OPEN).exists():
@@ -189,13 +191,13 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
 
 
 def require_report(actor: User, report: Report) -> None:
-    """PermissionDenied unless `actor` may measure for all it tells about."""
+    """Raise PermissionDenied unless `actor` may measure all sites in the report."""
     require_each(actor, Action.BENCHMARK, [report.team, *report.teams.all()])
 
 
 @transaction.atomic
 def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | None = None) -> Report:
-    """Of an ended run or suite that no schedule asked for."""
+    """Create a report of an ended run or suite without a schedule."""
     require(actor, Action.BENCHMARK)
     row = run or suite_run
     if row is None:
@@ -210,7 +212,7 @@ def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | 
 
 @transaction.atomic
 def report_delete(*, actor: User, report: Report) -> None:
-    """Its run stays."""
+    """Delete a report. Its run is kept."""
     require_report(actor, report)
     audit_record(actor=actor, action="report.delete", target=report, before={"title": report.title})
     report.delete()
@@ -218,7 +220,7 @@ def report_delete(*, actor: User, report: Report) -> None:
 
 @transaction.atomic
 def report_send(*, actor: User, report: Report) -> list[Delivery]:
-    """To everyone whom its schedule tells, once more. ApplicationError when that is nobody."""
+    """Send a report again to all recipients of its schedule. ApplicationError if there are none."""
     require_report(actor, report)
     if report.schedule is None:
         raise ApplicationError("This report has no recipients because it belongs to no schedule.")

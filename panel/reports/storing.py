@@ -1,4 +1,4 @@
-"""Reports into the database, their deliveries beside them, and old ones out of it."""
+"""Storage of reports with their deliveries, and removal of old reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store(
     document: Document | None = None,
     occurrence: Occurrence | None = None,
 ) -> Report:
-    """`document` by default is made of the run or the suite."""
+    """Store a report. `document` is built from the run or suite by default."""
     if document is None:
         document = making.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None
@@ -49,7 +49,7 @@ def store(
 
 
 def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:
-    """Whose sites it tells about: those of the run, else of a schedule whose run could not begin."""
+    """Teams of the sites in the report: those of the run, or of a schedule whose run could not start."""
     sites = Site.objects.none()
     if run is not None:
         sites = Site.objects.filter(pk__in=run.targets.values("site"))
@@ -59,7 +59,7 @@ def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:
 
 
 def deliver(report: Report, schedule: Schedule) -> list[Delivery]:
-    """Rows for every receiver that the schedule names, and a word to a worker."""
+    """Create a delivery for every recipient of the schedule, and wake a worker."""
     now = timezone.now()
     wanted = [(Channel.MAIL, address) for address in dict.fromkeys(schedule.recipients)]
     if schedule.webhook_url:
@@ -84,9 +84,9 @@ def is_told(report: Report, schedule: Schedule, notes: Sequence[str]) -> bool:
 
 
 def prune(schedule: Schedule, *, making_room: int = 0) -> list[str]:
-    """Removes the reports that the schedule does not keep any longer; what they were, in words.
+    """Remove reports beyond the schedule's retention limit, and return their names.
 
-    `making_room`: how many are about to be added. Runs stay: the history is made of them.
+    `making_room`: number of reports about to be added. Runs are kept for the history.
     """
     rows = schedule.reports.order_by("-created_at", "-pk")
     gone: set[int] = set()

@@ -1,8 +1,7 @@
-"""Where a webhook may go: an http or https address of a public machine (docs/threats.md, SSRF).
+"""Targets of webhooks: an http or https URL of a public host (docs/threats.md, SSRF).
 
-The name is resolved once, every address it has is judged, and the connection goes to one of those that were: a name
-that means something else a moment later (rebinding) leads nowhere. PADDOCK_WEBHOOK_NETWORKS opens networks of one's
-own.
+The name is resolved once, all of its addresses are checked, and the connection uses one of them, so DNS rebinding has
+no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _PORTS = {"http": 80, "https": 443}
 @dataclass(frozen=True)
 class WebhookUrl:
     scheme: str
-    host: str  # as TLS and Host want it, without brackets
+    host: str  # for TLS and the Host header, without brackets
     port: int
-    path: str  # with its query
+    path: str  # including the query
 
     @property
     def authority(self) -> str:
@@ -36,7 +35,7 @@ class WebhookUrl:
 
 
 def check_url(text: str) -> WebhookUrl:
-    """The parts of `text`. ApplicationError, field `webhook_url`, when it cannot be a webhook's."""
+    """Parts of the URL `text`. ApplicationError, field `webhook_url`, if it is not valid for a webhook."""
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
         raise _refused("contains a space, a control character, or a letter that needs percent-encoding (%XX)")
     try:
@@ -57,7 +56,7 @@ def check_url(text: str) -> WebhookUrl:
 
 
 def resolve(url: WebhookUrl) -> str:
-    """An address that may be connected to. ApplicationError when the name has none, or any that may not."""
+    """An allowed address of the host. ApplicationError if the name has none, or a forbidden one."""
     try:
         found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -78,18 +77,19 @@ def _judge(host: str, places: list[str]) -> None:
 
 
 def _literal(text: str) -> Address | None:
-    """The address in any spelling that getaddrinfo takes for one; None for a name."""
+    """Address in any notation that getaddrinfo accepts; None for a name."""
     found = addresses.packed(text)
     return None if found is None else ipaddress.ip_address(found)
 
 
 def is_allowed(address: Address) -> bool:
-    """Public, or in one of the networks that were opened; never a cloud's metadata service. IPv4 inside IPv6 is judged
-    as what it stands for."""
+    """Return whether the address is public, or in a permitted network; never a cloud's metadata service. IPv4 addresses
+    inside IPv6 addresses are checked too.
+    """
     if addresses.why_refused(str(address)):
         return False
     carried = [ipaddress.ip_address(form) for form in addresses.carried(address.packed)]
-    # A mapped or translated address is the IPv4 one and nothing else.
+    # A mapped or translated address is equivalent to the IPv4 address.
     is_other_spelling = bool(carried) and (address in _TRANSLATED or address.packed[:10] == bytes(10))
     return all(_is_open(one) for one in (carried if is_other_spelling else [address, *carried]))
 

@@ -11,13 +11,13 @@ from panel.reports import delivering, watching
 
 @shared_task
 def deliver(uuid: str) -> None:
-    """One attempt. A message for a delivery that another worker has does nothing."""
+    """Try one delivery. Does nothing if another worker owns it."""
     delivering.attempt(UUID(uuid))
 
 
 @shared_task
 def sweep() -> None:
-    """Begin what is due, report what has ended, and wake workers for what is to be sent."""
+    """Start due runs, report ended ones, and wake workers for deliveries."""
     watching.look()
     for uuid in delivering.waiting():
         deliver.delay(str(uuid))

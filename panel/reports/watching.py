@@ -1,7 +1,7 @@
-"""What the sweep does with schedules: begin what is due, follow what was begun, report what has ended.
+"""Schedules in the sweep: start due runs, follow running ones, report ended ones.
 
-Rows are the truth (docs/decisions/0002): a date is begun, its run queued and the schedule moved on in one transaction,
-so that a worker killed at any point has done all of it or nothing, and the next sweep finds the date due or done.
+Rows hold the truth (docs/decisions/0002): recording a date, queuing its run and advancing the schedule is one
+transaction, so a killed worker has done all of it or nothing, and the next sweep finds the date due or done.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def look(now: dt.datetime | None = None) -> None:
     for schedule in Schedule.objects.filter(keep_days__isnull=False):
         with transaction.atomic():
             storing.prune(schedule)
-    # Last: a round that did not come to its end has not looked.
+    # Last: an interrupted round does not count as a check.
     Watch.objects.update_or_create(pk=1, defaults={"looked_at": now})
 
 
 def _gap(now: dt.datetime) -> Gap | None:
-    """The time until now in which nobody looked."""
+    """Time until now without a check."""
     last = Watch.objects.filter(pk=1).first()
     return (last.looked_at, now) if last and now - last.looked_at > SILENT_AFTER else None
 
@@ -102,7 +102,7 @@ def _minutes(span: dt.timedelta) -> str:
     return f"{count} minute" if count == 1 else f"{count} minutes"
 
 
-# --- what was begun ---
+# --- running ---
 
 
 def _follow(row: Occurrence, now: dt.datetime) -> None:
@@ -115,7 +115,7 @@ def _follow(row: Occurrence, now: dt.datetime) -> None:
             _report(row)
         elif not row.by_hand and now - row.due_at > dt.timedelta(minutes=row.schedule.grace_minutes):
             _give_up(row)
-    except Exception as error:  # one schedule's trouble is not the others'
+    except Exception as error:  # one schedule's error must not affect the others
         logger.exception("the report of %s could not be made", row)
         words = f"The panel could not create this report ({type(error).__name__}). See the panel's log."
         _end(row, OccurrenceStatus.FAILED, words)
@@ -126,7 +126,7 @@ def _is_ended(row: Occurrence) -> bool:
 
 
 def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
-    """Whether this worker is the one that ended it."""
+    """Return whether this worker ended the row."""
     running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
     return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
 
@@ -149,7 +149,7 @@ def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
 
 @transaction.atomic
 def _give_up(row: Occurrence) -> None:
-    """A run that nobody could begin in time is missed, with what stood in its way."""
+    """Mark a run that could not start in time as missed, with the reason."""
     run = row.run or (row.suite_run.runs.filter(case=0).first() if row.suite_run else None)
     if run is None or run.status != RunStatus.QUEUED:
         return
@@ -164,7 +164,7 @@ def _give_up(row: Occurrence) -> None:
 
 
 def _report(row: Occurrence) -> None:
-    """The document is made before the transaction: it takes a while, and changes nothing."""
+    """Build the document before the transaction, because that takes time and changes nothing."""
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)
     document = making.document_of(run, suite_run, notes)
@@ -185,7 +185,7 @@ def _fresh(row: Occurrence) -> tuple[Run | None, SuiteRun | None]:
 
 
 def notes_of(row: Occurrence, run: Run | None, suite_run: SuiteRun | None) -> list[str]:
-    """What became of the dates since the report before, and why this one began late."""
+    """Results of dates since the previous report, and the reason for a late start."""
     told = row.schedule.occurrences.filter(status=OccurrenceStatus.DONE, due_at__lt=row.due_at).first()
     since = row.schedule.occurrences.filter(due_at__lt=row.due_at).order_by("due_at")
     if told is not None:

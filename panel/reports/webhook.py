@@ -1,10 +1,10 @@
-"""A report by webhook: JSON, signed with HMAC-SHA256 over time and body.
+"""Reports by webhook: JSON, signed with HMAC-SHA256 over time and body.
 
-    Paddock-Timestamp: 1764000000
+Paddock-Timestamp: 1764000000
     Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
 
-A receiver recomputes the signature over the raw body and refuses old timestamps. What it answers beyond its status is
-neither read nor kept: a webhook must not show what stands behind an address (docs/threats.md, SSRF).
+A receiver computes the signature of the raw body and rejects old timestamps. Only the status of its response is used: a
+webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from panel.reports.mail import Refused, Unreachable, report_url
 from panel.reports.models import Delivery
 from panel.reports.targets import WebhookUrl, check_url, resolve
 
-TIMEOUT_S = 10.0  # of each step: connecting, the handshake, the answer
-DEADLINE_S = 30.0  # of all of it, however slowly somebody answers
+TIMEOUT_S = 10.0  # for each step: connection, handshake, response
+DEADLINE_S = 30.0  # for the whole delivery, however slow the receiver
 MOST_BYTES = 64 * 1024
 FORMAT = 1
 _AGAIN = {408, 409, 425, 429}
 
 
 def send(row: Delivery) -> str:
-    """What was answered, in words. Raises Refused or Unreachable."""
+    """Send the webhook and return the result in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
         raise Refused("The schedule was deleted, and with it the secret for the signature.")
@@ -65,7 +65,7 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def body_of(row: Delivery) -> bytes:
-    """The top of the report; all of it is at the address that `api` names. Too long a list is cut."""
+    """Body with the headline of the report; `api` is the URL of the complete report. Long lists are cut."""
     content = row.report.content
     lists: dict[str, list[str]] = {key: list(content[key]) for key in ("changes", "around", "notes", "warnings")}
     while True:
@@ -109,7 +109,7 @@ def _judged(status: int) -> str:
 
 
 class _Plain(http.client.HTTPConnection):
-    """To the one address that was judged, whatever the name means by now."""
+    """Connection to the checked address, even if the name now resolves to another."""
 
     def __init__(self, url: WebhookUrl, address: str) -> None:
         super().__init__(url.host, url.port, timeout=TIMEOUT_S)
@@ -120,7 +120,7 @@ class _Plain(http.client.HTTPConnection):
 
 
 class _Tls(_Plain):
-    """The certificate must be the name's, and one that this machine trusts."""
+    """TLS connection; the certificate must match the name and be trusted by this machine."""
 
     def connect(self) -> None:
         super().connect()
@@ -128,7 +128,7 @@ class _Tls(_Plain):
 
 
 def _post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -> int:
-    """The status of the answer. OSError, HTTPException."""
+    """Status of the response. Raises OSError, HTTPException."""
     connection = (_Tls if url.scheme == "https" else _Plain)(url, address)
     connection.connect()
     alarm = threading.Timer(DEADLINE_S, _cut, (connection.sock,))
@@ -146,5 +146,5 @@ def _post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -
 
 
 def _cut(open_socket: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it may have ended by itself at that moment
+    with contextlib.suppress(OSError):  # the connection may have just ended by itself
         open_socket.shutdown(socket.SHUT_RDWR)

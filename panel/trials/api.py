@@ -1,4 +1,4 @@
-"""Trials over the API: which server should a site use?"""
+"""Server comparisons over the API: find the best web server for a site."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 class Trials(Resource):
-    """A trial puts a live site on servers of its host side by side, and the same load on each."""
+    """A server comparison copies a live site to web servers of its host and measures them under the same load."""
 
     model = Trial
     serializer_class = TrialSerializer
@@ -52,9 +52,10 @@ class Trials(Resource):
 
     @extend_schema(request=TrialInput, responses={202: TrialSerializer})
     def create(self, request: Request) -> Response:
-        """Queues a trial: copies on private ports that must answer alike, measured in turns, taken away at the end.
+        """Start a server comparison: copies on private ports must give the same responses, are measured in turns, and
+        are removed at the end.
 
-        Visitors go on being served as before. Needs the scopes sites, deploy and benchmark.
+        The live site is not changed. Needs the scopes sites, deploy and benchmark.
         """
         values = self.body(TrialInput)
         site = sites_visible(self.actor).filter(name=values["site"]).first()
@@ -71,14 +72,14 @@ class Trials(Resource):
         return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """With its run, rounds and their output."""
+        """Delete a server comparison with its run, rounds and their output."""
         services.trial_delete(actor=self.actor, trial=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: TrialSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """The same load on the same servers once more, by the site as it is deployed now."""
+        """Repeat with the same load and web servers, and the site as deployed now."""
         trial = services.trial_repeat(actor=self.actor, trial=self.get_object())
         fresh = self.rows().get(pk=trial.pk)
         return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
@@ -86,7 +87,7 @@ class Trials(Resource):
     @extend_schema(request=EmptySerializer, responses=TrialSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Ends a trial that waits at once; one that runs takes its copies away first."""
+        """Cancel a queued comparison immediately; a running one first removes its copies."""
         trial = services.trial_cancel(actor=self.actor, trial=self.get_object())
         return Response(TrialSerializer(self.rows().get(pk=trial.pk)).data)
 
@@ -96,9 +97,9 @@ class Trials(Resource):
     )
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def switch(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Plans to serve the site by one of the trial's servers; position 0 is the way back.
+        """Plan to move the site to one of the compared web servers; position 0 is the way back.
 
-        With `confirm` it is applied at once (202, Location of the job): verified, or undone.
+        With `confirm` the plan is applied immediately (202, Location of the job): verified, or rolled back.
         """
         values = self.body(SwitchInput)
         contender = self._contender(values["position"])
@@ -127,7 +128,7 @@ class Trials(Resource):
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def replay(self, request: Request) -> Response:
-        """What a replay of a site's access log would ask for, and how often."""
+        """Return the requests of a replay of a site's access log, with their frequency."""
         wanted = {name: _truth(request, name) for name in ("queries", "other_methods")}
         found = services.replay_read(actor=self.actor, site=self._site(request), **wanted)
         answer: dict[str, Any] = {"requests": found.requests, "left_out": sum(found.left_out.values())}

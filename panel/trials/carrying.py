@@ -1,4 +1,4 @@
-"""Carrying a deployment out from inside a trial: by this worker, or by the one that was faster."""
+"""Run a deployment inside a server comparison, by this worker or another that claims it first."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from panel.hosts.claims import Attempt
 from panel.websites.models import Site
 
 POLL_S = 0.3
-WAIT_S = 3.0  # before a busy or silent host is tried again
+WAIT_S = 3.0  # before another attempt on a busy or unreachable host
 
 
 def carry_out(actor: User, plan: Deployment, check: Callable[[], None]) -> Deployment:
-    """Confirm `plan` and wait until it ended. `check` may end the wait by an exception; the deployment then goes on by
-    itself, or is taken back by `copy_remove`."""
+    """Confirm `plan` and wait for its end. `check` may end the wait by an exception; the deployment then continues by
+    itself, or is cancelled by `copy_remove`.
+    """
     deployments.deployment_confirm(actor=actor, deployment=plan)
     while not _ended(plan):
         check()
@@ -37,8 +38,9 @@ def _ended(deployment: Deployment) -> bool:
 
 
 def copy_remove(actor: User, copy: Site, check: Callable[[], None]) -> None:
-    """Take a copy off its server and forget it. Raises what planning and confirming raise, ApplicationError when the
-    host did not do it."""
+    """Remove a copy from its web server and delete it. Raises the errors of planning and confirming, and
+    ApplicationError if the host failed.
+    """
     _end_former(actor, copy, check)
     _ask_about_lost(copy)
     plan = deployments.site_delete(actor=actor, site=copy)
@@ -50,22 +52,23 @@ def copy_remove(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
-    """Deployments of the copy that are under way still: taken back where they have not begun, else waited for."""
+    """Cancel queued deployments of the copy, and wait for running ones."""
     for item in DeploymentItem.objects.filter(site=copy, deployment__status__in=deployments.ACTIVE):
         row = item.deployment
         if row.started_at is None:
             try:
                 deployments.deployment_cancel(actor=actor, deployment=row)
                 continue
-            except Conflict:  # it has begun just now
+            except Conflict:  # started just now
                 row.refresh_from_db()
         while not row.is_finished and not _ended(row):
             check()
 
 
 def _ask_about_lost(copy: Site) -> None:
-    """A deployment that was given up while the host was at work may stand there after all: its agent knows. Raises
-    RemoteError as long as that cannot be asked."""
+    """Ask the agent about an abandoned deployment, which may have succeeded on the host. Raises RemoteError while the
+    agent is unreachable.
+    """
     if live_revision(copy) is not None:
         return
     lost = DeploymentItem.objects.filter(

@@ -1,4 +1,4 @@
-"""Whether the copies of a site answer alike, before anything is measured."""
+"""Compare the responses of a site's copies before the measurement."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from panel.benchmarks.tools.arguments import Arguments
 from panel.hosts.targets import target_for
 from panel.websites.models import Site
 
-SHOWN = 3  # differences of one server that are told in full
+SHOWN = 3  # differences per server that are listed in full
 
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`differences`: for each copy "" when it answers as the first does, else what differs. `paths` may be asked for;
-    `left_out` tells of the others. `dynamic`: some page differs from answer to answer."""
+    """Result. `differences`: for each copy "" if it matches the first, else the difference. `paths` can be requested;
+    `left_out` explains the others. `dynamic`: some page changes between responses.
+    """
 
     differences: list[str]
     paths: list[str]
@@ -32,14 +33,14 @@ class Verdict:
 
 
 def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_leave_out: bool) -> Verdict:
-    """The first copy stands on the site's own server; the others are held against it. `base_url` is the original's.
+    """Compare the copies with the first, which is on the site's own web server. `base_url` is the original's.
 
-    A path that it does not answer with success is refused, or left out where `may_leave_out`. Raises NotComparable
-    when nothing is left, RemoteError.
+    A path without a successful response is an error, or left out if `may_leave_out`. Raises NotComparable if no path is
+    left, RemoteError.
     """
     paths = list(dict.fromkeys(load["paths"]))
     first = _answers(copies[0], paths, load["arguments"], base_url)
-    # Asked twice: a request that deletes something is answered with success only once.
+    # Requested twice: a request that deletes something succeeds only once.
     again = _answers(copies[0], paths, load["arguments"], base_url)
     left_out = _failing(paths, again) | _failing(paths, first)
     if left_out and not may_leave_out:
@@ -67,7 +68,7 @@ def _failing(paths: list[str], answers: list[Answer]) -> dict[str, str]:
 
 
 def _changing(first: dict[str, Answer], again: list[Answer]) -> set[str]:
-    """Pages whose body is another one when the same server is asked twice: bodies of these prove nothing."""
+    """Pages whose body changes between two requests to the same server, so bodies cannot be compared."""
     pairs = zip(first.items(), again, strict=True)
     return {path for (path, one), two in pairs if one["sha256"] != two.get("sha256")}
 

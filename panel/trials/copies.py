@@ -1,4 +1,4 @@
-"""A site's definition, made over so that it can stand beside the original: private ports, no logs. Pure."""
+"""Definition of a site's copy next to the original: private ports, no logs. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NOTES = "Temporary copy for a server comparison. Paddock removes it when the com
 
 
 def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:
-    """The distinct (port, whether TLS) that the site listens on: as many private ports are needed."""
+    """Distinct pairs (port, whether TLS) of the site's listens; each needs one private port."""
     found = [(listen["port"], listen["tls"]) for block in definition["blocks"] for listen in block["listens"]]
     return list(dict.fromkeys(found))
 
 
 def definition_of_copy(original: Mapping[str, Any], *, name: str, install: int, ports: Iterator[int]) -> dict[str, Any]:
-    """What `websites.services.site_define` takes for the copy on `install`.
+    """Input of `websites.services.site_define` for the copy on `install`.
 
-    Every listener gets a port of its own on loopback, so that nobody outside sees the copy. Names, content and handlers
-    stay. Logs are off: the copies of all servers are then alike, and the site's own log does not fill with the load.
+    Every listen gets its own loopback port, so the copy is not reachable from outside. Names, content and handlers
+    stay. Logs are off, so the copies are equal and the site's own log does not receive the load.
     """
     copy = deepcopy(dict(original)) | {"name": name, "install": install, "enabled": True, "notes": NOTES}
     private = {listener: next(ports) for listener in listeners(original)}

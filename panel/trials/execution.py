@@ -1,9 +1,9 @@
-"""Carrying out a queued trial: copies on private ports, the same answers, one run, and nothing left behind.
+"""Execution of a queued server comparison: copies on private ports, response check, one run, cleanup.
 
-The row is the truth (hosts/claims.py). A trial whose worker died is not gone on with: whoever claims it next takes the
-copies away and ends it. One whose host does not answer waits in the queue until its copies could be taken away.
-Deployments and the run are rows of their own; this worker carries them out itself, or waits when another has claimed
-them, so that one worker suffices.
+The row holds the truth (hosts/claims.py). A comparison of a dead worker is not continued: the next worker removes the
+copies and ends it. If its host does not respond, it stays in the queue until the copies are removed. Deployments and
+the run are separate rows; this worker executes them itself, or waits for another that has claimed them, so one worker
+suffices.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Stopped(Exception):
 
 
 class Lost(Exception):
-    """Another worker took the row: it cleans up."""
+    """Another worker took the row and cleans up."""
 
 
 def trial_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out one queued trial."""
+    """Claim and execute one queued comparison."""
     if Trial.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Trial)
@@ -74,19 +74,19 @@ def trial_execute(uuid: UUID) -> Attempt:
 
 
 def forgotten_delete() -> None:
-    """Trials whose site is gone are nobody's any more, once they have taken their copies away."""
+    """Delete comparisons of deleted sites, once their copies are removed."""
     Trial.objects.filter(site=None).exclude(status__in=UNDER_WAY).delete()
 
 
 def orphans_queue() -> list[UUID]:
-    """Puts trials whose worker is gone back into the queue; all that wait there and are due."""
+    """Requeue comparisons of dead workers; return all that are queued and due."""
     waiting = claims.orphans_queue(Trial, "created_at", "pk")
     late = Trial.objects.filter(uuid__in=waiting, retry_at__gt=timezone.now()).values_list("uuid", flat=True)
     return [uuid for uuid in waiting if uuid not in set(late)]
 
 
 class _Course:
-    """One trial from its first copy to the last one taken away."""
+    """One comparison from its first copy to the removal of the last."""
 
     def __init__(self, trial: Trial, claim: Claim) -> None:
         self.trial = trial
@@ -152,7 +152,7 @@ class _Course:
             raise Stopped
 
     def _check_owned(self) -> None:
-        """While cleaning up there is nothing to cancel any more."""
+        """Check ownership; during cleanup, cancelling has no effect."""
         if not self.claim.rows.filter(pk=self.trial.pk).exists():
             raise Lost
 
@@ -203,7 +203,7 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
     def _note_whether_stopped(self, contender: Contender) -> None:
-        """Before anything is done that starts it: a worker that dies in between finds it written down."""
+        """Record whether the server is stopped, before it is started: a worker that takes over finds the record."""
         assert contender.install is not None
         contender.was_stopped = servers.is_stopped(contender.install)
         contender.save(update_fields=["was_stopped"])
@@ -222,7 +222,7 @@ class _Course:
             self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
 
     def _base_url(self) -> str:
-        """What visitors ask the original for: the copies are asked for the same."""
+        """Base URL of visitors' requests to the original, used for the copies too."""
         revision = targets.live_revision(self.trial.original)
         return targets.endpoint(revision, self.trial.load["arguments"]).base_url
 
@@ -245,8 +245,9 @@ class _Course:
             raise ApplicationError(f"The benchmark failed: {run.error}")
 
     def _run_of(self, same: list[Contender]) -> Run:
-        """Its targets are named by their servers, and asked for as the original is: the copies' own names and ports
-        say nothing."""
+        """Run with targets named by their web servers and requested like the original, because the copies' own names
+        and ports mean nothing to users.
+        """
         scenario = Scenario(team=self.trial.original.team, **self.trial.load)
         scenario.keeps_methods = self.trial.is_replay
         title = f"{self.trial.original.name}: server comparison"
@@ -263,8 +264,7 @@ class _Course:
     # --- afterwards ---
 
     def _clean(self) -> str:
-        """Takes every copy off its server and forgets it, and stops the servers that were stopped; what is left, in
-        words."""
+        """Remove every copy, and stop servers that were stopped before; return what is left, in words."""
         remains = []
         try:
             self._run_leave()
@@ -285,10 +285,11 @@ class _Course:
             return
         assert self.trial.started_at is not None
         servers.stop_again(contender.install, f"server comparison {self.trial.uuid}", self.trial.started_at)
-        Contender.objects.filter(pk=contender.pk).update(was_stopped=False)  # its row alone: the copy has gone
+        # only the row, because the copy no longer exists
+        Contender.objects.filter(pk=contender.pk).update(was_stopped=False)
 
     def _run_leave(self) -> None:
-        """The run ends before its targets go, and stays as one of the site."""
+        """Detach the run from the copies before they are removed; it stays as a run of the site."""
         run = Run.objects.filter(trials=self.trial).first()
         if run is None:
             return
@@ -302,7 +303,9 @@ class _Course:
         run.targets.update(site=site, revision=None)
 
     def _again_later(self, remains: str) -> None:
-        """The copies stay listed in the row until they are gone: the host may be cut off for a while."""
+        """Retry later; the row lists the copies until they are removed, because the host may be unreachable for a
+        while.
+        """
         wait = min(RETRY_FIRST * 2 ** min(self.trial.cleanings, 10), RETRY_MOST)
         self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.trial.cleanings + 1)
         self.claim.release([self.trial.pk])

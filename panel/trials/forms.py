@@ -1,4 +1,4 @@
-"""What the page of a site asks: which servers to try, and with which load."""
+"""Form of a server comparison: the web servers and the load."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TrialForm(Form):
         installs = self.fields["installs"]
         assert isinstance(installs, forms.ModelMultipleChoiceField)
         installs.queryset = selectors.candidates(site)
-        # A stopped server would be started, and with it whatever its own files serve: only for who ticks it.
+        # A stopped server would be started with its own sites, so it is selected only by the user.
         installs.initial = [install for install in installs.queryset if install.is_running]
         load = self.fields["load"]
         assert isinstance(load, forms.ChoiceField)
@@ -66,7 +66,7 @@ class TrialForm(Form):
                 del self.fields[name]
 
     def frozen(self) -> services.Chosen:
-        """The load as a trial takes it. Raises what services.load_chosen raises."""
+        """The load in the format of a comparison. Raises the errors of services.load_chosen."""
         data = self.cleaned_data
         replay = {name: data[name] for name in OF_REPLAY if name in data}
         return services.load_chosen(actor=self.user, site=self.site, choice=data["load"], **replay)

@@ -1,4 +1,4 @@
-"""A site tried on several servers of its host: who took part, what they answered, which run measured them."""
+"""Models of server comparisons: web servers, response checks, and the run."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class TrialPhase(models.TextChoices):
 
 
 class Trial(Job):
-    """`load` is what is put on the copies, as `benchmarks.services.scenario_create` takes it, frozen."""
+    """A server comparison. `load` is the frozen load in the format of `benchmarks.services.scenario_create`."""
 
-    # Null: it was deleted meanwhile. The copies are there still, so the row must stay until they are gone.
+    # Null: the site was deleted. The row must stay until its copies are removed.
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="trials")
     load = models.JSONField()
     is_replay = models.BooleanField(default=False)  # the load came from the site's own access log
-    # Of a replay, in words: which lines of the log are not sent, and which paths the site does not answer now.
+    # For a replay, in words: log lines that are not sent, and paths without a successful response.
     left_out = models.JSONField(default=list)
     phase = models.CharField(max_length=12, choices=TrialPhase.choices, default=TrialPhase.COPY)
-    # How it ended, written before the copies are taken away: a worker that only has to clean up keeps it.
+    # Result, written before the copies are removed, so that a worker that only cleans up keeps it.
     outcome = models.CharField(max_length=12, choices=JobStatus.choices, blank=True)
     stopped_in = models.CharField(max_length=12, choices=TrialPhase.choices, blank=True)  # unless it succeeded
-    remains = models.TextField(blank=True)  # copies that could not be taken away yet, and why, in words
-    cleanings = models.PositiveIntegerField(default=0)  # how often that was tried in vain
+    remains = models.TextField(blank=True)  # copies that could not be removed yet, and the reasons, in words
+    cleanings = models.PositiveIntegerField(default=0)  # number of failed attempts
     retry_at = models.DateTimeField(null=True)
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="trials")
     switch = models.ForeignKey(Deployment, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
@@ -50,7 +50,7 @@ class Trial(Job):
 
     @property
     def original(self) -> Site:
-        """ApplicationError when it was deleted."""
+        """The compared site. ApplicationError if it was deleted."""
         if self.site is None:
             raise ApplicationError("The site was deleted.")
         return self.site
@@ -61,7 +61,7 @@ class Trial(Job):
 
     @property
     def is_live(self) -> bool:
-        """Whether its page changes by itself: it is under way, or the switch that followed from it is."""
+        """Return whether its page changes by itself: the comparison or its move of the site is running."""
         return not self.is_finished or (self.switch is not None and not self.switch.is_finished)
 
 
@@ -74,7 +74,7 @@ class ContenderStatus(models.TextChoices):
 
 
 class Contender(models.Model):
-    """One server in a trial; the first is the site's own. `copy` is there as long as the copy is."""
+    """One web server of a comparison; the first is the site's own. `copy` is set while the copy exists."""
 
     trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="contenders")
     position = models.PositiveIntegerField()
@@ -82,8 +82,9 @@ class Contender(models.Model):
     label = models.CharField(max_length=200)
     copy = models.ForeignKey(Site, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     status = models.CharField(max_length=12, choices=ContenderStatus.choices, default=ContenderStatus.WAITING)
-    detail = models.TextField(blank=True)  # why it was refused, or what it answers differently
-    was_stopped = models.BooleanField(default=False)  # its server ran only for the copy, and is to be stopped again
+    detail = models.TextField(blank=True)  # why it was rejected, or how its responses differ
+    # its server was started only for the copy, and must be stopped again
+    was_stopped = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["position"]

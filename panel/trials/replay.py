@@ -1,6 +1,6 @@
-"""From a site's own access log to what a load tool asks for, as often as visitors did. Pure.
+"""Derive a load from a site's own access log, with the same frequency of requests. Pure.
 
-Source: nginx's `combined` format, which is Apache's and gallop's too.
+Source: nginx's `combined` format, which Apache and gallop share.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ MAX_LENGTH = 1000
 
 @dataclass(frozen=True)
 class Replay:
-    """`paths` as a load has them, in the order to ask for them, each as often as its share; `left_out`: how many lines,
-    by method where that is why, by "" where they were not answered with success or cannot be asked for."""
+    """A replay. `paths` in request order, each as often as its share; `left_out`: number of lines by method, or under
+    "" for lines without success or with unusable requests.
+    """
 
     paths: list[str]
     requests: int
@@ -33,15 +34,18 @@ class Replay:
 
     @property
     def reasons(self) -> list[str]:
-        """Why lines were left out, in words, the most frequent reason first."""
+        """Reasons for lines that were left out, in words, the most frequent first."""
         found = sorted(self.left_out.items(), key=lambda item: (-item[1], item[0]))
         return [f"{_named(method)}: {count:,}. {_why(method)}" for method, count in found]
 
 
 def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
-    """What visitors got with success by GET and HEAD, and by OTHER_METHODS where asked for, which are sent without a
-    body: a log does not hold it. No request is sent by another method than the log's. Queries may hold secrets: they
-    are cut off unless asked for, and what then is the same request counts as such."""
+    """Load from successful GET and HEAD requests, and OTHER_METHODS if requested, which are sent without a body because
+    logs contain none.
+
+    Each request keeps its method. Queries may contain secrets, so they are removed unless requested; requests that
+    become equal are merged.
+    """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     sent = (*SAFE_METHODS, *OTHER_METHODS) if other_methods else SAFE_METHODS
@@ -55,7 +59,7 @@ def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: boo
 
 
 def _request(line: str, queries: bool) -> tuple[str, str]:
-    """Method and path, the path "" when the line cannot be repeated by any method."""
+    """Method and path; the path is "" if the line cannot be repeated."""
     found = _LINE.search(line)
     if not found or found["status"] not in _ANSWERED:
         return "", ""
@@ -78,7 +82,7 @@ def _why(method: str) -> str:
 
 
 def _shares(counts: Counter[str]) -> list[str]:
-    """SLOTS places for the most asked for, each at least once, spread evenly so that no path comes in one lump."""
+    """SLOTS entries for the most frequent requests, at least one each, evenly interleaved."""
     most = counts.most_common(SLOTS)
     total = sum(count for _path, count in most)
     if not total:

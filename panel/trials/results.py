@@ -1,4 +1,4 @@
-"""What the pages of a trial show: its course, each server's figures beside the site's own, what a switch gains."""
+"""Contents of comparison pages: progress, each server's figures relative to the site's own, and the gain of a move."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
 
 @dataclass(frozen=True)
 class Cell:
-    """`ratio` in words against the site's own server, "" where it is that server or the figure is not compared."""
+    """One cell. `ratio` in words relative to the site's own server, "" for that server or for figures without a
+    comparison.
+    """
 
     label: str  # of its column
     value: str
@@ -34,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One server. `cells` as `columns` has them, empty when it was not measured; `is_now`: it serves the site."""
+    """One web server. `cells` match `columns`, empty if it was not measured; `is_now`: it currently serves the site."""
 
     contender: Contender
     cells: list[Cell]
@@ -47,7 +49,7 @@ def measured(trial: Trial) -> Run | None:
 
 
 def columns(trial: Trial) -> list[Figure]:
-    """The figures that some server has."""
+    """Figures that at least one server has."""
     run = measured(trial)
     found = {name for target in (run.summary.get("targets", []) if run else []) for name in target["figures"]}
     return [BY_NAME[name] for name in SHOWN if name in found]
@@ -69,7 +71,7 @@ def rows(trial: Trial) -> list[Row]:
 
 
 def by_contender(trial: Trial) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, Any]]]:
-    """The run's targets and ratios by the contender's key: its targets are those that answered alike, in order."""
+    """Targets and ratios of the run by the contender's key; targets are the servers with equal responses, in order."""
     run = measured(trial)
     if run is None:
         return {}, {}
@@ -99,7 +101,7 @@ def _ratio_words(ratio: dict[str, Any]) -> str:
 
 
 def advice(trial: Trial) -> str:
-    """What the throughput says, in one sentence; "" when nothing was measured that may be believed."""
+    """Recommendation from the throughput in one sentence; "" without a valid measurement."""
     if trial.run is None or trial.run.status != RunStatus.FINISHED:
         return ""
     first, *others = list(trial.contenders.all())
@@ -123,8 +125,7 @@ def advice(trial: Trial) -> str:
 
 
 def gain(trial: Trial) -> list[str]:
-    """What the site has from the switch by this trial's figures, where they may be believed: one line for each that is
-    compared."""
+    """Effects of the move by this comparison's figures, if valid: one line for each compared figure."""
     if trial.run is None or trial.run.status != RunStatus.FINISHED:
         return []
     chosen = next((row for row in rows(trial) if row.is_now and row.contender.position), None)
@@ -134,11 +135,11 @@ def gain(trial: Trial) -> list[str]:
     return [f"{figure.label}: {cell.ratio}" for figure, cell in named if cell.ratio]
 
 
-# --- the course ---
+# --- progress ---
 
 
 def steps(trial: Trial) -> list[dict[str, Any]]:
-    """The phases with a status each, as the page of a deployment shows its steps."""
+    """Phases with their status, like the steps of a deployment."""
     order = list(TrialPhase)
     at = order.index(TrialPhase(trial.phase))
     return [{"label": phase.label, "status": _step_status(trial, index, at)} for index, phase in enumerate(order)]
@@ -156,7 +157,7 @@ def _step_status(trial: Trial, index: int, at: int) -> str:
 
 
 def course(trial: Trial) -> dict[str, Any]:
-    """What the live partial shows."""
+    """Context of the live partial."""
     context: dict[str, Any] = {"trial": trial, "contenders": trial.contenders.all(), "steps": steps(trial)}
     if trial.run is not None and not trial.run.is_ended:
         context |= {"run": trial.run, **runs.course(trial.run)}
@@ -164,7 +165,7 @@ def course(trial: Trial) -> dict[str, Any]:
 
 
 def result(trial: Trial) -> dict[str, Any]:
-    """What the page shows once the trial has ended."""
+    """Context of the page after the comparison has ended."""
     run = measured(trial)
     context = runs.result(run) if run else {}
     return context | {
@@ -178,7 +179,9 @@ def result(trial: Trial) -> dict[str, Any]:
 
 
 def way_back(trial: Trial) -> Contender | None:
-    """The server that the site had before it was switched by this trial; None when it is there (again), or gone."""
+    """The site's web server before the move by this comparison; None if the site is back there, or
+    the server is gone.
+    """
     first = next(iter(trial.contenders.all()), None)
     done = trial.switch is not None and trial.switch.status == DeploymentStatus.SUCCEEDED
     now = trial.site.install_id if trial.site else None
@@ -193,7 +196,7 @@ class Share(NamedTuple):
 
 
 def shares(paths: Sequence[str]) -> list[Share]:
-    """Each path of a load with how many of a hundred requests ask for it, the most asked for first."""
+    """Paths of a load with their percentage of requests, the most frequent first."""
     counted = {path: paths.count(path) for path in dict.fromkeys(paths)}
     found = (Share(*method_and_path(path), round(100 * count / len(paths))) for path, count in counted.items())
     return sorted(found, key=lambda share: -share.percent)

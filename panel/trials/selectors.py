@@ -1,4 +1,4 @@
-"""Reads: which trials a user may see, which servers a site can be tried on."""
+"""Reads: comparisons that a user has access to, and web servers for a site's comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.websites.selectors import sites_visible
 
 
 def trials_visible(user: User) -> QuerySet[Trial]:
-    """Those of sites that the user may see."""
+    """Comparisons of sites that the user has access to."""
     contenders = Contender.objects.select_related("install__host")
     names = ("site__team", "site__install__host", "requested_by", "run", "switch")
     rows = Trial.objects.filter(site__in=sites_visible(user)).select_related(*names)
@@ -32,7 +32,7 @@ def trial_is_readable(user: User, uuid: UUID) -> bool:
 
 
 def candidates(site: Site) -> QuerySet[EngineInstall]:
-    """The other servers of the host that the site stands on; none when it stands nowhere."""
+    """Other web servers of the host of a deployed site; none if the site is not deployed."""
     revision = live_revision(site)
     if revision is None:
         return EngineInstall.objects.none()
@@ -45,7 +45,7 @@ def loads(user: User) -> QuerySet[Scenario]:
 
 
 def last_switch(site: Site) -> Trial | None:
-    """The trial that the site was given to its present server by."""
+    """The comparison that moved the site to its current web server."""
     rows = site.trials.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
     trial = rows.select_related("site", "run", "switch").prefetch_related("contenders__install").first()
     if trial is None or not any(row.install_id == site.install_id for row in trial.contenders.all()):

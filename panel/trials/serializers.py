@@ -1,4 +1,4 @@
-"""Trials as JSON."""
+"""Server comparisons as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.trials.models import Contender, ContenderStatus, Trial
 
 
 class TrialServerSerializer(serializers.Serializer[Any]):
-    """One server of a trial; the first is the site's own, and what ratios are made against."""
+    """One web server of a comparison; the first is the site's own and the baseline of ratios."""
 
     position = serializers.IntegerField()
     install = serializers.IntegerField(allow_null=True)
@@ -87,8 +87,9 @@ def _server(row: results.Row, targets: dict[int, dict[str, Any]], ratios: dict[s
 
 
 class TrialInput(StrictSerializer):
-    """`load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The members after it are for a
-    replay."""
+    """Input of a comparison. `load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The fields
+    after it are for a replay.
+    """
 
     site = serializers.CharField(max_length=63)
     installs = serializers.ListField(
@@ -113,7 +114,7 @@ class TrialInput(StrictSerializer):
 
 
 class SwitchInput(StrictSerializer):
-    """`position` as in `servers`. Without `confirm` the plan is made and waits."""
+    """`position` as in `servers`. Without `confirm` the plan waits."""
 
     position = serializers.IntegerField(min_value=0, max_value=100)
     confirm = Truth(default=False)

@@ -1,4 +1,4 @@
-"""A server that a trial started is stopped again afterwards, unless somebody has come to need it."""
+"""Stop web servers that a comparison started, unless they are needed in the meantime."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ LOCK_WAIT_S = 30.0
 
 
 def is_stopped(install: EngineInstall) -> bool:
-    """Whether nothing of this server runs now. Raises RemoteError."""
+    """Return whether no process of this server runs. Raises RemoteError."""
     return not server_told(install, "status")["running"]
 
 
 def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
-    """Stops what runs for nobody but the trial that began at `since`. Raises ApplicationError when it goes on running,
-    or its host is busy or silent."""
+    """Stop a server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or its
+    host is busy or unreachable.
+    """
     with host_lock(install.host, holder, wait_s=LOCK_WAIT_S):
         if _is_needed(install, since):
             return
@@ -35,7 +36,7 @@ def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
 
 
 def _is_needed(install: EngineInstall, since: datetime) -> bool:
-    """A site stands on it or is on its way there, or somebody has told it to start."""
+    """Return whether a site is on the server or moving there, or a user has started it."""
     starts = HostOperation.objects.filter(
         host=install.host, kind=OperationKind.SERVICE, params__install=install.pk, params__action="start"
     )

@@ -1,4 +1,6 @@
-"""Asking for a trial, taking it back, and giving the site to the server that won. All keyword-only."""
+"""Services for server comparisons: start, cancel, and move the site to the best server. All
+arguments are keyword-only.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ LOAD_FIELDS = ("name", "tool", "arguments", "paths", "rounds", "warmup_s", "time
 REPLAY = "replay"
 REPLAY_LINES = 2000
 REPLAY_WARMUP_S = 2
-# Those that ask for many paths in turn, the one that needs the least CPU first. The panel's own load generator stands
-# in for h2load where that cannot send a method, whether the host has it or not (benchmarks/runs/measuring.py).
+# Tools that request many paths in turn, the one with the lowest CPU usage first. The bundled load generator replaces
+# h2load if h2load lacks a method (benchmarks/runs/measuring.py).
 REPLAY_TOOLS = (Tool.WRK, Tool.H2LOAD, Tool.SIEGE)
 MOST_SERVERS = 8
 
@@ -50,7 +52,7 @@ MOST_SERVERS = 8
 
 
 class Chosen(NamedTuple):
-    """A frozen load; whether it is a replay, and then which lines of the log are not in it, in words."""
+    """A frozen load; whether it is a replay, and the log lines left out, in words."""
 
     load: dict[str, Any]
     is_replay: bool
@@ -58,16 +60,16 @@ class Chosen(NamedTuple):
 
 
 def load_of(scenario: Scenario) -> dict[str, Any]:
-    """A scenario, frozen. Raises ValidationError when it could not be run."""
+    """A frozen scenario. ValidationError if it cannot run."""
     scenario.full_clean(validate_unique=False)
     return {name: getattr(scenario, name) for name in LOAD_FIELDS}
 
 
 def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods: bool = False) -> Replay:
-    """What visitors asked for lately, from the site's own access log.
+    """Recent requests of visitors, from the site's own access log.
 
-    ApplicationError when the site has no log of its own, or nothing in it can be replayed; PermissionDenied,
-    RemoteError as reading a log does.
+    ApplicationError if the site has no log of its own or no repeatable request; PermissionDenied and RemoteError as for
+    reading a log.
     """
     require(actor, Action.VIEW, site.team)
     log = next((log for log in site_logs(actor, site) if log.key.startswith("access_log")), None)
@@ -94,7 +96,7 @@ def load_from_log(
     duration_s: int = 10,
     rounds: int = 3,
 ) -> Chosen:
-    """The same as a load. Raises what `replay_read` does, ValidationError for values that cannot be run."""
+    """Load from the log. Raises the errors of `replay_read`, and ValidationError for invalid values."""
     found = replay_read(actor=actor, site=site, queries=queries, other_methods=other_methods)
     revision = _live(site)
     tls = any(listen.tls for block in spec_of(revision).blocks for listen in block.listens)
@@ -108,8 +110,9 @@ def load_from_log(
 
 
 def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chosen:
-    """The load that `choice` names: "replay" (with what `load_from_log` takes), "scenario:ID" or "quick:SLUG". Raises
-    what those do, ApplicationError for any other, and for other methods where it is no replay."""
+    """Load named by `choice`: "replay" (with the arguments of `load_from_log`), "scenario:ID" or "quick:SLUG". Raises
+    their errors, and ApplicationError for any other choice, or for other methods without a replay.
+    """
     kind, _colon, key = choice.partition(":")
     if choice == REPLAY:
         return load_from_log(actor=actor, site=site, **replay)
@@ -137,7 +140,7 @@ def _methods(paths: Sequence[str]) -> set[str]:
 
 
 def _replay_tool(host: Host, methods: set[str]) -> Tool:
-    """The first that is there and sends all of `methods`."""
+    """First installed tool that supports all of `methods`."""
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]
     for tool in REPLAY_TOOLS:
@@ -149,11 +152,11 @@ def _replay_tool(host: Host, methods: set[str]) -> Tool:
     raise ApplicationError(words % {"host": host, "tools": ", ".join(REPLAY_TOOLS)}, field="load")
 
 
-# --- a trial ---
+# --- a comparison ---
 
 
 def require_trial(actor: User, site: Site) -> None:
-    """A trial copies the site, deploys the copies and puts a load on them: PermissionDenied unless all is allowed."""
+    """Raise PermissionDenied unless the actor may copy the site, deploy the copies and run a load on them."""
     for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK):
         require(actor, action, site.team)
 
@@ -168,12 +171,13 @@ def trial_create(
     is_replay: bool = False,
     left_out: Sequence[str] = (),
 ) -> Trial:
-    """Queue a trial of a live site on its own server and `installs` of the same host; the rest as `Chosen` has it.
+    """Queue a comparison of a live site on its own web server and `installs` of the same host; other arguments as in
+    `Chosen`.
 
-    Raises PermissionDenied, ApplicationError, Conflict when one of the site is under way.
+    Raises PermissionDenied, ApplicationError, and Conflict if one of the site is already running.
     """
     require_trial(actor, site)
-    Site.objects.select_for_update().get(pk=site.pk)  # one trial at a time, whoever asks at the same moment
+    Site.objects.select_for_update().get(pk=site.pk)  # serializes concurrent requests
     own = _live(site).install
     refuse_paused([own.host])
     others = _others(own, installs)
@@ -190,8 +194,9 @@ def trial_create(
 
 
 def trial_repeat(*, actor: User, trial: Trial) -> Trial:
-    """The same load on the same servers once more, by the site as it is deployed now; servers that are gone are left
-    out. Raises what `trial_create` raises."""
+    """Repeat a comparison with the same load and the remaining web servers, and the site as deployed now. Raises the
+    errors of `trial_create`.
+    """
     rows = trial.contenders.select_related("install__host")
     installs = [row.install for row in rows if row.install is not None]
     return trial_create(
@@ -205,7 +210,7 @@ def trial_repeat(*, actor: User, trial: Trial) -> Trial:
 
 
 def _told(load: dict[str, Any]) -> dict[str, Any]:
-    """For the audit trail, where visitors' paths do not belong; by which methods they are asked for does."""
+    """Load for the audit trail: methods, but not the visitors' paths."""
     return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 
 
@@ -230,7 +235,7 @@ def _others(own: EngineInstall, installs: Sequence[EngineInstall]) -> list[Engin
 
 
 def _label(install: EngineInstall) -> str:
-    """All stand on one host, which need not be said with each."""
+    """Label without the host, which is the same for all."""
     return str(install).removesuffix(f" on {install.host.name}")
 
 
@@ -242,7 +247,7 @@ def _wake(trial: Trial) -> None:
 
 @transaction.atomic
 def trial_cancel(*, actor: User, trial: Trial) -> Trial:
-    """A queued trial ends at once; a running one takes its copies away first."""
+    """Cancel a queued comparison immediately; a running one first removes its copies."""
     require(actor, Action.BENCHMARK, trial.original.team)
     rows = Trial.objects.filter(pk=trial.pk)
     ended = rows.filter(status=JobStatus.QUEUED, started_at=None).update(
@@ -261,7 +266,9 @@ def trial_cancel(*, actor: User, trial: Trial) -> Trial:
 
 @transaction.atomic
 def trial_delete(*, actor: User, trial: Trial) -> None:
-    """With its run, rounds and their output. Conflict as long as it is under way: its copies stand somewhere."""
+    """Delete a comparison with its run, rounds and their output. Conflict while it is running, because its copies
+    exist.
+    """
     require(actor, Action.BENCHMARK, trial.original.team)
     if not trial.is_finished:
         raise Conflict(_("This server comparison is running. Cancel it first, then delete it."))
@@ -272,14 +279,14 @@ def trial_delete(*, actor: User, trial: Trial) -> None:
         run_delete(actor=actor, run=run)
 
 
-# --- the switch ---
+# --- the move ---
 
 
 def switch_plan(*, actor: User, contender: Contender) -> Deployment:
-    """The plan to serve the site by this server, to be looked at and confirmed like any other.
+    """Plan to move the site to this web server, reviewed and confirmed like any other.
 
-    Raises what `deployments.services.site_move` raises, ApplicationError when the copy on this server did not answer
-    like the original.
+    Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed from
+    the original's.
     """
     site = contender.trial.original
     require(actor, Action.DEPLOY, site.team)
@@ -298,8 +305,9 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
 
 
 def trial_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:
-    """The same in one step: planned, confirmed, verified, and undone by itself when it fails. The way back is the
-    same call for the first contender. Raises what `switch_plan` and `deployment_confirm` raise."""
+    """Plan, confirm and verify the move in one step, with automatic rollback on failure. The first contender is the way
+    back. Raises the errors of `switch_plan` and `deployment_confirm`.
+    """
     trial = contender.trial
     before = {"server": str(trial.original.install)}
     plan = switch_plan(actor=actor, contender=contender)

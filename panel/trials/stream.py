@@ -1,4 +1,6 @@
-"""One trial's progress, its run's and its switch's, as server-sent events: the page's partial, whenever it changed."""
+"""Progress of a comparison, its run and its move as server-sent events with the page's partial,
+sent when it changes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from panel.trials.models import Trial
 
 
 def events(uuid: UUID, render: Callable[[Trial], str]) -> AsyncIterator[str]:
-    """`live` events until the trial, and the switch if one is under way, have ended; then `done`."""
+    """Yield `live` events until the comparison and its move have ended; then `done`."""
 
     def look() -> Look | None:
         trial = Trial.objects.select_related("site", "run", "switch").filter(uuid=uuid).first()

@@ -11,7 +11,7 @@ from panel.trials import execution
 
 @shared_task
 def run(uuid: str) -> None:
-    """Carry out one trial. A message for one that another worker has does nothing."""
+    """Execute one comparison. Does nothing if another worker owns it."""
     execution.trial_execute(UUID(uuid))
 
 

@@ -1,4 +1,4 @@
-"""Addresses of trials. A site's own page of them is the site's (websites/urls.py)."""
+"""URLs of comparisons. The page of one site is in websites/urls.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of trials: a site's own (choose servers and load, those before), the course and result of one, the switch."""
+"""Pages of comparisons: a site's own (form and earlier comparisons), progress and result of one, the move."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _may_try(request: Request, site: Site) -> bool:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def site_trials(request: Request, name: str) -> HttpResponse:
-    """Which server should this site use? The form that starts a trial, and the trials before."""
+    """Show the form that starts a comparison, and earlier comparisons of the site."""
     site = site_get(request, name)
     has_log = any(log.key.startswith("access_log") for log in site_logs(request.user, site))
     form = TrialForm(request.POST or None, user=request.user, site=site, has_log=has_log)
@@ -93,7 +93,7 @@ def _create(request: Request, site: Site, form: TrialForm) -> Trial:
 
 
 def _remarks(site: Site, install: Any) -> list[str]:
-    """What this server does otherwise, before anything is tried."""
+    """Differences of this web server, known before the comparison."""
     found = [words(item, install) for item in site_differences(site, install)]
     if not install.is_running:
         text = _(
@@ -110,7 +110,7 @@ def _chosen(form: TrialForm) -> set[str]:
 
 @require_safe
 def replay(request: Request, name: str) -> HttpResponse:
-    """What a replay of the site's log would ask for: a part of the form's page."""
+    """Requests of a replay of the site's log: a part of the form's page."""
     site = site_get(request, name)
     context: dict[str, Any] = {}
     try:
@@ -126,12 +126,12 @@ def replay(request: Request, name: str) -> HttpResponse:
     return render(request, "trials/replay.html", context)
 
 
-# --- one trial ---
+# --- one comparison ---
 
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Its course while it is under way; afterwards its result, and the switch."""
+    """Show a comparison's progress; afterwards its result, and the move."""
     trial = trial_or_404(request, uuid)
     team = trial.original.team
     context = {
@@ -204,12 +204,12 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
     return render(request, "benchmarks/delete.html", context)
 
 
-# --- the switch ---
+# --- the move ---
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Asks, then gives the site to this server in one step."""
+    """Confirm, then move the site to this web server in one step."""
     trial = trial_or_404(request, uuid)
     contender = contender_or_404(trial, position)
     if request.method == "POST":
@@ -236,7 +236,7 @@ def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
 
 @require_POST
 def switch_plan(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """The same as a plan to be looked at first."""
+    """Show a plan of the move for review."""
     contender = contender_or_404(trial_or_404(request, uuid), position)
     back = reverse("trials:detail", args=[uuid])
     return planned(request, lambda: [services.switch_plan(actor=request.user, contender=contender)], back)

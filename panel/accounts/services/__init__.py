@@ -1,4 +1,4 @@
-"""Every change to accounts, by subject: setup, users, second_factor, tokens."""
+"""Services for accounts: setup, users, two-factor authentication, tokens."""
 
 from panel.accounts.services.setup import setup_link_path
 

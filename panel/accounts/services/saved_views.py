@@ -1,4 +1,4 @@
-"""Saved views of lists: one's own names for what a list was narrowed to."""
+"""Services for saved views: a user's named filters of lists."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from panel.accounts.permissions import require_writing
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
 
-PER_PAGE = 30  # of one person, for one list
+PER_PAGE = 30  # per user and list
 _NEVER_KEPT = {"page", "csrfmiddlewaretoken"}
 
 
 def essence(query: str) -> str:
-    """What of a query string narrows or orders a list, always in the same order; "" when it shows everything."""
+    """Filters and order in a query string, sorted; "" if it shows everything."""
     pairs = [(name, value) for name, value in parse_qsl(query) if name not in _NEVER_KEPT]
     return urlencode(sorted(pairs))
 
 
 @transaction.atomic
 def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
-    """Keeps `query` under `name`, in place of what had that name. ValidationError, ApplicationError at `name`."""
+    """Save `query` under `name`, replacing a view of that name. ValidationError, ApplicationError at `name`."""
     require_writing(actor)
     kept = essence(query)
     if not kept:

@@ -1,4 +1,4 @@
-"""The second factor: time-based codes (RFC 6238) and one-time recovery codes."""
+"""Services for two-factor authentication: time-based codes (RFC 6238) and one-time recovery codes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 
 PERIOD_S = 30
-WINDOW = 1  # codes of the step before and after are good too: clocks differ
+WINDOW = 1  # the previous and next codes are accepted too, because clocks differ
 RECOVERY_COUNT = 10
-_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # none that are mistaken for another
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
 
 
 def _recovery_digest(user: User, code: str) -> str:
-    """Keyed, so that a stolen database does not give the codes away without the panel's own key."""
+    """Keyed digest: a stolen database alone does not reveal the codes."""
     text = f"{user.pk}:{code.replace('-', '').replace(' ', '').lower()}"
     return hmac.new(settings.SECRET_KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def enrolment_begin(*, user: User) -> str:
-    """A fresh secret for `user` to confirm; it does not count until then. Returns the otpauth URI."""
+    """Create a secret for `user` to confirm; it is not used before. Returns the otpauth URI."""
     if user.has_second_factor:
         raise ApplicationError("Two-factor authentication is already on. Turn it off first.", code="already_on")
     if not user.totp_secret:
@@ -40,14 +40,14 @@ def enrolment_begin(*, user: User) -> str:
 
 
 def qr_data_uri(uri: str) -> str:
-    """The QR code as a data: image, so that no address with the secret in it exists."""
-    import segno  # two megabytes of tables, for one page
+    """QR code as a data: image, so that no URL contains the secret."""
+    import segno  # two megabytes of tables for one page
 
     return segno.make(uri, error="m").svg_data_uri(scale=5, border=4, dark="#000", light="#fff")
 
 
 def _matching_counter(user: User, code: str, now: float) -> int | None:
-    """The time step that `code` belongs to, if it is a fresh one: RFC 6238 section 5.2 allows each once."""
+    """Time step of `code` if it is unused: RFC 6238 section 5.2 allows each once."""
     code = code.replace(" ", "")
     if not user.totp_secret or not (code.isascii() and code.isdecimal()):
         return None
@@ -60,14 +60,14 @@ def _matching_counter(user: User, code: str, now: float) -> int | None:
 
 
 def _spend_counter(user: User, counter: int) -> bool:
-    """Only one of two requests with the same code wins."""
+    """Mark a time step as used; only one of two requests with the same code succeeds."""
     won = User.objects.filter(pk=user.pk, totp_last_counter__lt=counter).update(totp_last_counter=counter)
     user.totp_last_counter = max(user.totp_last_counter, counter)
     return bool(won)
 
 
 def enrolment_confirm(*, user: User, code: str) -> list[str]:
-    """Turns the second factor on. Returns the recovery codes: the only time that they can be seen."""
+    """Turn on two-factor authentication. Returns the recovery codes, which are shown only once."""
     counter = _matching_counter(user, code, time.time())
     if user.has_second_factor or counter is None or not _spend_counter(user, counter):
         raise ApplicationError(
@@ -92,7 +92,7 @@ def _new_recovery_codes(user: User) -> list[str]:
 
 
 def recovery_codes_renew(*, user: User) -> list[str]:
-    """New recovery codes; the old ones stop working."""
+    """Create new recovery codes; the old ones stop working."""
     if not user.has_second_factor:
         raise ApplicationError("Turn on two-factor authentication first.", code="off")
     with transaction.atomic():
@@ -114,7 +114,7 @@ def _spend_recovery_code(user: User, code: str) -> bool:
 
 
 def code_spend(*, user: User, code: str) -> bool:
-    """Whether `code`, from the app or the recovery list, lets `user` in now. It never does again."""
+    """Return whether `code`, from the app or the recovery list, is valid for `user`, and mark it as used."""
     counter = _matching_counter(user, code, time.time())
     if counter is not None:
         return _spend_counter(user, counter)
@@ -122,7 +122,7 @@ def code_spend(*, user: User, code: str) -> bool:
 
 
 def second_factor_disable(*, actor: User, user: User) -> None:
-    """Off for oneself, or by an administrator for someone who lost the phone."""
+    """Turn off two-factor authentication, for oneself or by an administrator for a user who lost the phone."""
     if actor.pk != user.pk:
         require(actor, Action.ADMINISTER)
     with transaction.atomic():

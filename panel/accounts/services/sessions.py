@@ -1,4 +1,4 @@
-"""Where somebody is signed in: sessions with what tells one from another, and ending them one by one."""
+"""Sessions of a user with details to tell them apart, and ending them one by one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from panel.core.errors import ApplicationError
 from panel.core.network import client_address
 
 _KEY = "_where"
-_SEEN_EVERY_S = 300  # a session is written no oftener than this only to say that it is in use
+_SEEN_EVERY_S = 300  # minimum interval between updates of the last use
 _MAX_AGENT = 300
-# The first that fits; others call themselves by several of these names.
+# The first match is used, because browsers also include names of others.
 _BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
 _SYSTEMS = (
     ("iPhone|iPad", "iOS"),
@@ -34,7 +34,7 @@ _SYSTEMS = (
 
 @dataclass(frozen=True)
 class SessionLine:
-    """`name` stands for the session in addresses; its key, which would open it, never leaves the panel."""
+    """A session for display. `name` identifies the session in URLs; its secret key never leaves the panel."""
 
     name: str
     browser: str
@@ -50,13 +50,13 @@ def _name(key: str) -> str:
 
 
 def session_mark(request: HttpRequest) -> None:
-    """Keeps in a session that begins where it came from. Call it after `login`, which gives the session its key."""
+    """Record the origin of a new session. Call it after `login`, which sets the session key."""
     request.session[_KEY] = {"began": timezone.now().timestamp()}
     session_seen(request)
 
 
 def session_seen(request: HttpRequest) -> None:
-    """Notes that the session is in use, from which address and by which browser."""
+    """Record the last use of the session, with address and browser."""
     where, now = request.session.get(_KEY) or {}, timezone.now().timestamp()
     if now - where.get("seen", 0) > _SEEN_EVERY_S:
         agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
@@ -91,14 +91,14 @@ def _sessions(user: User) -> list[tuple[Session, dict[str, Any]]]:
 
 
 def sessions_of(user: User, *, current: str | None) -> list[SessionLine]:
-    """The sessions in which `user` is signed in, this one (the key `current`) first, then by last use."""
+    """Sessions of `user`, the current one (the key `current`) first, then by last use."""
     lines = [_line(row, where, current) for row, where in _sessions(user)]
     oldest = datetime.min.replace(tzinfo=UTC)
     return sorted(lines, key=lambda line: (line.is_current, line.seen_at or oldest), reverse=True)
 
 
 def session_end(*, actor: User, name: str) -> None:
-    """Ends one of one's own sessions. ApplicationError when it has ended already."""
+    """End one of the actor's own sessions. ApplicationError if it has already ended."""
     row = next((row for row, _where in _sessions(actor) if _name(row.session_key) == name), None)
     if row is None:
         raise ApplicationError("This session has already ended.", code="gone")

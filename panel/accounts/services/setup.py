@@ -1,4 +1,4 @@
-"""The first account: made once, by whoever can read a file on the panel's own machine."""
+"""Services for the first account, created once by someone with access to a file on the panel's own machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _digest(secret: str) -> str:
 
 
 def setup_link_path() -> Path:
-    """Where the path of the setup page stands, for whoever can read this account's files."""
+    """File with the path of the setup page, readable by this account only."""
     return Path(settings.HOME) / "secrets" / "setup_link"
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, readable by this account only."""
+    """Write a file atomically, readable by this account only."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -37,8 +37,9 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def setup_link_ensure(*, renew: bool = False) -> str:
-    """The path of the setup page, kept in the file: the one that is still good, so that starting the panel twice
-    does not void what was printed first, or a new one. "" once there is an account.
+    """Path of the setup page, stored in the file; "" once there is an account.
+
+    An existing valid link is kept, so a second start of the panel does not invalidate the printed one.
     """
     if User.objects.exists():
         setup_link_path().unlink(missing_ok=True)
@@ -60,17 +61,17 @@ def setup_link_ensure(*, renew: bool = False) -> str:
 
 
 def setup_is_open(secret: str) -> bool:
-    """Whether `secret` may make the first account now."""
+    """Return whether `secret` permits the creation of the first account now."""
     return (
         not User.objects.exists() and SetupSecret.objects.filter(digest=_digest(secret), used_at__isnull=True).exists()
     )
 
 
 def setup_complete(*, secret: str, username: str, password: str, email: str = "", timezone_name: str = "UTC") -> User:
-    """The first administrator and a first team. The conditional update lets one of two simultaneous calls win.
+    """Create the first administrator and a first team. A conditional update decides between two simultaneous calls.
 
-    Raises ApplicationError (code `gone`) when the secret is wrong, used or an account exists; ValidationError for
-    the values.
+    Raises ApplicationError (code `gone`) if the secret is wrong or used, or an account exists; ValidationError for the
+    values.
     """
     with transaction.atomic():
         claimed = SetupSecret.objects.filter(digest=_digest(secret), used_at=None).update(used_at=timezone.now())

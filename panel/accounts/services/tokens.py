@@ -1,4 +1,4 @@
-"""API tokens: made, shown once, checked, revoked."""
+"""Services for API tokens: create, show once, check, revoke."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from panel.accounts.permissions import Action, require, require_writing
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
 
-_MARK = "pdk"  # makes a leaked token recognisable to secret scanners
-_USE_RESOLUTION = dt.timedelta(minutes=1)  # "last used" is not written more often than this
+_MARK = "pdk"  # lets secret scanners recognize a leaked token
+_USE_RESOLUTION = dt.timedelta(minutes=1)  # minimum interval between updates of "last used"
 
 
 def _digest(plain: str) -> str:
-    """Plain SHA-256: the secret has 256 random bits, so there is nothing to stretch."""
+    """Plain SHA-256: a secret with 256 random bits needs no key stretching."""
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
@@ -33,7 +33,9 @@ def token_create(
     expires_at: dt.datetime | None = None,
     addresses: list[str] | None = None,
 ) -> tuple[ApiToken, str]:
-    """The token's row and its text, which nobody can see again. `addresses`: null any, an empty list nobody."""
+    """Create a token and return its row and its text, which is never shown again. `addresses`: null any, an empty list
+    none.
+    """
     if actor.scopes is not None:
         raise ApplicationError("Tokens cannot create tokens. Sign in to the panel.", code="session_required")
     if Scope.ADMIN in scopes:
@@ -59,7 +61,9 @@ def token_create(
 
 
 def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
-    """Ends a token for good: one's own, or anyone's by an administrator. A token ends none that reaches further."""
+    """Revoke a token permanently: one's own, or anyone's by an administrator. A token cannot revoke one with more
+    permissions.
+    """
     require_writing(actor)
     if token.user_id != actor.pk:
         require(actor, Action.ADMINISTER)
@@ -78,7 +82,7 @@ def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
 
 
 def address_allowed(token: ApiToken, address: str) -> bool:
-    """Null lets any address; a list only its own, so an empty or damaged one lets nobody."""
+    """Return whether the address is allowed: null permits all; an empty or damaged list permits none."""
     if token.addresses is None:
         return True
     if not isinstance(token.addresses, list):
@@ -91,13 +95,13 @@ def address_allowed(token: ApiToken, address: str) -> bool:
 
 
 def token_is_good(plain: str) -> bool:
-    """Whether this is the text of a usable token of an active account. Its use is not noted."""
+    """Return whether this is the text of a usable token of an active account, without recording its use."""
     token = ApiToken.objects.select_related("user").filter(digest=_digest(plain)).first()
     return token is not None and token.is_usable and token.user.is_active
 
 
 def token_authenticate(*, plain: str, address: str) -> ApiToken | None:
-    """The usable token whose text is `plain`, called from an allowed address, its use noted; otherwise None."""
+    """Usable token with the text `plain` from an allowed address, with its use recorded; otherwise None."""
     token = ApiToken.objects.select_related("user").filter(digest=_digest(plain)).first()
     if token is None or not token.is_usable or not token.user.is_active or not address_allowed(token, address):
         return None

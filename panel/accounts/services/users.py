@@ -1,4 +1,4 @@
-"""Users and teams: made, changed and closed by administrators; profile and password by the person."""
+"""Services for users and teams: managed by administrators; profile and password by the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USER_FIELDS = ("username", "email", "role", "is_active", "timezone", "theme")
 
 
 def set_password_checked(user: User, password: str) -> None:
-    """Raises ValidationError at the field `password` when it is too weak."""
+    """Set a password; raise ValidationError at the field `password` if it is too weak."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -33,7 +33,7 @@ def set_password_checked(user: User, password: str) -> None:
 
 
 def sessions_end(user: User, *, keep: str | None = None) -> int:
-    """Ends every session of `user` except the one with the key `keep`; returns how many ended."""
+    """End all sessions of `user` except the one with the key `keep`; return the number of ended sessions."""
     ended = 0
     for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
         if session.session_key != keep and session.get_decoded().get("_auth_user_id") == str(user.pk):
@@ -43,7 +43,7 @@ def sessions_end(user: User, *, keep: str | None = None) -> int:
 
 
 def sessions_end_others(*, actor: User, keep: str | None) -> int:
-    """One's own sessions, except the one in which that is asked for."""
+    """End the actor's own sessions except the current one."""
     ended = sessions_end(actor, keep=keep)
     audit_record(actor=actor, action="session.end", target=actor, after={"ended": ended})
     return ended
@@ -63,7 +63,7 @@ def _assign(user: User, values: dict[str, Any]) -> None:
 
 
 def _keep_an_admin(user: User) -> None:
-    """The last administrator cannot be demoted or closed: nobody could let anyone in again."""
+    """Prevent the last administrator from being demoted or deactivated, because nobody could restore access."""
     others = User.objects.filter(role=Role.ADMIN, is_active=True).exclude(pk=user.pk)
     if (user.role != Role.ADMIN or not user.is_active) and not others.exists():
         raise ApplicationError(
@@ -75,7 +75,7 @@ def _keep_an_admin(user: User) -> None:
 
 def user_create(*, actor: User, username: str, password: str, teams: Iterable[Team] = (), **values: Any) -> User:
     require(actor, Action.ADMINISTER)
-    user = User(username=username, timezone=actor.timezone)  # their own choice later; until then a likely one
+    user = User(username=username, timezone=actor.timezone)  # a likely default; users can change it
     _assign(user, values)
     with transaction.atomic():
         set_password_checked(user, password)
@@ -89,7 +89,7 @@ def user_create(*, actor: User, username: str, password: str, teams: Iterable[Te
 def user_update(
     *, actor: User, user: User, teams: Iterable[Team] | None = None, password: str = "", **values: Any
 ) -> User:
-    """Role, teams, activity and, with `password`, a new password; then all sessions of the user end."""
+    """Change role, teams, active state and, with `password`, the password; this ends all sessions of the user."""
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
         user = User.objects.select_for_update().get(pk=user.pk)
@@ -113,7 +113,7 @@ def user_update(
 
 
 def user_delete(*, actor: User, user: User) -> None:
-    """The account goes; what it did stays in the audit under its name."""
+    """Delete the account; its audit entries keep its name."""
     require(actor, Action.ADMINISTER)
     if user.pk == actor.pk:
         raise ApplicationError("You cannot delete your own account. Ask another administrator.", code="own_account")
@@ -138,7 +138,9 @@ def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, m
 
 
 def password_change(*, actor: User, current: str, new: str, guesser: Guesser, session_key: str | None) -> None:
-    """One's own password. Every other session of the account ends. TooManyGuesses after too many wrong attempts."""
+    """Change the own password and end all other sessions of the account. TooManyGuesses after too
+    many wrong attempts.
+    """
     if not guess(guesser, kind=Kind.PASSWORD, account=actor, check=lambda: actor.check_password(current)):
         raise ApplicationError("The current password is wrong.", field="current", code="wrong_password")
     with transaction.atomic():
@@ -160,7 +162,7 @@ def team_create(*, actor: User, name: str, slug: str, members: Iterable[User] = 
 
 
 def team_update(*, actor: User, team: Team, name: str, slug: str, members: Iterable[User] | None = None) -> Team:
-    """`members`: all of them from now on; None leaves them as they are."""
+    """Change a team. `members`: the complete new list; None keeps the members."""
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
         before = _with_members(team)

@@ -1,4 +1,4 @@
-"""The saved views beside a list's filters."""
+"""Saved views next to a list's filters."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ register = template.Library()
 
 @register.inclusion_tag("components/saved_views.html", takes_context=True)
 def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, Any]:
-    """The reader's views of the list that is shown, and the way to name another one.
+    """The user's views of the current list, and a form to save another.
 
-    `may_clear`: whether a filter is set, which a link then takes away again.
+    `may_clear`: whether a filter is set, which a link can clear.
     """
     request: HttpRequest = context["request"]
     page = request.resolver_match.view_name if request.resolver_match else ""

@@ -1,4 +1,4 @@
-"""One's own account: profile, password, second factor, tokens."""
+"""Pages of the own account: profile, password, two-factor authentication, tokens."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def session_end(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def sessions_end(request: HttpRequest) -> HttpResponse:
-    """All but this one."""
+    """End all sessions except this one."""
     count = users.sessions_end_others(actor=actor_of(request), keep=request.session.session_key)
     messages.success(request, ngettext("Ended %d other session.", "Ended %d other sessions.", count) % count)
     return redirect("accounts:sessions")
@@ -145,7 +145,7 @@ def second_factor_off(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def view_save(request: HttpRequest) -> HttpResponse:
-    """Keeps what the list is narrowed to under a name, and goes back to it."""
+    """Save the list's current filter under a name, and return to the list."""
     form = SavedViewForm(request.POST)
     view = submit(form, lambda data: saved_views.view_save(actor=actor_of(request), **data))
     if view is None:
@@ -200,7 +200,7 @@ def token_new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Asks first: there is no way back, and what uses the token stops."""
+    """Confirm first, because revoking is permanent and affects the programs that use the token."""
     token = get_object_or_404(ApiToken, pk=pk, user=actor_of(request))
     if request.method == "POST":
         tokens.token_revoke(actor=actor_of(request), token=token)

@@ -1,4 +1,4 @@
-"""Settings for administrators: users, teams, the self-check."""
+"""Settings for administrators: users, teams, self-check."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
 def _delete_page(
     request: HttpRequest, name: str, *, title: str, losses: list[str], above: Crumb, delete: Callable[[], None]
 ) -> HttpResponse:
-    """Asks for the name of what will be lost, then does it and goes to the list `above`."""
+    """Ask for the object's name, then delete the object and show the list `above`."""
     form = ConfirmNameForm(request.POST or None, expected=name)
 
     def confirmed(_data: dict[str, Any]) -> bool:

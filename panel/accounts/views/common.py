@@ -1,4 +1,4 @@
-"""What the pages of accounts share."""
+"""Shared code of the pages of accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.core.ui import Crumb
 
 R = TypeVar("R")
 
-# The ways to these pages. Crumbs take a lazy address: this is read before the URLconf is.
+# Breadcrumbs of these pages. Their URLs are lazy, because this module is imported before the URLconf.
 SETTINGS = Crumb(gettext_lazy("Settings"), reverse_lazy("accounts:settings"))
 ACCOUNT = Crumb(gettext_lazy("Your account"), reverse_lazy("accounts:account"))
 TOKENS = Crumb(gettext_lazy("API tokens"), reverse_lazy("accounts:tokens"))
@@ -40,7 +40,9 @@ def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
 
 
 def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
-    """`change(cleaned_data)` if the form is valid; what the service refuses ends up on the form. None: look again."""
+    """`change(cleaned_data)` if the form is valid; errors of the service are added to the form. None: show the form
+    again.
+    """
     return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None
 
 

@@ -1,4 +1,4 @@
-"""First account, sign-in, second factor, sign-out, and asking again."""
+"""Pages for the first account, sign-in, two-factor authentication, sign-out, and confirmation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WRONG = "The user name or the password is wrong."
 
 
 def safe_next(request: HttpRequest, default: str) -> str:
-    """Where to go on: an address of this panel, never a foreign one."""
+    """Redirect target after sign-in: only URLs of this panel."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     if url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure()):
         return target
@@ -44,8 +44,8 @@ def safe_next(request: HttpRequest, default: str) -> str:
 
 
 def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
-    """Begins the session, then leads to `target`."""
-    login(request, user, backend=BACKEND)  # gives the session a new key
+    """Start the session, then redirect to `target`."""
+    login(request, user, backend=BACKEND)  # this changes the session key
     session_mark(request)
     audit_record(actor=user, action="session.begin", target=user)
     response = redirect(target)
@@ -54,7 +54,7 @@ def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
 
 
 def _named(username: str) -> User | str:
-    """The account of that name, in any case; where there is none, the name itself."""
+    """Account of that name, ignoring case; the name itself if there is none."""
     try:
         return User.objects.get_by_natural_key(username)
     except User.DoesNotExist:
@@ -62,7 +62,7 @@ def _named(username: str) -> User | str:
 
 
 def _authenticated(request: HttpRequest, username: str, password: str) -> User | None:
-    """Who has this name and password. TooManyGuesses after too many wrong attempts."""
+    """User with this name and password. TooManyGuesses after too many wrong attempts."""
     account = _named(username)
     guesser = guesser_at_sign_in(request, account if isinstance(account, User) else None)
 
@@ -124,8 +124,9 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _ended(request: Request) -> HttpResponse:
-    """For a part of a page that was asked for when the session had ended: this page is no such part. A form that is
-    being filled in is left as it is; any other page leads here as a whole."""
+    """Response to a request for a part of a page after the session has ended, because the sign-in page is no such part.
+    A form being edited is kept; any other page is redirected as a whole.
+    """
     if (request.htmx.target or "").endswith("-error"):
         return HttpResponse(status=204)
     query = urlencode({"next": request.htmx.current_url_abs_path or "/", "ended": "1"})
@@ -133,20 +134,20 @@ def _ended(request: Request) -> HttpResponse:
 
 
 def _is_cut(request: HttpRequest, target: str) -> bool:
-    """Whether a form was sent after its session had ended: a page that leads to itself was left by its own form."""
+    """Return whether a form was sent after its session had ended: the page's own form led to itself."""
     came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
     is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)
     return is_own and request.method == "GET" and "ended" not in request.GET
 
 
 def _pending_user(request: HttpRequest) -> User | None:
-    """Who gave the right password within the last minutes and still owes the code."""
+    """User who entered the correct password recently and still has to enter the code."""
     pending = request.session.get(_PENDING)
     if not pending or time.time() - pending["at"] > _PENDING_SECONDS:
         return None
     user = User.objects.filter(pk=pending["user"], is_active=True).first()
     is_same = user is not None and constant_time_compare(pending.get("password", ""), user.get_session_auth_hash())
-    return user if is_same else None  # a password that was changed since opens nothing
+    return user if is_same else None  # a password changed since then is not valid
 
 
 @never_cache

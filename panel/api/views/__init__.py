@@ -1,1 +1,1 @@
-"""Views that belong to no single app."""
+"""Views of no single app."""

@@ -1,4 +1,4 @@
-"""The catalogue of errors, the schema's page, and the answer to addresses that do not exist."""
+"""The error catalog, the schema's page, and the response to unknown URLs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _row(kind: str) -> dict[str, Any]:
 
 
 class ProblemsView(ApiMixin):
-    """Every kind of error that this API answers with."""
+    """All kinds of errors of this API."""
 
     @extend_schema(responses=ProblemKindSerializer(many=True), operation_id="problems_list")
     def get(self, request: Request) -> Response:
@@ -36,7 +36,7 @@ class ProblemsView(ApiMixin):
 
 
 class ProblemView(ApiMixin):
-    """What one kind of error means and what to do about it."""
+    """Meaning of one kind of error, and how to solve it."""
 
     @extend_schema(responses=ProblemKindSerializer, operation_id="problems_retrieve")
     def get(self, request: Request, kind: str) -> Response:
@@ -47,7 +47,7 @@ class ProblemView(ApiMixin):
 
 @extend_schema(exclude=True)
 class NothingView(APIView):
-    """Any address below /api/v1/ that is none."""
+    """Response to unknown URLs below /api/v1/."""
 
     permission_classes = [AllowAny]
     authentication_classes = []

@@ -1,4 +1,4 @@
-"""/jobs/{uuid}/: everything that a worker does, in one form."""
+"""/jobs/{uuid}/: all kinds of jobs in one format."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class JobSerializer(serializers.Serializer[Any]):
 
 
 class JobView(ApiMixin):
-    """A job: what it is, how far it is, what it did and what came of it."""
+    """A job: type, progress, steps and result."""
 
     @extend_schema(responses=JobSerializer, operation_id="jobs_retrieve")
     def get(self, request: Request, uuid: UUID) -> Response:
@@ -62,9 +62,9 @@ class JobView(ApiMixin):
 
 
 class JobCancelView(ApiMixin):
-    """Takes back what has not begun; asks a running benchmark to stop."""
+    """Cancel a queued job; ask a running benchmark to stop."""
 
-    writes = Action.VIEW  # the kind's own service demands more
+    writes = Action.VIEW  # the service of the job's type checks more
 
     @extend_schema(request=EmptySerializer, responses=JobSerializer, operation_id="jobs_cancel")
     def post(self, request: Request, uuid: UUID) -> Response:
@@ -74,7 +74,7 @@ class JobCancelView(ApiMixin):
 
 
 class EventStreamRenderer(BaseRenderer):
-    """Lets a client ask for text/event-stream; the view's own answer is not rendered by it."""
+    """Accept text/event-stream; the view's response is not rendered by this class."""
 
     media_type = "text/event-stream"
     format = "stream"
@@ -85,7 +85,7 @@ class EventStreamRenderer(BaseRenderer):
 
 
 class JobEventsView(ApiMixin):
-    """The job's changes as they happen: `step`, `job` and `end` events whose data is JSON."""
+    """Changes of the job as they happen: `step`, `job` and `end` events with JSON data."""
 
     renderer_classes = [EventStreamRenderer, JSONRenderer]
 

@@ -1,4 +1,4 @@
-"""The same search as the pages' palette."""
+"""The search of the command palette over the API."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class HitSerializer(serializers.Serializer[Any]):
 
 
 class SearchView(ApiMixin):
-    """What holds the words: names of sites, domains, hosts, certificates and runs, addresses of the programs behind
-    sites, and folders; the first few of each."""
+    """Objects that contain the words: names of sites, domains, hosts, certificates and runs, addresses of upstream
+    servers, and folders; the first few of each.
+    """
 
     parameters = {"get": {"q"}}
 

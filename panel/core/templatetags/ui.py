@@ -1,4 +1,4 @@
-"""Template tags of the shared components; templates/components/README.md shows each in use."""
+"""Template tags of the shared components; templates/components/README.md has examples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAVIGATION = (
 
 @register.simple_tag(takes_context=True)
 def navigation(context: RequestContext) -> list[dict[str, Any]]:
-    """The main navigation; the entry whose address begins the current path is current."""
+    """Main navigation; the entry whose URL is a prefix of the current path is marked as current."""
     path = context["request"].path if "request" in context else ""
     entries: list[dict[str, Any]] = []
     for name, label, icon, keys in NAVIGATION:
@@ -58,16 +58,16 @@ def navigation(context: RequestContext) -> list[dict[str, Any]]:
 
 @register.simple_tag(takes_context=True)
 def undo(context: RequestContext) -> dict[str, Any] | None:
-    """What the page before offered to take back (core.ui.undo_offer): its `url` and `fields`."""
+    """Undo action offered by the previous page (core.ui.undo_offer): its `url` and `fields`."""
     return undo_offered(context["request"])
 
 
-# --- words and figures ---
+# --- texts and figures ---
 
 
 @register.simple_tag
 def status(value: str, label: Any = "") -> SafeString:
-    """A status as icon and words in its tone; never by colour alone."""
+    """Status as icon and text in its color; never by color alone."""
     tone, icon = status_look(str(value))
     words = label or str(value).replace("_", " ").capitalize()
     return format_html('<span class="status tone-{}">{}<span>{}</span></span>', tone, icons.icon(icon), words)
@@ -80,7 +80,7 @@ def badge(label: Any, tone: str = "neutral") -> SafeString:
 
 @register.simple_tag
 def tags(names: Iterable[str], address: str = "") -> SafeString:
-    """Tags as badges; `address` is the list that each of them narrows."""
+    """Tags as badges; `address` is the list that each of them filters."""
     badges = format_html_join("", "{}", ((_tag(name, address),) for name in names))
     return format_html('<span class="tags">{}</span>', badges) if badges else badges
 
@@ -92,7 +92,7 @@ def _tag(name: str, address: str) -> SafeString:
     return format_html('<a class="badge tag" href="{}?tag={}">{}</a>', address, quote(name), inner)
 
 
-# Days up to a hundred: what is left of a certificate of ninety days is asked for in days.
+# Days up to a hundred, because certificates of ninety days are counted in days.
 _STEPS = ((60, "s"), (3600, "min"), (86400, "h"), (86400 * 100, "d"), (86400 * 730, "mo"), (math.inf, "y"))
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "mo": 86400 * 30.44, "y": 86400 * 365.25}
 
@@ -112,7 +112,7 @@ def _span(seconds: float) -> str:
 
 
 def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
-    """`3 minutes ago`, `in 5 days`, `just now`."""
+    """Relative time: `3 minutes ago`, `in 5 days`, `just now`."""
     seconds = ((now or timezone.now()) - value).total_seconds()
     if abs(seconds) < 5:
         return _("just now")
@@ -123,8 +123,8 @@ def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
 
 @register.simple_tag
 def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
-    """A moment relative to now, the exact time in the reader's zone on hover."""
-    if not value:  # None, or a template's missing value
+    """Relative time; the tooltip has the exact time in the user's time zone."""
+    if not value:  # None, or a missing value in a template
         return format_html('<span class="muted">{}</span>', empty or _("never"))
     local = timezone.localtime(value)
     return format_html(
@@ -137,7 +137,7 @@ def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 
 @register.simple_tag
 def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
-    """The exact time in the reader's zone, how long ago on hover."""
+    """Exact time in the user's time zone; the tooltip has the relative time."""
     if not value:
         return format_html('<span class="muted">{}</span>', empty or "–")
     local = timezone.localtime(value)
@@ -151,7 +151,7 @@ def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 
 @register.filter
 def number(value: float | None, digits: int = 0) -> str:
-    """Grouped as the reader's locale does, rounded to `digits` after the point: Django's own cuts the rest off."""
+    """Number grouped by the user's locale, rounded to `digits` decimal places; Django would truncate."""
     if value is None:
         return "–"
     rounded = round(value, digits) if isinstance(value, int | float) else value
@@ -160,13 +160,13 @@ def number(value: float | None, digits: int = 0) -> str:
 
 @register.filter
 def codes(text: Any) -> SafeString:
-    """The text, escaped, with what stands between backticks as code."""
+    """Escaped text, with parts in backticks as code."""
     return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", conditional_escape(text)))  # noqa: S308
 
 
 @register.filter
 def unlocalized(value: float) -> str:
-    """A number for a drawing: with a point, whatever the reader's language."""
+    """Number for a drawing: with a decimal point in every language."""
     return f"{value:g}"
 
 
@@ -184,13 +184,13 @@ def bytes_iec(value: float | None) -> str:
 
 @register.filter
 def seconds(value: float | dt.timedelta | None) -> str:
-    """A length of time given in seconds: 0.0042 -> 4.2 ms, 75 -> 1 min 15 s."""
+    """Duration from seconds: 0.0042 -> 4.2 ms, 75 -> 1 min 15 s."""
     if value is None:
         return "–"
     length = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
     if 0 < length < 0.00005:
         return f"< {number(0.1, 1)} ms"
-    if length < 0.99995:  # what is rounded up to the next unit is told in it
+    if length < 0.99995:  # values that round up to the next unit use that unit
         return f"{number(length * 1000, 1)} ms"
     if length < 59.95:
         return f"{number(length, 1)} s"
@@ -201,7 +201,7 @@ def seconds(value: float | dt.timedelta | None) -> str:
 
 @register.filter
 def span(value: int | None) -> str:
-    """A long time given in seconds, by its largest whole unit: 31536000 -> 365 days."""
+    """Long duration from seconds, in its largest whole unit: 31536000 -> 365 days."""
     if value is None:
         return "–"
     day = _SECONDS["d"]
@@ -210,10 +210,10 @@ def span(value: int | None) -> str:
 
 @register.filter
 def took(job: Any) -> str:
-    """How long a job with `started_at` and `finished_at` took, or has taken so far."""
+    """Duration of a job with `started_at` and `finished_at`, up to now if it is running."""
     if job.started_at is None:
         return "–"
-    # clocks of two machines, or of one that was set back, may disagree
+    # the clocks of two machines may differ
     return seconds(max((job.finished_at or timezone.now()) - job.started_at, dt.timedelta(0)))
 
 
@@ -221,7 +221,7 @@ def took(job: Any) -> str:
 
 
 def _without_secrets(form: forms.BaseForm) -> str:
-    """Passwords and keys are sent once, when the form is saved, not with every inline check."""
+    """Validation URL without passwords and keys, which are sent once, when the form is saved."""
     secrets = [
         form.add_prefix(name)
         for name, field in form.fields.items()
@@ -256,11 +256,11 @@ def field(
     needed: bool = False,
     notes: Any = (),
 ) -> dict[str, Any]:
-    """A labelled control with its help and its errors, tied together for screen readers.
+    """Labelled control with its help and errors, connected for screen readers.
 
-    `validate` is an address that answers with core.forms.field_errors: asked as one types. `notes` are remarks
-    shown below the field, such as what one engine does differently. `needed`: whenever the field is shown, it must be
-    filled in, though the form has cases without it.
+    `validate` is a URL that responds with core.forms.field_errors, called while typing. `notes` are shown below the
+    field, such as differences of an engine. `needed`: mark the field as required whenever it is shown, even if it is
+    optional in other cases.
     """
     error_id, help_id = f"{bound.auto_id}-error", f"{bound.auto_id}-help"
     described_by = [help_id] if bound.help_text else []
@@ -286,7 +286,7 @@ def field(
 
 @register.simple_tag(takes_context=True)
 def query(context: RequestContext, **changes: Any) -> str:
-    """The current query string with `changes`; None or "" removes a parameter. `page` is dropped unless given."""
+    """Current query string with `changes`; None or "" removes a parameter. `page` is dropped unless given."""
     request: HttpRequest = context["request"]
     params = request.GET.copy()
     for name, value in {"page": None, **changes}.items():
@@ -304,7 +304,7 @@ def pagination(context: RequestContext, page: Page[Any], target: str = "#list") 
 
 @register.inclusion_tag("components/sort_header.html", takes_context=True)
 def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, Any]:
-    """A column head that sorts by `name`, one of the names that the view allows in `ordering`."""
+    """Column head that sorts by `name`, one of the view's `ordering` values."""
     request: HttpRequest = context["request"]
     current = request.GET.get("ordering", "")
     direction = {"": "none", name: "ascending", f"-{name}": "descending"}.get(current, "none")
@@ -319,7 +319,7 @@ def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = 
 def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, Any]:
     """A unified diff of one file, `layout` unified or split.
 
-    Split turns unified on a narrow screen, and where one side would be empty: a file that is new or goes away.
+    A split view becomes unified on a narrow screen, and for new or deleted files, which have one empty side.
     """
     lines = diffs.parse_unified(text)
     sides = {line.kind for line in lines} - {"hunk", "note"}
@@ -339,9 +339,9 @@ def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, Any]:
 
 @register.simple_block_tag
 def live(content: str, url: str, active: bool = True, every: str = "1s", id: str = "live") -> SafeString:
-    """A region that asks `url` for itself again and again while `active`; the answer is the same region.
+    """A region that refreshes itself from `url` while `active`; the response is the same region.
 
-    The page includes the partial that `url` answers with, so both always look alike.
+    The page includes the partial that `url` returns, so both look the same.
     """
     poll = (
         format_html(' hx-get="{}" hx-trigger="every {}" hx-swap="outerHTML" hx-target="this"', url, every)
@@ -353,7 +353,7 @@ def live(content: str, url: str, active: bool = True, every: str = "1s", id: str
 
 @register.simple_block_tag
 def card(content: str, title: Any = "", id: str = "", flush: bool = False) -> SafeString:
-    """A titled panel; `flush` lets a table reach its edges."""
+    """A titled panel; `flush` extends a table to its edges."""
     head = format_html('<header class="card-head"><h2>{}</h2></header>', title) if title else ""
     ident = format_html(' id="{}"', id) if id else ""
     kind = "card flush" if flush else "card"

@@ -1,4 +1,4 @@
-"""What the dashboard shows: what needs attention, figures, and the first steps of an empty panel. Reads only."""
+"""Contents of the dashboard: alerts, figures, and the first steps of an empty panel. Reads only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dashboard_context(user: User) -> dict[str, Any]:
 
 
 def _figures(user: User) -> dict[str, int]:
-    """Counts for the dashboard's head; two queries for hosts, three for what the user's teams own."""
+    """Counts for the top of the dashboard; two queries for hosts, three for the teams' objects."""
     sites = visible(Site.objects.all(), user)
     live = [SiteStatus.LIVE, SiteStatus.DRIFTED]
     counted = sites.aggregate(sites=Count("pk"), live=Count("pk", filter=Q(state__status__in=live)))
@@ -60,7 +60,7 @@ def _figures(user: User) -> dict[str, int]:
 
 
 class _Step(NamedTuple):
-    """`figure` counts what the step leads to: none yet, and the step is still to be taken."""
+    """A first step. `figure` counts its objects; zero means that the step is still open."""
 
     title: Text
     detail: Text
@@ -112,7 +112,7 @@ _STEPS = (
 
 
 def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
-    """The way from an empty panel to a measured site; empty once it has been walked, or for who cannot walk it."""
+    """Steps from an empty panel to a measured site; empty once done, or for users without the permissions."""
     may_change = may(user, Action.CHANGE)
     has_run = figures["runs"] > 0 or visible_runs(user).exists()
     if not may_change or (figures["live"] and has_run):

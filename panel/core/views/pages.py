@@ -1,4 +1,4 @@
-"""Pages that belong to no single app: dashboard, search, help, health, and what is shown when a page cannot be."""
+"""Pages of no single app: dashboard, search, help, health, and error pages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from panel.core.views.search import MIN_LENGTH, search_all, search_pages
 @login_required
 @require_safe
 def dashboard(request: Request) -> HttpResponse:
-    """What needs attention first, then figures; on an empty panel, what to do next."""
+    """Show alerts first, then figures; on an empty panel, the first steps."""
     return render(request, "core/dashboard.html", dashboard_context(request.user))
 
 
 @login_required
 @require_safe
 def search(request: Request) -> HttpResponse:
-    """Everything that holds the words; the palette asks for the list alone."""
+    """Search all objects; the command palette requests only the list."""
     words = request.GET.get("q", "").strip()[:100]
     groups = [*search_all(request.user, words), *search_pages(request.user, words)]
     context = {"q": words, "groups": groups, "is_short": len(words) < MIN_LENGTH}
@@ -46,7 +46,7 @@ def help_page(request: Request) -> HttpResponse:
 @never_cache
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
-    """For load balancers and monitors: 200 while the database answers, 503 otherwise. Says nothing else."""
+    """Status for load balancers and monitors: 200 while the database responds, 503 otherwise, without details."""
     if not database.answers():
         return JsonResponse({"status": "database unavailable"}, status=503)
     return JsonResponse({"status": "ok"})
@@ -79,7 +79,7 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Renders without the database and the session, which may be what failed: then it says so, and to try again."""
+    """Error page without database and session, which may have failed; the page then says so and suggests a retry."""
     status = 503 if database.is_away(sys.exc_info()[1]) else 500
     context = {"request_id": current_request_id(), "status": status}
     answer = render(None, "500.html", context, status=status)

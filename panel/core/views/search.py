@@ -1,4 +1,4 @@
-"""Global search: what is called so, what stands there, and the panel's own pages."""
+"""Global search over names, contents, and the panel's own pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """`kind` is what the API calls each of its hits."""
+    """Hits of one kind. `kind` is the name of this kind in the API."""
 
     kind: str
     label: Text
@@ -42,7 +42,7 @@ KINDS = ("site", "domain", "host", "tag", "certificate", "backend", "folder", "r
 
 
 def search_all(user: User, words: str) -> list[Group]:
-    """A query for each of KINDS (tags and backends: two), each of PER_GROUP rows; no group without a hit."""
+    """One query for each of KINDS (tags and backends: two), with PER_GROUP rows each; empty groups are left out."""
     if len(words) < MIN_LENGTH:
         return []
     groups = [
@@ -58,7 +58,7 @@ def search_all(user: User, words: str) -> list[Group]:
     return [group for group in groups if group.hits]
 
 
-# Where one goes to do something: words, address, what one must be allowed to do there.
+# Pages for actions: title, URL, required permission.
 _PAGES: tuple[tuple[Text, str, Action], ...] = (
     (gettext_lazy("New site"), "websites:create", Action.CHANGE),
     (gettext_lazy("Add a host"), "hosts:add", Action.ADMINISTER),
@@ -84,7 +84,7 @@ _PAGES: tuple[tuple[Text, str, Action], ...] = (
 
 
 def search_pages(user: User, words: str) -> list[Group]:
-    """The panel's own pages whose titles hold all of the words, those alone that the person may open."""
+    """The panel's own pages whose titles contain all words and which the user may open."""
     parts = words.casefold().split()
     if len(words) < MIN_LENGTH or not parts:
         return []
@@ -109,12 +109,12 @@ def _domains(user: User, words: str) -> list[Hit]:
 
 def _hosts(words: str) -> list[Hit]:
     found = Host.objects.filter(name__icontains=words) | Host.objects.filter(address__icontains=words)
-    rows = found[:PER_GROUP]  # hosts belong to no team: whoever is signed in may see them
+    rows = found[:PER_GROUP]  # hosts belong to no team, so all users can see them
     return [Hit(row.name, reverse("hosts:detail", args=[row.name]), row.address) for row in rows]
 
 
 def _tags(user: User, words: str) -> list[Hit]:
-    """Each tag that holds the words, with the lists that it narrows."""
+    """Tags that contain the words, with the lists that they filter."""
     sites = visible(Site.objects.filter(tags__icontains=words), user)
     hosts = Host.objects.filter(tags__icontains=words)
     found: list[tuple[str, Hit]] = []
@@ -140,7 +140,7 @@ def _certificates(user: User, words: str) -> list[Hit]:
 
 
 def _backends(user: User, words: str) -> list[Hit]:
-    """Programs and PHP pools by where they listen: which sites depend on this address?"""
+    """Upstream servers and PHP pools by address, with the sites that depend on them."""
     servers = UpstreamServer.objects.filter(address__icontains=words).select_related("upstream__site")
     pools = PhpPool.objects.filter(address__icontains=words).select_related("site")
     servers = visible(servers.order_by("address", "pk"), user, team_path="upstream__site__team")

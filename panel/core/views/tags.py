@@ -1,4 +1,4 @@
-"""The page that gives tags to many things at once, and takes them away: hosts and sites share it."""
+"""Page to add and remove tags of many objects, for hosts and sites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tagged(Protocol):
 
 @dataclass(frozen=True)
 class TagsPage:
-    """What the page says. `done` is the message afterwards; `back` is the list it came from, by name and address."""
+    """Texts of the page. `done` is the message afterwards; `back` is the previous list, with name and URL."""
 
     title: str
     done: str
@@ -39,7 +39,7 @@ def tags_page(
     known: Iterable[str],
     change: Callable[..., object],
 ) -> HttpResponse:
-    """Shows the form, checks a field of it, or changes the tags and goes back.
+    """Show the form, validate a field, or change the tags and go back.
 
     `known` are the tags in use anywhere; `change` takes lists of tags, `add` and `remove`.
     """

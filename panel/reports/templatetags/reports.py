@@ -1,4 +1,4 @@
-"""How the outcomes of reports look."""
+"""Appearance of report results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of reports: the list, one of them, its forms to take away, making one of a run."""
+"""Pages of reports: list, details, downloads, and the report of a run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _may_steer(request: Request, report: Report) -> bool:
 
 @require_safe
 def download(request: Request, uuid: UUID, form: str) -> HttpResponse:
-    """The report in one of its forms, as a file."""
+    """The report in one of its formats, as a file."""
     report = report_or_404(request, uuid)
     writer = WRITERS.get(form)
     if writer is None:
@@ -102,7 +102,7 @@ def download(request: Request, uuid: UUID, form: str) -> HttpResponse:
 
 @require_POST
 def create(request: Request) -> HttpResponse:
-    """Of the run or the suite that the button belongs to."""
+    """Create a report of the run or suite of the button."""
     values: dict[str, Any] = {}
     for name, rows in (("run", runs_visible(request.user)), ("suite_run", suites_visible(request.user))):
         if request.POST.get(name):

@@ -1,4 +1,4 @@
-"""Pages of schedules: the list, making and changing one, its dates and what became of them."""
+"""Pages of schedules: list, form, dates and their results."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def schedule_list(request: Request) -> HttpResponse:
     return render(request, "reports/schedules.html", context)
 
 
-# --- making and changing ---
+# --- form ---
 
 
 @require_safe
 def dates(request: Request) -> HttpResponse:
-    """The next dates of what is being typed: a part of the form's page."""
+    """Next dates of the expression being typed: a part of the form's page."""
     return render(request, "reports/dates.html", _dates(request.GET.get("cron", ""), request.GET.get("timezone", "")))
 
 
@@ -103,7 +103,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
 
 
 def _asked_suite(request: Request) -> dict[str, Any]:
-    """The suite that was chosen in the form, whose parts are to be shown."""
+    """Suite chosen in the form, whose parts are shown."""
     suite = request.GET.get("suite", "")
     return {"suite": suite} if suite in SUITES else {}
 
@@ -125,7 +125,7 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
-    """How long each preset takes of what the form shows as chosen, on its host."""
+    """Duration of each preset for the part and host chosen in the form."""
     suite = form.chosen_suite
     given = {name: form[name].value() for name in suite_fields(suite)}
     paths = given.get("paths") or ""

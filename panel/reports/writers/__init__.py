@@ -1,4 +1,4 @@
-"""The forms of a report: one module for each, every one of them from the same Document."""
+"""Formats of a report: one module each, all from the same Document."""
 
 from __future__ import annotations
 

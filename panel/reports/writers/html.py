@@ -1,4 +1,4 @@
-"""A report as one HTML file: styles and charts inside, no script, nothing fetched from anywhere."""
+"""A report as one HTML file with styles and charts, without scripts and external resources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A report as PDF (A4), laid out by ReportLab; charts are drawn by Vega-Lite as for the pages, at about 270 dpi.
+"""A report as PDF (A4), laid out by ReportLab; charts are drawn by Vega-Lite as for pages, at about 270 dpi.
 
-Text is set in DejaVu Sans where the machine has it (Debian: fonts-dejavu-core), else in ReportLab's own Vera, which
-knows western European letters only.
+The font is DejaVu Sans if installed (Debian: fonts-dejavu-core), else ReportLab's Vera, which has only western European
+letters.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _DEJAVU = Path("/usr/share/fonts/truetype/dejavu")
 _INK, _SOFT, _LINE, _WASH = "#1b1f2a", "#535b6b", "#e2e5ea", "#f1f3f6"
 _SCALE = 3.0
 _LEAST_BELOW = 90.0  # points: a title, a head and two rows
-_MOST_ROWS = 400  # of one table: the rest is in the other forms
+_MOST_ROWS = 400  # per table; other formats contain all rows
 _MOST_BEHIND = 40
 _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure": "#8a5300", "better": "#1b7340"}
 
 
 @lru_cache(maxsize=1)
 def _fonts() -> tuple[str, str]:
-    """The names of the plain and the bold font."""
+    """Names of the regular and the bold font."""
     import reportlab
     from reportlab.pdfbase import pdfmetrics
     from reportlab.pdfbase.ttfonts import TTFont
@@ -41,7 +41,7 @@ def _fonts() -> tuple[str, str]:
 
 
 class _Sheet:
-    """What the parts of one document share: its styles and its width."""
+    """Shared styles and width of one document."""
 
     def __init__(self) -> None:
         from reportlab.lib.pagesizes import A4
@@ -121,7 +121,7 @@ def _top(sheet: _Sheet, document: Document) -> list[Any]:
 def _section(sheet: _Sheet, section: Section) -> list[Any]:
     from reportlab.platypus import CondPageBreak
 
-    # A title is never alone at a page's end: what belongs to it begins on the same one.
+    # Keep a title on the same page as the beginning of its section.
     parts: list[Any] = [CondPageBreak(_LEAST_BELOW), sheet.words(section.title, sheet.head)]
     parts += [sheet.words(line) for line in section.remarks]
     for table in section.tables:
@@ -174,7 +174,7 @@ def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
 
 
 def _behind(sheet: _Sheet, picture: Picture) -> list[Any]:
-    """The table behind a chart, unless it is as long as what was sampled five times a second."""
+    """Table of a chart, except for long series of samples."""
     if len(picture.rows) > _MOST_BEHIND:
         return []
     return _table(sheet, Table("", picture.head, [[Cell(text) for text in row] for row in picture.rows]))

@@ -1,7 +1,7 @@
-"""A report as an OpenDocument spreadsheet: a sheet for its top, one for each table.
+"""A report as an OpenDocument spreadsheet: a sheet for its headline, one for each table.
 
-Every text is a cell of the type string, which no program computes, whatever it begins with; the apostrophe that CSV
-needs would be seen here. What XML cannot hold is left out.
+Every text is a string cell, which no program evaluates; CSV's apostrophe would be visible here. Characters that XML
+cannot represent are removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from panel.reports.writers.text import top_rows
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_IN_NAMES = re.compile(r"[\[\]*?:/\\']")
-_LONGEST_NAME = 31  # what other programs take
+_LONGEST_NAME = 31  # limit of other programs
 
 
 def write(document: Document) -> bytes:
@@ -34,7 +34,7 @@ def write(document: Document) -> bytes:
 
 
 def _rows(table: Table) -> list[list[str | float | None]]:
-    """Values in columns of their own beside their intervals, so that a program can compute with them."""
+    """Rows with values and intervals in separate columns, for calculations."""
     head: list[str | float | None] = [_text(word) for word in table.head[: table.names]]
     for word in table.head[table.names :]:
         head += [_text(word), _text(f"{word}: interval or remark")]
@@ -56,7 +56,7 @@ def _text(words: str) -> str:
 
 
 def _name(title: str, taken: set[str]) -> str:
-    """One that no other sheet has: programs refuse two of a name."""
+    """Unique name of a sheet, because programs reject duplicates."""
     base = _NOT_IN_NAMES.sub(" ", _text(title)).strip()[:_LONGEST_NAME] or "Table"
     name, number = base, 2
     while name in taken:

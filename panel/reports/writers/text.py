@@ -1,4 +1,4 @@
-"""A report as CSV (a row for each cell of its tables) and as JSON (all of it)."""
+"""A report as CSV (a row for each cell of its tables) and as JSON (complete)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("table", "row", "column", "value", "text", "detail")
 
 
 def write_csv(document: Document) -> bytes:
-    """What stands at the top comes first, as a table of its own."""
+    """The CSV file; the headline comes first, as a separate table."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     writer.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""`manage.py clear_sign_in_limits [NAME]`: lets people try again at once after too many wrong attempts."""
+"""`manage.py clear_sign_in_limits [NAME]`: allow new attempts immediately after too many wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py make_setup_link`: the one-time right to make the first account, in a file and printed."""
+"""`manage.py make_setup_link`: create the one-time link for the first account, in a file and printed."""
 
 from __future__ import annotations
 

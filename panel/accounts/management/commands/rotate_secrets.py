@@ -1,4 +1,4 @@
-"""Writes every stored secret anew under the first key."""
+"""Encrypt every stored secret again with the first key."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Command(BaseCommand):
             self.stdout.write(f"{model._meta.label}: {count} rows")
 
     def _rotate(self, model: type[Model], pk: Any, names: list[str]) -> int:
-        """One row at a time, locked, so that a change made meanwhile is neither lost nor overwritten."""
+        """Update one locked row, so that a concurrent change is neither lost nor overwritten."""
         with transaction.atomic():
             row = model._default_manager.select_for_update().filter(pk=pk).only("pk", *names).first()
             if row is None:
                 return 0
-            # update(), not save(): the row does not change for anyone who looks at it, so its version must not.
+            # update(), not save(): the content does not change, so the version must stay.
             return model._default_manager.filter(pk=pk).update(**{name: getattr(row, name) for name in names})

@@ -1,6 +1,6 @@
-"""`manage.py prepare`: everything between an empty data folder and a panel that can start. Safe to run again.
+"""`manage.py prepare`: set up the data folder so that the panel can start. Safe to repeat.
 
-`make run`, the tests and the container image all take this same path.
+`make run`, the tests and the container image all use this command.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ class Command(BaseCommand):
         if settings.LOCAL_HOST:
             self.say("this host as the first host")
         call_command("register_local_host")
-        call_command("make_setup_link", verbosity=0)  # `run` prints the whole address
+        call_command("make_setup_link", verbosity=0)  # `run` prints the complete URL
 
     def say(self, text: str) -> None:
         self.stdout.write(f"==> {text}")
         self.stdout.flush()
 
     def reach_database(self) -> None:
-        """A line in place of a traceback when the database is not there. The driver's own words, not the pool's, which
-        only knows how long it waited."""
+        """Print one line instead of a traceback if the database is unavailable, with the driver's message, not the
+        pool's, which only mentions its timeout.
+        """
         own = connection.copy()
         own.settings_dict.get("OPTIONS", {}).pop("pool", None)
         try:
@@ -53,8 +54,9 @@ class Command(BaseCommand):
             ) from error
 
     def check_keys(self) -> None:
-        """Refuse to start with keys that do not open the stored secrets, as after a restore without `secrets`: every
-        page that shows a host would fail later."""
+        """Refuse to start with keys that cannot decrypt the stored secrets, as after a restore without `secrets`: pages
+        of hosts would fail later.
+        """
         for model, names in encrypted_fields():
             for name in names:
                 row = model._default_manager.exclude(**{name: ""}).only("pk", name).order_by("-pk").first()

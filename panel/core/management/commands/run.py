@@ -1,4 +1,4 @@
-"""`manage.py run`: the panel on one machine, everything that it needs started together in the foreground."""
+"""`manage.py run`: run all processes of the panel on one machine in the foreground."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def port_number(text: str) -> int:
 
 
 def only_panel_of(home: Path) -> IO[str]:
-    """Holds the data folder until the file is closed: two schedulers on one database would do everything twice.
+    """Lock the data folder until the file is closed: two schedulers on one database would run everything twice.
 
-    The lock is the kernel's (flock), so nothing is left behind by a panel that was killed. Children hold it too, until
-    the last of them has ended.
+    The lock is the kernel's (flock), so it disappears with a killed panel. Child processes hold it too, until the last
+    of them has ended.
     """
     file = (home / "run.lock").open("a+", encoding="ascii")
     try:
@@ -110,7 +110,7 @@ def refuse_taken_port(address: str, port: int) -> None:
 
 
 def import_what_all_need() -> None:
-    """Once, before the programs are forked: they share it, and none is told to stop amid an import."""
+    """Import common modules before forking: children share their memory, and no signal interrupts an import."""
     for module in ("panel.asgi", "panel.urls", "panel.celery", "uvicorn"):
         importlib.import_module(module)
     for module in ("celery.apps.worker", "celery.apps.beat", "celery.app.amqp"):
@@ -122,7 +122,7 @@ def programs(address: str, port: int) -> list[Program]:
     def celery(*arguments: str) -> Callable[[], object]:
         from panel.celery import app
 
-        # On one's own machine the panel may well run as root; the worker need not say so in eight lines.
+        # On a single machine the panel may run as root, so hide the worker's warning.
         warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
         return lambda: app.start(["--quiet", *arguments, "--loglevel", "WARNING"])
 
@@ -134,7 +134,7 @@ def programs(address: str, port: int) -> list[Program]:
 
 
 def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
-    """Whether the web process answered before the time was up, a signal came or it died."""
+    """Return whether the web process responded before the timeout, a signal, or its end."""
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and not supervisor.stopping:
         code = supervisor.programs[0].ended()
@@ -149,7 +149,7 @@ def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
 
 
 def static_fingerprint() -> str:
-    """Changes when any file that collectstatic would collect may have."""
+    """A hash that changes whenever a file for collectstatic may have changed."""
     digest = hashlib.sha256((settings.BASE_DIR / "requirements.txt").read_bytes())
     for folder, _, names in sorted(os.walk(settings.BASE_DIR / "static")):
         for name in sorted(names):

@@ -1,4 +1,4 @@
-"""`manage.py web`: one web process, for installations that start each process by itself."""
+"""`manage.py web`: run one web process, for installations that start each process separately."""
 
 from __future__ import annotations
 
