@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="engineinstall",
             name="paths",
-            field=models.JSONField(default=dict, validators=[panel.hosts.validators.validate_install_paths]),
+            field=models.JSONField(default=dict, validators=[panel.hosts.validators.validate_web_server_paths]),
         ),
         migrations.AlterField(
             model_name="engineinstall",

@@ -82,8 +82,8 @@ class TrafficSerializer(SiteTrafficSerializer):
 
 
 class ServerTrafficSerializer(serializers.Serializer[Any]):
-    install = serializers.IntegerField(source="install.pk")
-    engine = serializers.CharField(source="install.engine")
+    web_server = serializers.IntegerField(source="web_server.pk")
+    engine = serializers.CharField(source="web_server.engine")
     traffic = TrafficSerializer(allow_null=True)
     detail = serializers.CharField(allow_blank=True, help_text="Why no figures are available.")
 

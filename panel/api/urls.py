@@ -14,7 +14,7 @@ from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
 from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api.sites import DeployableSites
-from panel.deployments.api.web_servers import DeployableInstalls
+from panel.deployments.api.web_servers import DeployableWebServers
 from panel.hosts.api import Hosts, Operations
 from panel.imports.api import Imports
 from panel.notices.api import AttentionView
@@ -35,7 +35,7 @@ router.register("deployments", Deployments, basename="deployments")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")
-router.register("installs", DeployableInstalls, basename="installs")
+router.register("web-servers", DeployableWebServers, basename="web-servers")
 router.register("locations", Locations, basename="locations")
 router.register("operations", Operations, basename="operations")
 router.register("php-pools", PhpPools, basename="php-pools")

@@ -159,7 +159,7 @@ class SitesForm(Form):
         """Limit the sites on the page to OFFERED, however many exist."""
         chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
         kept = list(sites.filter(name__in=chosen[:OFFERED]))
-        fits = Q(name__icontains=self.search) | Q(install__host__name__icontains=self.search)
+        fits = Q(name__icontains=self.search) | Q(web_server__host__name__icontains=self.search)
         found = (sites_tagged(sites, self.tag) if self.tag else sites).filter(fits).exclude(name__in=chosen)
         self.offered = kept + list(found[:OFFERED])
         self.left_out = found.count() - len(self.offered) + len(kept)
@@ -222,7 +222,7 @@ class RunForm(SitesForm):
 
 
 def site_label(site: Site) -> str:
-    return f"{site.name} – {site.install}" if site.install else site.name
+    return f"{site.name} – {site.web_server}" if site.web_server else site.name
 
 
 class RunFilterForm(Form):

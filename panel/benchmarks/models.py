@@ -19,7 +19,7 @@ from panel.benchmarks.tools.arguments import ArgumentError, clean, clean_paths
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
 
 # A round limited by time ends by itself; after this time it counts as hanging.
@@ -92,7 +92,7 @@ class SuiteRun(BaseModel):
     host_name = models.CharField(max_length=63)
     title = models.CharField(max_length=200)
     plan = models.JSONField()  # the frozen cases, suites/definitions.py Case.stored()
-    setups = models.JSONField(default=list)  # [{"slug", "label", "install", "protocols"}]
+    setups = models.JSONField(default=list)  # [{"slug", "label", "web_server", "protocols"}]
     left_out = models.JSONField(default=list)  # reasons for missing configurations of the suite, in words
     chosen = models.JSONField(default=dict, blank=True)  # the chosen part: suites/choosing.py Choice.stored()
     position = models.PositiveIntegerField(default=0)
@@ -156,7 +156,7 @@ class RunTarget(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="targets")
     position = models.PositiveIntegerField()
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="+")
-    install = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
+    web_server = models.ForeignKey(WebServer, null=True, on_delete=models.SET_NULL, related_name="+")
     revision = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
     label = models.CharField(max_length=200)
     base_url = models.CharField(max_length=300)
@@ -176,7 +176,7 @@ class RunTarget(models.Model):
         """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None
-            is_setup = bool(self.setup) and self.install_id is not None and "stand" in self.run.parameters
+            is_setup = bool(self.setup) and self.web_server_id is not None and "stand" in self.run.parameters
             if not (is_site or is_setup):
                 raise ValueError("a benchmark target is either a deployed site or an instance on a managed host")
         super().save(*args, **kwargs)

@@ -51,14 +51,14 @@ def with_runs(rows: QuerySet[SuiteRun]) -> QuerySet[SuiteRun]:
 
 
 def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:
-    targets = RunTarget.objects.select_related("site", "revision", "install__host")
+    targets = RunTarget.objects.select_related("site", "revision", "web_server__host")
     return rows.prefetch_related(Prefetch("targets", queryset=targets))
 
 
 def sites_measurable(user: User) -> QuerySet[Site]:
     """Deployed sites; only these can be measured."""
     rows = Site.objects.filter(state__revision__isnull=False).exclude(state__status=SiteStatus.DISABLED)
-    return visible(rows.select_related("install__host", "team"), user)
+    return visible(rows.select_related("web_server__host", "team"), user)
 
 
 def rounds_of(run: Run) -> QuerySet[Round]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agents import protocol
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from panel.remote.client import Asked, Heard
@@ -154,5 +154,5 @@ def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> di
     return found
 
 
-def controls(installs: Iterable[EngineInstall]) -> list[protocol.EngineControl]:
-    return [engine_control(install) for install in installs]
+def controls(web_servers: Iterable[WebServer]) -> list[protocol.EngineControl]:
+    return [engine_control(web_server) for web_server in web_servers]

@@ -14,7 +14,7 @@ from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.fields import PlanField
 from panel.deployments.plan import Plan
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
 
 
@@ -39,7 +39,7 @@ class Revision(models.Model):
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
-    install = models.ForeignKey(EngineInstall, on_delete=models.PROTECT, related_name="revisions")
+    web_server = models.ForeignKey(WebServer, on_delete=models.PROTECT, related_name="revisions")
     spec = models.JSONField()
     files = models.JSONField()
     digest = models.CharField(max_length=64)
@@ -50,7 +50,7 @@ class Revision(models.Model):
         ordering = ["-number"]
         constraints = [
             models.UniqueConstraint(fields=["site", "number"], name="deployments_revision_number"),
-            models.UniqueConstraint(fields=["site", "install", "digest"], name="deployments_revision_digest"),
+            models.UniqueConstraint(fields=["site", "web_server", "digest"], name="deployments_revision_digest"),
         ]
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Deployment(Job):
     plan = PlanField(default=Plan)
     on_success = models.CharField(max_length=8, choices=OnSuccess.choices, default=OnSuccess.NOTHING, blank=True)
     # the web server that the sites move to, or whose main file changes
-    target = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
+    target = models.ForeignKey(WebServer, null=True, on_delete=models.SET_NULL, related_name="+")
     # the deployment that must succeed before this one starts: the other half of a move between hosts
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: responses of adopted sites before and after
@@ -260,31 +260,31 @@ class SiteState(models.Model):
         return f"{self.site.name}: {self.get_status_display()}"
 
 
-class InstallState(models.Model):
+class WebServerState(models.Model):
     """Current files of a web server that depend on all of its sites (listeners, ports)."""
 
-    install = models.OneToOneField(EngineInstall, on_delete=models.CASCADE, related_name="state")
+    web_server = models.OneToOneField(WebServer, on_delete=models.CASCADE, related_name="state")
     files = models.JSONField(default=list)  # same format as Revision.files
     # the main file and the distribution's original beside it, while the panel's is in use (main_file/)
     main_files = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:
-        return f"files of {self.install}"
+        return f"files of {self.web_server}"
 
 
 class PinnedFile(BaseModel):
     """An adopted edit: every later rendering of the site keeps this text at `path`, until it is released."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pinned_files")
-    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="+")
+    web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="+")
     path = models.TextField()
     blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
     adopted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         ordering = ["path"]
-        constraints = [models.UniqueConstraint(fields=["site", "install", "path"], name="deployments_pinned_once")]
+        constraints = [models.UniqueConstraint(fields=["site", "web_server", "path"], name="deployments_pinned_once")]
 
     def __str__(self) -> str:
         return self.path
@@ -298,7 +298,7 @@ class ReplacedFile(models.Model):
     those that are. `appends` is a line that the first of them adds at the end, so that the server reads the panel's.
     """
 
-    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="replaced_files")
+    web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="replaced_files")
     path = models.TextField()  # as named in the server's configuration
     real = models.TextField(blank=True)  # resolved path if `path` is a link
     link = models.TextField(blank=True)  # target of the link
@@ -312,7 +312,7 @@ class ReplacedFile(models.Model):
     class Meta:
         ordering = ["path", "pk"]
         constraints = [
-            models.UniqueConstraint(fields=["install", "path", "original"], name="deployments_replaced_once")
+            models.UniqueConstraint(fields=["web_server", "path", "original"], name="deployments_replaced_once")
         ]
 
     def __str__(self) -> str:
@@ -332,7 +332,7 @@ class Drift(models.Model):
     site = models.ForeignKey(  # null: a file of the web server itself
         Site, null=True, on_delete=models.CASCADE, related_name="drifts"
     )
-    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="drifts")
+    web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="drifts")
     path = models.TextField()
     expected_sha256 = models.CharField(max_length=64)
     found_sha256 = models.CharField(max_length=64, blank=True)  # empty: the file is missing
@@ -348,7 +348,7 @@ class Drift(models.Model):
         ordering = ["-detected_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["install", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
+                fields=["web_server", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
             )
         ]
 

@@ -43,7 +43,7 @@ class PlanSite:
 
     id: int
     name: str
-    install: str
+    web_server: str
     number: int | None = None
     previous: int | None = None
     rests: int | None = None
@@ -60,7 +60,7 @@ class PlanSite:
 class PlanFile:
     """One path of a plan.
 
-    `site` is the site's name, "" for a file of the web server itself; `install` is the web server's id. `expect` is
+    `site` is the site's name, "" for a file of the web server itself; `web_server` is the web server's id. `expect` is
     what must be on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is what the
     host has instead, "" when the file is gone, None when the host has what is expected. `keep_owner` marks a file of
     the host's own, whose owner stays. A renamed file names its other path and shows no diff.
@@ -68,7 +68,7 @@ class PlanFile:
 
     path: str
     site: str
-    install: int
+    web_server: int
     action: FileAction
     mode: int
     sha256: str = ""
@@ -103,13 +103,13 @@ class PlanWarning:
 class Plan:
     """Changes of one deployment on its host.
 
-    `installs` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited on
-    the host since the last deployment. `unchecked` is the reason why the host's files are unknown, "" if they are
+    `web_servers` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited
+    on the host since the last deployment. `unchecked` is the reason why the host's files are unknown, "" if they are
     known. `main_files` are the files that a main file's change leaves behind (main_config.py).
     """
 
     sites: list[PlanSite] = field(default_factory=list)
-    installs: list[int] = field(default_factory=list)
+    web_servers: list[int] = field(default_factory=list)
     files: list[PlanFile] = field(default_factory=list)
     warnings: list[PlanWarning] = field(default_factory=list)
     drifted: list[str] = field(default_factory=list)
@@ -138,7 +138,7 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
     """
     return Plan(
         sites=[PlanSite(**row) for row in data.get("sites", ())],
-        installs=list(data.get("installs", ())),
+        web_servers=list(data.get("web_servers", ())),
         files=[PlanFile(**{**row, "action": FileAction(row["action"])}) for row in data.get("files", ())],
         warnings=[PlanWarning(**row) for row in data.get("warnings", ())],
         drifted=list(data.get("drifted", ())),

@@ -37,7 +37,7 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
 
 
 def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
-    items = DeploymentItem.objects.select_related("site__team", "revision__install", "previous__install")
+    items = DeploymentItem.objects.select_related("site__team", "revision__web_server", "previous__web_server")
     return rows.prefetch_related(Prefetch("items", queryset=items))
 
 
@@ -74,30 +74,30 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
 def revisions_of(site: Site) -> QuerySet[Revision]:
     """Revisions of a site, with `was_live`: whether the revision was ever deployed."""
     taken = DeploymentItem.objects.filter(revision=OuterRef("pk"), deployment__status=DeploymentStatus.SUCCEEDED)
-    return site.revisions.select_related("install__host", "created_by").annotate(was_live=Exists(taken))
+    return site.revisions.select_related("web_server__host", "created_by").annotate(was_live=Exists(taken))
 
 
 def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:
     """The site's deployments, newest first, with their revisions."""
     rows = DeploymentItem.objects.filter(site=site).select_related(
-        "deployment__host", "deployment__requested_by", "revision__install", "previous", "rests", "rested"
+        "deployment__host", "deployment__requested_by", "revision__web_server", "previous", "rests", "rested"
     )
     return list(rows.order_by("-deployment__created_at")[:limit])
 
 
 def state_of(site: Site) -> SiteState | None:
-    return SiteState.objects.filter(site=site).select_related("revision__install__host", "last_failure").first()
+    return SiteState.objects.filter(site=site).select_related("revision__web_server__host", "last_failure").first()
 
 
 def drifts_visible(user: User, *, only_open: bool = True) -> QuerySet[Drift]:
     """Open drift of the user's sites; only administrators see files of a web server itself."""
-    rows = visible(Drift.objects.select_related("site__team", "install__host"), user, team_path="site__team")
+    rows = visible(Drift.objects.select_related("site__team", "web_server__host"), user, team_path="site__team")
     return rows.filter(resolution=DriftResolution.OPEN) if only_open else rows
 
 
 def pins_visible(user: User) -> QuerySet[PinnedFile]:
     return visible(
-        PinnedFile.objects.select_related("site", "install__host", "adopted_by"), user, team_path="site__team"
+        PinnedFile.objects.select_related("site", "web_server__host", "adopted_by"), user, team_path="site__team"
     )
 
 

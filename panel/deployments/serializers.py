@@ -15,14 +15,14 @@ PLANNABLE = [DeploymentKind.DEPLOY, DeploymentKind.DISABLE, DeploymentKind.OVERW
 
 class RevisionSerializer(serializers.ModelSerializer[Revision]):
     site = serializers.CharField(source="site.name", read_only=True)
-    host = serializers.CharField(source="install.host.name", read_only=True)
-    install = serializers.IntegerField(source="install_id", read_only=True)
+    host = serializers.CharField(source="web_server.host.name", read_only=True)
+    web_server = serializers.IntegerField(source="web_server_id", read_only=True)
     created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
     files = serializers.ListField(child=serializers.DictField(), read_only=True)
 
     class Meta:
         model = Revision
-        fields = ["id", "site", "number", "host", "install", "digest", "files", "created_at", "created_by"]
+        fields = ["id", "site", "number", "host", "web_server", "digest", "files", "created_at", "created_by"]
 
 
 class RevisionFileSerializer(serializers.Serializer[Any]):
@@ -149,8 +149,8 @@ class RollbackInput(StrictSerializer):
 
 class DriftSerializer(serializers.ModelSerializer[Drift]):
     site = serializers.CharField(source="site.name", read_only=True, default=None, allow_null=True)
-    host = serializers.CharField(source="install.host.name", read_only=True)
-    install = serializers.IntegerField(source="install_id", read_only=True)
+    host = serializers.CharField(source="web_server.host.name", read_only=True)
+    web_server = serializers.IntegerField(source="web_server_id", read_only=True)
 
     class Meta:
         model = Drift
@@ -158,7 +158,7 @@ class DriftSerializer(serializers.ModelSerializer[Drift]):
             "id",
             "site",
             "host",
-            "install",
+            "web_server",
             "path",
             "expected_sha256",
             "found_sha256",
@@ -171,9 +171,9 @@ class DriftSerializer(serializers.ModelSerializer[Drift]):
 
 class PinSerializer(serializers.ModelSerializer[PinnedFile]):
     site = serializers.CharField(source="site.name", read_only=True)
-    install = serializers.IntegerField(source="install_id", read_only=True)
+    web_server = serializers.IntegerField(source="web_server_id", read_only=True)
     adopted_by = serializers.CharField(source="adopted_by.username", read_only=True, default=None, allow_null=True)
 
     class Meta:
         model = PinnedFile
-        fields = ["id", "site", "install", "path", "adopted_by", "created_at", "updated_at"]
+        fields = ["id", "site", "web_server", "path", "adopted_by", "created_at", "updated_at"]

@@ -18,7 +18,7 @@ from panel.api.serializers import EmptySerializer
 from panel.api.traffic import HostTrafficSerializer
 from panel.hosts import selectors, services
 from panel.hosts.logs import ServerLog, host_log_tail, host_logs
-from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
+from panel.hosts.models import Host, HostOperation, OperationKind, WebServer
 from panel.hosts.serializers import (
     ERRANDS,
     AdoptInput,
@@ -26,12 +26,12 @@ from panel.hosts.serializers import (
     HostDelete,
     HostInput,
     HostSerializer,
-    InstallInput,
-    InstallSerializer,
     OperationSerializer,
     PrepareInput,
     ServiceInput,
     TrustInput,
+    WebServerInput,
+    WebServerSerializer,
 )
 from panel.hosts.traffic import host_traffic
 
@@ -178,13 +178,13 @@ class Hosts(Resource):
         kind = OperationKind.PREPARE
         return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind, params=values))
 
-    @extend_schema(request=AdoptInput, responses={201: InstallSerializer})
+    @extend_schema(request=AdoptInput, responses={201: WebServerSerializer})
     @action(detail=True, methods=["post"], url_path="adopt-server")
     def adopt_server(self, request: Request, name: str = "") -> Response:
         """Add a web server that the last check found but did not add: see `other_servers` in the host's facts."""
-        install = services.install_adopt(actor=self.actor, host=self.get_object(), **self.body(AdoptInput))
-        headers = {"Location": f"/api/v1/installs/{install.pk}/"}
-        return Response(InstallSerializer(install).data, status=201, headers=headers)
+        web_server = services.web_server_adopt(actor=self.actor, host=self.get_object(), **self.body(AdoptInput))
+        headers = {"Location": f"/api/v1/web-servers/{web_server.pk}/"}
+        return Response(WebServerSerializer(web_server).data, status=201, headers=headers)
 
     @extend_schema(responses=HostTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
@@ -206,11 +206,11 @@ class Hosts(Resource):
         )
 
 
-class Installs(Resource):
+class WebServers(Resource):
     """Web servers on hosts."""
 
-    model = EngineInstall
-    serializer_class = InstallSerializer
+    model = WebServer
+    serializer_class = WebServerSerializer
     writes = Action.ADMINISTER
     versioned = True
     filter_fields = {
@@ -222,36 +222,40 @@ class Installs(Resource):
     ordering_fields = ("id", "created_at")
     dry_run_actions = {"create", "partial_update", "destroy", "service"}
 
-    def rows(self) -> QuerySet[EngineInstall]:
-        return selectors.installs_visible(self.actor)
+    def rows(self) -> QuerySet[WebServer]:
+        return selectors.web_servers_visible(self.actor)
 
-    @extend_schema(request=InstallInput, responses={201: InstallSerializer})
+    @extend_schema(request=WebServerInput, responses={201: WebServerSerializer})
     def create(self, request: Request) -> Response:
         """Register an existing web server that the check did not find."""
-        install = services.install_create(actor=self.actor, **self.body(InstallInput))
-        return self.answer(install, status=201, location=f"/api/v1/installs/{install.pk}/")
+        web_server = services.web_server_create(actor=self.actor, **self.body(WebServerInput))
+        return self.answer(web_server, status=201, location=f"/api/v1/web-servers/{web_server.pk}/")
 
-    @extend_schema(request=InstallInput)
+    @extend_schema(request=WebServerInput)
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        install = self.get_object()
-        expected = self.expected_version(install)
-        values = self.body(InstallInput, partial=True)
-        services.install_update(actor=self.actor, install=install, expected_version=expected, **values)
-        return self.answer(install)
+        web_server = self.get_object()
+        expected = self.expected_version(web_server)
+        values = self.body(WebServerInput, partial=True)
+        services.web_server_update(actor=self.actor, web_server=web_server, expected_version=expected, **values)
+        return self.answer(web_server)
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        install = self.get_object()
-        services.install_delete(actor=self.actor, install=install, expected_version=self.expected_version(install))
+        web_server = self.get_object()
+        services.web_server_delete(
+            actor=self.actor, web_server=web_server, expected_version=self.expected_version(web_server)
+        )
         return Response(status=204)
 
     @extend_schema(request=ServiceInput, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"])
     def service(self, request: Request, pk: str = "") -> Response:
         """Start, stop or reload the web server."""
-        install = self.get_object()
-        params = {"install": install.pk, "action": self.body(ServiceInput)["action"]}
+        web_server = self.get_object()
+        params = {"web_server": web_server.pk, "action": self.body(ServiceInput)["action"]}
         return queued(
-            services.operation_request(actor=self.actor, host=install.host, kind=OperationKind.SERVICE, params=params)
+            services.operation_request(
+                actor=self.actor, host=web_server.host, kind=OperationKind.SERVICE, params=params
+            )
         )
 
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 from agents.protocol import plain
 from panel.core.errors import ApplicationError
 from panel.hosts import native
-from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus
+from panel.hosts.models import Connection, Host, HostOperation, HostStatus, WebServer
 from panel.hosts.services.hosts import host_offer_key
-from panel.hosts.services.installs import installs_found, running_set
+from panel.hosts.services.web_servers import running_set, web_servers_found
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from panel.remote.errors import HostKeyChanged, RemoteError
@@ -36,8 +36,8 @@ def check(operation: HostOperation) -> dict[str, Any]:
         with pool.session(target_for(host)) as agent:
             facts = agent.call("facts", timeout=FACTS_TIMEOUT_S)
             engines = facts.pop("engines")
-            facts["other_servers"] = installs_found(host, engines)
-            running = [_observe(agent, install) for install in host.installs.all()]
+            facts["other_servers"] = web_servers_found(host, engines)
+            running = [_observe(agent, web_server) for web_server in host.web_servers.all()]
     except RemoteError as error:
         lost(host, error)
         raise
@@ -51,8 +51,8 @@ def look(host: Host) -> None:
     the caller records with `lost`.
     """
     with pool.session(target_for(host)) as agent:
-        for install in host.installs.all():
-            _observe(agent, install)
+        for web_server in host.web_servers.all():
+            _observe(agent, web_server)
     _seen(host, HostStatus.READY, "")
 
 
@@ -67,38 +67,38 @@ def lost(host: Host, error: RemoteError) -> None:
 
 def service(operation: HostOperation) -> dict[str, Any]:
     """Start, stop or reload one web server and return its output."""
-    install = EngineInstall.objects.select_related("host").get(pk=operation.params["install"])
-    return server_told(install, operation.params["action"])
+    web_server = WebServer.objects.select_related("host").get(pk=operation.params["web_server"])
+    return server_told(web_server, operation.params["action"])
 
 
-def server_told(install: EngineInstall, action: str) -> dict[str, Any]:
+def server_told(web_server: WebServer, action: str) -> dict[str, Any]:
     """Response of the agent to start, stop, reload or status; the running state is recorded. Raises RemoteError. For
     changes, the caller must hold the host's lock.
     """
-    args = {"engine": plain(engine_control(install)), "action": action}
-    with pool.session(target_for(install.host)) as agent:
+    args = {"engine": plain(engine_control(web_server)), "action": action}
+    with pool.session(target_for(web_server.host)) as agent:
         result = agent.call("service", args, timeout=SERVICE_TIMEOUT_S)
-    running_set(install, bool(result["running"]))
+    running_set(web_server, bool(result["running"]))
     return result
 
 
 def install_native(operation: HostOperation) -> dict[str, Any]:
     """Install and start gallop with its own main configuration; repeated calls change nothing."""
     with pool.session(target_for(operation.host)) as agent:
-        install, result = native.install(operation.host, agent)
-        running_set(install, True)
-    return {"install": install.pk, "version": install.version, "outcome": result["outcome"]}
+        web_server, result = native.install_gallop(operation.host, agent)
+        running_set(web_server, True)
+    return {"web_server": web_server.pk, "version": web_server.version, "outcome": result["outcome"]}
 
 
-def _observe(agent: Session, install: EngineInstall) -> str:
+def _observe(agent: Session, web_server: WebServer) -> str:
     """Record whether a web server runs; an unreachable one counts as stopped and does not affect the others."""
     try:
-        args = {"engine": plain(engine_control(install)), "action": "status"}
+        args = {"engine": plain(engine_control(web_server)), "action": "status"}
         running = bool(agent.call("service", args, timeout=SERVICE_TIMEOUT_S)["running"])
     except ApplicationError:
         running = False
-    running_set(install, running)
-    return str(install) if running else ""
+    running_set(web_server, running)
+    return str(web_server) if running else ""
 
 
 def _seen(host: Host, status: str, detail: str) -> None:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.core.forms import Form, InWords, LinesField, TagFilterField, TagsFormField, leave_to_model
 from panel.core.tags import tags_counted, tags_to_text
 from panel.hosts import rules
-from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostStatus
+from panel.hosts.models import Connection, Engine, Host, HostStatus, WebServer
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -46,12 +46,12 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
     """Choice of a web server, with its host's tags; long lists can be filtered by text or tag."""
 
     def __init__(self, **kwargs: Any) -> None:
-        queryset = EngineInstall.objects.select_related("host")
+        queryset = WebServer.objects.select_related("host")
         super().__init__(
             queryset=queryset, widget=forms.Select(attrs={"data-narrow": _("Filter by name or tag")}), **kwargs
         )
 
-    def label_from_instance(self, obj: EngineInstall) -> str:
+    def label_from_instance(self, obj: WebServer) -> str:
         return f"{obj} · {tags_to_text(obj.host.tags)}" if obj.host.tags else str(obj)
 
 

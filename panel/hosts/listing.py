@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.tags import with_tags
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 
 ORDERINGS = {
     "name": ("name",),
@@ -26,11 +26,11 @@ def hosts_listed(user: User) -> QuerySet[Host]:
     """All hosts, for every user with view permission, with web servers and `site_count`. Secrets are not loaded."""
     if not may(user, Action.VIEW):
         return Host.objects.none()
-    counted = EngineInstall.objects.filter(host=OuterRef("pk")).order_by().values("host")
+    counted = WebServer.objects.filter(host=OuterRef("pk")).order_by().values("host")
     sites = counted.annotate(total=Count("sites")).values("total")
     return (
         Host.objects.defer("private_key", "password", "sudo_password")
-        .prefetch_related(Prefetch("installs", queryset=EngineInstall.objects.order_by("engine", "label")))
+        .prefetch_related(Prefetch("web_servers", queryset=WebServer.objects.order_by("engine", "label")))
         .annotate(site_count=Coalesce(Subquery(sites), 0))
     )
 
@@ -42,5 +42,5 @@ def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Ho
     if wanted.get("status"):
         hosts = hosts.filter(status=wanted["status"])
     if wanted.get("engine"):
-        hosts = hosts.filter(pk__in=EngineInstall.objects.filter(engine=wanted["engine"]).values("host"))
+        hosts = hosts.filter(pk__in=WebServer.objects.filter(engine=wanted["engine"]).values("host"))
     return with_tags(hosts, [wanted["tag"]] if wanted.get("tag") else [])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
@@ -30,21 +30,21 @@ class ServerLog(Log):
     root: str
 
 
-def _server_words(install: EngineInstall) -> str:
+def _server_words(web_server: WebServer) -> str:
     """Name of a web server; with its label if the host may have two of a kind."""
-    label = "" if install.label == "default" else f" ({install.label})"
-    return f"{install.get_engine_display()}{label}"
+    label = "" if web_server.label == "default" else f" ({web_server.label})"
+    return f"{web_server.get_engine_display()}{label}"
 
 
 def host_logs(host: Host) -> list[ServerLog]:
     """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
     found = []
-    for install in host.installs.all():
-        root = install.paths.get("log_dir", "")
+    for web_server in host.web_servers.all():
+        root = web_server.paths.get("log_dir", "")
         for kind, label in (("error", _("error log")), ("access", _("access log"))):
             if root:
-                name = f"{_server_words(install)} {label}"
-                found.append(ServerLog(f"{kind}-{install.pk}", name, f"{root.rstrip('/')}/{kind}.log", root))
+                name = f"{_server_words(web_server)} {label}"
+                found.append(ServerLog(f"{kind}-{web_server.pk}", name, f"{root.rstrip('/')}/{kind}.log", root))
     return found
 
 

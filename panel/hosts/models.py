@@ -13,13 +13,13 @@ from panel.core.tags import TagsField
 from panel.hosts import rules
 from panel.hosts.validators import (
     validate_address,
-    validate_install_paths,
     validate_listeners,
     validate_name,
     validate_ports,
     validate_site_roots,
     validate_unit,
     validate_username,
+    validate_web_server_paths,
 )
 
 
@@ -91,20 +91,20 @@ class Host(BaseModel):
         rules.host(self)
 
 
-class EngineInstall(BaseModel):
+class WebServer(BaseModel):
     """One web server on one host. `paths` holds its paths there:
 
     binary, prefix (server root), main_config, config_root (the panel may write below), log_dir, pid_file.
     """
 
-    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="installs")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="web_servers")
     engine = models.CharField(max_length=16, choices=Engine.choices)
     label = models.CharField(
         max_length=63, default="default", validators=[validate_name]
     )  # distinguishes two nginx on one host
     version = models.CharField(max_length=40, blank=True)
     modules = models.JSONField(default=list, blank=True)
-    paths = models.JSONField(default=dict, validators=[validate_install_paths])
+    paths = models.JSONField(default=dict, validators=[validate_web_server_paths])
     layout = models.CharField(max_length=8, choices=Layout.choices)
     control = models.CharField(max_length=8, choices=Control.choices, default=Control.DIRECT)
     unit = models.CharField(max_length=120, blank=True, validators=[validate_unit])  # systemd unit
@@ -118,14 +118,16 @@ class EngineInstall(BaseModel):
 
     class Meta:
         ordering = ["host__name", "engine", "label"]
-        constraints = [models.UniqueConstraint(fields=["host", "engine", "label"], name="hosts_one_install_per_label")]
+        constraints = [
+            models.UniqueConstraint(fields=["host", "engine", "label"], name="hosts_one_web_server_per_label")
+        ]
 
     def __str__(self) -> str:
         suffix = "" if self.label == "default" else f" ({self.label})"
         return f"{self.get_engine_display()}{suffix} on {self.host.name}"
 
     def clean(self) -> None:
-        rules.install(self)
+        rules.web_server(self)
 
 
 # Applications of suites, by the agent's names (agents/host/applications.py).
@@ -134,7 +136,7 @@ APPLICATIONS = {"wordpress": "WordPress"}
 
 class OperationKind(models.TextChoices):
     CHECK = "check", _("Check host")  # connect, read facts and web servers
-    SERVICE = "service", _("Control web server")  # params: install, action start|stop|reload
+    SERVICE = "service", _("Control web server")  # params: web_server, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of the plan to install

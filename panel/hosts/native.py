@@ -14,12 +14,12 @@ from agents.protocol import ApplyRequest, EngineControl, FileChange, plain
 from panel import env
 from panel.core.errors import ApplicationError
 from panel.hosts import programs
-from panel.hosts.models import Connection, Engine, EngineInstall, Host, Layout
-from panel.hosts.services.installs import install_create, install_update, native_install_of
+from panel.hosts.models import Connection, Engine, Host, Layout, WebServer
+from panel.hosts.services.web_servers import native_web_server_of, web_server_create, web_server_update
 from panel.hosts.targets import engine_control
 from panel.remote.pool import Session
 from panel.rendering import render_main
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 UPLOAD_TIMEOUT_S = 120.0
 FOLDER_MODE = 0o755  # workers must be able to enter them
@@ -27,17 +27,17 @@ FOLDER_MODE = 0o755  # workers must be able to enter them
 UNPRIVILEGED = "nobody"
 
 
-def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
+def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, Any]]:
     """Install and start gallop. Returns (web server, the agent's ApplyResult). Idempotent. Raises ApplicationError or
     RemoteError.
     """
-    known = native_install_of(host)
+    known = native_web_server_of(host)
     paths = known.paths if known else _paths(host, agent)
     control = engine_control(known) if known else _control(Engine.NATIVE, paths)
     version, modules = _install_program(host, agent, control)
     result = _applied(host, agent, paths, control)
     if known is None:
-        known = install_create(
+        known = web_server_create(
             actor=None,
             host=host,
             engine=Engine.NATIVE,
@@ -48,18 +48,18 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
             manages_main_config=True,
         )
     elif (known.version, known.modules) != (version, modules):
-        install_update(actor=None, install=known, version=version, modules=modules)
+        web_server_update(actor=None, web_server=known, version=version, modules=modules)
     return known, result
 
 
-def install_private_nginx(host: Host, agent: Session) -> EngineInstall | None:
+def install_private_nginx(host: Host, agent: Session) -> WebServer | None:
     """Set up the distribution's nginx with configuration, logs and pid file below the panel's own folder; None without
     nginx.
 
     For this machine if the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
     """
-    known = host.installs.filter(engine=Engine.NGINX, manages_main_config=True).first()
-    system = host.installs.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
+    known = host.web_servers.filter(engine=Engine.NGINX, manages_main_config=True).first()
+    system = host.web_servers.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
     if known is None and system is None:
         return None
     source = known or system
@@ -67,7 +67,7 @@ def install_private_nginx(host: Host, agent: Session) -> EngineInstall | None:
     base = str(settings.LOCAL_HOST_ROOT / "nginx")
     paths = known.paths if known else _below(base, source.paths["binary"], "nginx")
     _applied(host, agent, paths, engine_control(known) if known else _control(Engine.NGINX, paths))
-    return known or install_create(
+    return known or web_server_create(
         actor=None,
         host=host,
         engine=Engine.NGINX,
@@ -142,7 +142,7 @@ def _install_program(host: Host, agent: Session, control: EngineControl) -> tupl
 
 def _main_configuration(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> ApplyRequest:
     engine = cast(Any, control.engine)
-    spec = InstallSpec(engine=engine, layout="conf_d", config_root=paths["config_root"], log_dir=paths["log_dir"])
+    spec = WebServerSpec(engine=engine, layout="conf_d", config_root=paths["config_root"], log_dir=paths["log_dir"])
     temporary = f"{paths['prefix']}/temp"
     rendered = render_main(
         spec, user=_worker_account(host, agent, control.engine), pid_file=paths["pid_file"], temp_dir=temporary

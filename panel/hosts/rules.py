@@ -12,7 +12,7 @@ from panel.remote.errors import InvalidKey
 from panel.remote.keys import load_private_key
 
 if TYPE_CHECKING:
-    from panel.hosts.models import EngineInstall, Host
+    from panel.hosts.models import Host, WebServer
 
 MAX_SECRET = 20_000
 NO_ADDRESS = gettext_lazy("Enter the host name or IP address of the SSH server.")
@@ -51,12 +51,12 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
             faults["private_key"] = error.message
 
 
-def install(install: EngineInstall) -> None:
+def web_server(web_server: WebServer) -> None:
     """Check that unit and layout fit the web server."""
     faults: dict[str, str] = {}
-    if install.control == "systemd" and not install.unit:
+    if web_server.control == "systemd" and not web_server.unit:
         faults["unit"] = _("Enter the systemd unit, for example nginx.service.")
-    if (install.layout == "vhosts") != (install.engine == "openlitespeed"):
+    if (web_server.layout == "vhosts") != (web_server.engine == "openlitespeed"):
         faults["layout"] = _(
             "OpenLiteSpeed uses the vhosts layout; the other web servers use conf.d or sites-available."
         )

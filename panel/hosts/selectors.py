@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from panel.accounts.models import User
 from panel.core.jobs import JobStatus
-from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.hosts.models import Host, HostOperation, WebServer
 from panel.remote.keys import fingerprint
 
 
@@ -19,9 +19,9 @@ def hosts_visible(user: User) -> QuerySet[Host]:
     return Host.objects.all() if user.is_active else Host.objects.none()
 
 
-def installs_visible(user: User) -> QuerySet[EngineInstall]:
-    installs = EngineInstall.objects.select_related("host", "state")
-    return installs if user.is_active else installs.none()
+def web_servers_visible(user: User) -> QuerySet[WebServer]:
+    web_servers = WebServer.objects.select_related("host", "state")
+    return web_servers if user.is_active else web_servers.none()
 
 
 def operations_visible(user: User) -> QuerySet[HostOperation]:
@@ -47,16 +47,16 @@ def offered_fingerprint(host: Host) -> str:
 
 def sites_standing(host: Host) -> list[str]:
     """Names of the sites on the host, which prevent its deletion."""
-    return sorted(site.name for install in host.installs.all() for site in install.sites.all())
+    return sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
 
 
 def host_losses(host: Host) -> list[str]:
     """Effects of deleting the host, in words; sites that prevent it come first."""
     losses = [f"the site {name}, which is deployed there" for name in sites_standing(host)]
-    installs, deployments = host.installs.count(), host.deployments.count()
-    if installs:
-        words = ngettext("the stored state of %d web server", "the stored state of %d web servers", installs)
-        losses.append(words % installs + " " + _("(the host itself stays unchanged)"))
+    web_servers, deployments = host.web_servers.count(), host.deployments.count()
+    if web_servers:
+        words = ngettext("the stored state of %d web server", "the stored state of %d web servers", web_servers)
+        losses.append(words % web_servers + " " + _("(the host itself stays unchanged)"))
     if deployments:
         losses.append(
             ngettext("the history of %d deployment", "the history of %d deployments", deployments) % deployments

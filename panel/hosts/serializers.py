@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, TagsMember, names_or_tags, refuse_tags_unless
 from panel.hosts import selectors
-from panel.hosts.models import APPLICATIONS, Engine, EngineInstall, Host, HostOperation, OperationKind
+from panel.hosts.models import APPLICATIONS, Engine, Host, HostOperation, OperationKind, WebServer
 from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.operations import SERVICE_ACTIONS
 
@@ -139,7 +139,7 @@ class HostDelete(StrictSerializer):
     confirm = serializers.CharField(max_length=63, help_text="Name of the host.")
 
 
-class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
+class WebServerSerializer(serializers.ModelSerializer[WebServer]):
     host = serializers.CharField(source="host.name", read_only=True)
     modules = serializers.ListField(child=serializers.CharField(), read_only=True)
     paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
@@ -149,7 +149,7 @@ class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
     )
 
     class Meta:
-        model = EngineInstall
+        model = WebServer
         fields = [
             "id",
             "host",
@@ -169,16 +169,16 @@ class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
             "updated_at",
         ]
 
-    def get_main_files(self, install: EngineInstall) -> list[str]:
-        state = getattr(install, "state", None)
+    def get_main_files(self, web_server: WebServer) -> list[str]:
+        state = getattr(web_server, "state", None)
         return [file["path"] for file in state.main_files] if state else []
 
 
-class InstallInput(StrictModelSerializer):
+class WebServerInput(StrictModelSerializer):
     host = serializers.SlugRelatedField(slug_field="name", queryset=Host.objects.all())
 
     class Meta:
-        model = EngineInstall
+        model = WebServer
         fields = [
             "host",
             "engine",

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from agents.protocol import EngineControl
 from panel.core.errors import Conflict
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.hosts.models import Connection, Host, HostStatus, WebServer
 from panel.remote.target import Target
 
 
@@ -33,16 +33,16 @@ def target_for(host: Host) -> Target:
     )
 
 
-def engine_control(install: EngineInstall) -> EngineControl:
+def engine_control(web_server: WebServer) -> EngineControl:
     """Commands with which the agent tests, starts, reloads and stops one web server."""
-    paths = install.paths
+    paths = web_server.paths
     return EngineControl(
-        engine=install.engine,
+        engine=web_server.engine,
         binary=paths["binary"],
         prefix=paths.get("prefix") or paths["config_root"],
         main_config=paths["main_config"],
         config_root=paths["config_root"],
         pid_file=paths["pid_file"],
-        control=install.control,
-        unit=install.unit,
+        control=web_server.control,
+        unit=web_server.unit,
     )

@@ -16,7 +16,7 @@ from django.core.cache import cache
 from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.models import Engine, Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.rendering.nginx.main import status_socket
@@ -103,24 +103,24 @@ class Traffic:
         return self.zone_count - len(self.zones)
 
 
-def tells(install: EngineInstall) -> bool:
+def tells(web_server: WebServer) -> bool:
     """Return whether the panel can read this server's counters."""
-    return install.engine == Engine.NATIVE and install.manages_main_config
+    return web_server.engine == Engine.NATIVE and web_server.manages_main_config
 
 
-def install_traffic(install: EngineInstall, zones: Sequence[str] | None = None) -> Traffic:
+def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None) -> Traffic:
     """Counters of the web server, with the sites named by `zones`, else the busiest ones.
 
     Raises ApplicationError for a server without counters; RemoteError and Conflict like all calls of the agent.
     """
-    socket = status_socket(install.paths.get("pid_file", "")) if tells(install) else ""
+    socket = status_socket(web_server.paths.get("pid_file", "")) if tells(web_server) else ""
     if not socket:
-        name = install.get_engine_display()
+        name = web_server.get_engine_display()
         raise ApplicationError(
             _("%s reports no traffic figures. Only gallop with Paddock's main configuration does.") % name,
             code="no_status",
         )
-    key = f"traffic:{install.pk}:{','.join(zones) if zones is not None else '*'}"
+    key = f"traffic:{web_server.pk}:{','.join(zones) if zones is not None else '*'}"
     before = cache.get(key)
     args = {
         "socket": socket,
@@ -128,7 +128,7 @@ def install_traffic(install: EngineInstall, zones: Sequence[str] | None = None) 
         "zones": None if zones is None else list(zones),
         "seconds": 0 if before else PAUSE_S,
     }
-    with pool.session(target_for(install.host)) as session:
+    with pool.session(target_for(web_server.host)) as session:
         readings = session.call("traffic", args, timeout=TIMEOUT_S)["readings"]
     now = readings[-1]
     if before is None or now["now"] - before["now"] >= NEWEST_S or now["started"] != before["started"]:
@@ -229,7 +229,7 @@ def _cache(name: str, item: Mapping[str, Any]) -> Cache:
 class ServerTraffic:
     """One web server of a host: its counters, or the reason why they are unknown."""
 
-    install: EngineInstall
+    web_server: WebServer
     traffic: Traffic | None
     detail: str = ""
 
@@ -239,9 +239,9 @@ def host_traffic(host: Host) -> list[ServerTraffic]:
     has a reason instead.
     """
     found = []
-    for install in host.installs.select_related("host"):
+    for web_server in host.web_servers.select_related("host"):
         try:
-            found.append(ServerTraffic(install, install_traffic(install)))
+            found.append(ServerTraffic(web_server, web_server_traffic(web_server)))
         except ApplicationError as error:
-            found.append(ServerTraffic(install, None, error.message))
+            found.append(ServerTraffic(web_server, None, error.message))
     return found

@@ -16,8 +16,8 @@ from rest_framework.response import Response
 from panel.accounts.permissions import Action, require
 from panel.api.base import UUID_REGEX, Resource, one, require_sudo
 from panel.api.problems import ApiError
-from panel.hosts.models import EngineInstall
-from panel.hosts.selectors import installs_visible
+from panel.hosts.models import WebServer
+from panel.hosts.selectors import web_servers_visible
 from panel.imports import selectors, services
 from panel.imports.models import Import
 from panel.imports.serializers import (
@@ -41,8 +41,8 @@ class Imports(Resource):
     reads = Action.ADMINISTER
     writes = Action.ADMINISTER
     filter_fields = {
-        "install": ["exact", "in"],
-        "install__host__name": ["exact", "in"],
+        "web_server": ["exact", "in"],
+        "web_server__host__name": ["exact", "in"],
         "source": ["exact"],
         "created_at": ["gte", "lte"],
     }
@@ -65,10 +65,10 @@ class Imports(Resource):
             self._limit_fields(serializer)
         return serializer.data
 
-    def _install(self, pk: int) -> EngineInstall:
-        install = one(installs_visible(self.actor).select_related("host"), "pk", pk, "/install")
-        assert isinstance(install, EngineInstall)
-        return install
+    def _web_server(self, pk: int) -> WebServer:
+        web_server = one(web_servers_visible(self.actor).select_related("host"), "pk", pk, "/web_server")
+        assert isinstance(web_server, WebServer)
+        return web_server
 
     @extend_schema(responses=ImportDetailSerializer)
     def retrieve(self, request: Request, *args: object, **kwargs: object) -> Response:
@@ -78,13 +78,13 @@ class Imports(Resource):
     def create(self, request: Request) -> Response:
         """Read the live configuration of a web server with its includes. Nothing changes on its host."""
         require(self.actor, Action.ADMINISTER)
-        install = self._install(self.body(ReadInput)["install"])
-        return self._made(services.import_read_host(actor=self.actor, install=install))
+        web_server = self._web_server(self.body(ReadInput)["web_server"])
+        return self._made(services.import_read_host(actor=self.actor, web_server=web_server))
 
     @extend_schema(request=UploadInput, responses={201: ImportDetailSerializer})
     @action(detail=False, methods=["post"])
     def upload(self, request: Request) -> Response:
-        """Read an archive of a configuration folder as one of `install`'s web server."""
+        """Read an archive of a configuration folder as one of `web_server`'s web server."""
         require(self.actor, Action.ADMINISTER)
         values = self.body(UploadInput)
         try:
@@ -93,7 +93,7 @@ class Imports(Resource):
             problem = {"pointer": "/archive", "detail": f"This is not valid Base64: {error}."}
             raise ApiError("invalid", "The archive cannot be read.", [problem]) from error
         record = services.import_read_upload(
-            actor=self.actor, install=self._install(values["install"]), filename=values["filename"], data=data
+            actor=self.actor, web_server=self._web_server(values["web_server"]), filename=values["filename"], data=data
         )
         return self._made(record)
 

@@ -38,8 +38,8 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
         ]
     found: Bundles = {}
     notes: list[str] = []
-    paths = record.install.paths
-    with pool.session(target_for(record.install.host)) as agent:
+    paths = record.web_server.paths
+    with pool.session(target_for(record.web_server.host)) as agent:
         host = HostFiles(agent, (paths["config_root"], paths.get("prefix", "")))
         for files, name in wanted.items():
             texts = [host.find(path) if path else [] for path in (files.certificate, files.chain, files.key)]

@@ -14,14 +14,16 @@ from panel.imports.mapping.common import free_name
 from panel.imports.reading import Loaded, Loader, Node, SourceFile
 from panel.imports.report import FoundSite, Report
 from panel.rendering.layout import DISABLED
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 ENGINES = ("nginx", "native", "apache")
 _HOLDERS = ("server", "virtualhost")
 _NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsave", ".orig", ".save", ".swp", "~")
 
 
-def take(report: Report, loader: Loader, install: InstallSpec, root: str, prefix: str, skip: Iterable[str]) -> None:
+def take(
+    report: Report, loader: Loader, web_server: WebServerSpec, root: str, prefix: str, skip: Iterable[str]
+) -> None:
     """Add the disabled sites below `root`, the web server's own folder; files in `skip` are the panel's own."""
     live, seen = loader.loaded, set(skip)
     around = _around(live.nodes)
@@ -30,8 +32,8 @@ def take(report: Report, loader: Loader, install: InstallSpec, root: str, prefix
     for file in files_of(loader, root):
         if file.path in seen:
             continue
-        read = Loader(install.engine, loader.find, loader.prefix, loader.variables).load_file(file)
-        found = mapped(Loaded((*around, *read.nodes), read.faults, read.files), install, prefix)
+        read = Loader(web_server.engine, loader.find, loader.prefix, loader.variables).load_file(file)
+        found = mapped(Loaded((*around, *read.nodes), read.faults, read.files), web_server, prefix)
         report.faults += read.faults
         report.files += len(read.files)
         live.files.update(read.files)

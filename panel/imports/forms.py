@@ -12,30 +12,30 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.core.forms import Form
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.imports.selectors import Row
 from panel.imports.sources import MAX_ARCHIVE_BYTES
 
 
-class _InstallField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
-    def label_from_instance(self, obj: EngineInstall) -> str:
+class _WebServerField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
+    def label_from_instance(self, obj: WebServer) -> str:
         return str(obj)
 
 
 class ReadForm(Form):
     """Web server whose live configuration is read."""
 
-    install = _InstallField(label=_("Web server"), queryset=EngineInstall.objects.none(), empty_label=None)
+    web_server = _WebServerField(label=_("Web server"), queryset=WebServer.objects.none(), empty_label=None)
 
     def __init__(self, *args: Any, host: Host, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field = self.fields["install"]
+        field = self.fields["web_server"]
         assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = host.installs.select_related("host").order_by("engine", "pk")
+        field.queryset = host.web_servers.select_related("host").order_by("engine", "pk")
 
 
 class UploadForm(ReadForm):
-    """An archive of a folder; `install` is the web server that will run its sites."""
+    """An archive of a folder; `web_server` is the web server that will run its sites."""
 
     archive = forms.FileField(
         label=_("Archive"),

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 
 
 class ImportSource(models.TextChoices):
@@ -26,7 +26,7 @@ class Import(BaseModel):
     """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
-    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="imports")
+    web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="imports")
     source = models.CharField(max_length=8, choices=ImportSource.choices)
     filename = models.CharField(max_length=200, blank=True)  # of the upload
     content = EncryptedTextField()
@@ -39,4 +39,4 @@ class Import(BaseModel):
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        return f"{self.install}: {self.get_source_display()}"
+        return f"{self.web_server}: {self.get_source_display()}"

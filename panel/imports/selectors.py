@@ -16,7 +16,7 @@ from panel.websites.models import Site
 
 def imports_visible(user: User) -> QuerySet[Import]:
     """Imports, newest first, without their content."""
-    rows = Import.objects.select_related("install__host", "created_by").defer("content")
+    rows = Import.objects.select_related("web_server__host", "created_by").defer("content")
     return rows if may(user, Action.ADMINISTER) else rows.none()
 
 

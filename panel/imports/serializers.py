@@ -19,9 +19,9 @@ MAX_BASE64 = 24 * 1024 * 1024
 
 
 class ImportSerializer(serializers.ModelSerializer[Import]):
-    host = serializers.CharField(source="install.host.name", read_only=True)
-    engine = serializers.CharField(source="install.engine", read_only=True)
-    install = serializers.IntegerField(source="install_id", read_only=True)
+    host = serializers.CharField(source="web_server.host.name", read_only=True)
+    engine = serializers.CharField(source="web_server.engine", read_only=True)
+    web_server = serializers.IntegerField(source="web_server_id", read_only=True)
     adopted = serializers.DictField(
         child=serializers.IntegerField(), read_only=True, help_text="IDs of the created sites, by found name."
     )
@@ -32,7 +32,7 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
         fields = [
             "uuid",
             "host",
-            "install",
+            "web_server",
             "engine",
             "source",
             "filename",
@@ -118,7 +118,7 @@ class ImportDetailSerializer(ImportSerializer):
 
 
 class ReadInput(StrictSerializer):
-    install = serializers.IntegerField(min_value=1, help_text="The web server whose live configuration is read.")
+    web_server = serializers.IntegerField(min_value=1, help_text="The web server whose live configuration is read.")
 
 
 class UploadInput(ReadInput):

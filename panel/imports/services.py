@@ -23,9 +23,9 @@ from panel.deployments.models import ReplacedFile, SiteState
 from panel.deployments.planning.plans import live_states
 from panel.deployments.planning.replacing import Original, originals_keep, says_nothing, without
 from panel.deployments.planning.resting import resting_records
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, WebServer
 from panel.hosts.services import host_update
-from panel.hosts.services.installs import install_update
+from panel.hosts.services.web_servers import web_server_update
 from panel.hosts.targets import target_for
 from panel.imports import certificates, disabled, folders
 from panel.imports.mapping import mapped
@@ -53,103 +53,103 @@ class Adopted:
 # --- reading ---
 
 
-def import_read_host(*, actor: User, install: EngineInstall) -> Import:
-    """Read the live configuration of `install` with its includes. Nothing changes on the host.
+def import_read_host(*, actor: User, web_server: WebServer) -> Import:
+    """Read the live configuration of `web_server` with its includes. Nothing changes on the host.
 
     Raises PermissionDenied, RemoteError.
     """
     require(actor, Action.ADMINISTER)
-    paths = install.paths
-    with pool.session(target_for(install.host)) as agent:
+    paths = web_server.paths
+    with pool.session(target_for(web_server.host)) as agent:
         own = (paths["config_root"], paths.get("prefix", ""), paths["main_config"].rpartition("/")[0])
-        files = HostFiles(agent, (*own, *install.host.site_roots))
-        base = _base(install)
-        variables = _variables(files, install)
-        loader = Loader(install.engine, files.find, base, variables, tuple(files.roots))
+        files = HostFiles(agent, (*own, *web_server.host.site_roots))
+        base = _base(web_server)
+        variables = _variables(files, web_server)
+        loader = Loader(web_server.engine, files.find, base, variables, tuple(files.roots))
         loader.load(paths["main_config"])
         disabled.files_of(loader, paths["config_root"])  # read while the agent is connected
     loader.loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]
     prefix = paths.get("prefix") or paths["config_root"]
-    return _keep(actor, install, ImportSource.HOST, "", loader, prefix, paths["config_root"])
+    return _keep(actor, web_server, ImportSource.HOST, "", loader, prefix, paths["config_root"])
 
 
-def _base(install: EngineInstall) -> str:
+def _base(web_server: WebServer) -> str:
     """Base of relative includes: the folder of nginx's main file, or the other servers' root."""
-    if install.engine in ("nginx", "native"):
-        return str(install.paths["main_config"]).rpartition("/")[0]
-    return str(install.paths.get("prefix") or install.paths["config_root"])
+    if web_server.engine in ("nginx", "native"):
+        return str(web_server.paths["main_config"]).rpartition("/")[0]
+    return str(web_server.paths.get("prefix") or web_server.paths["config_root"])
 
 
-def _variables(files: HostFiles, install: EngineInstall) -> dict[str, str]:
-    if install.engine != "apache":
+def _variables(files: HostFiles, web_server: WebServer) -> dict[str, str]:
+    if web_server.engine != "apache":
         return {}
-    found = files.find(f"{install.paths['main_config'].rpartition('/')[0]}/envvars")
+    found = files.find(f"{web_server.paths['main_config'].rpartition('/')[0]}/envvars")
     return apache_variables(found[0].text) if found else {}
 
 
-def import_read_upload(*, actor: User, install: EngineInstall, filename: str, data: bytes) -> Import:
-    """Read an uploaded zip or tar as a configuration of `install`'s web server.
+def import_read_upload(*, actor: User, web_server: WebServer, filename: str, data: bytes) -> Import:
+    """Read an uploaded zip or tar as a configuration of `web_server`'s web server.
 
     Raises ApplicationError, PermissionDenied.
     """
     require(actor, Action.ADMINISTER)
-    files = UploadedFiles(install.engine, filename, data)
-    variables = {"APACHE_LOG_DIR": install.paths.get("log_dir", "")}
-    whole = Loader(install.engine, files.find, files.root, variables)
+    files = UploadedFiles(web_server.engine, filename, data)
+    variables = {"APACHE_LOG_DIR": web_server.paths.get("log_dir", "")}
+    whole = Loader(web_server.engine, files.find, files.root, variables)
     if files.main:
         whole.load(files.main)
     else:
         for file in files.all():
-            part = Loader(install.engine, files.find, files.root, variables).load_file(file)
+            part = Loader(web_server.engine, files.find, files.root, variables).load_file(file)
             whole.loaded.nodes += part.nodes
             whole.loaded.faults += part.faults
             whole.loaded.files |= part.files
-    return _keep(actor, install, ImportSource.UPLOAD, filename[:200], whole, files.root, files.root)
+    return _keep(actor, web_server, ImportSource.UPLOAD, filename[:200], whole, files.root, files.root)
 
 
 def _keep(
-    actor: User, install: EngineInstall, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
+    actor: User, web_server: WebServer, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
     """Store an import. `root` is the parent of the folders with disabled sites."""
-    spec, loaded = freeze.install_spec(install), loader.loaded
+    spec, loaded = freeze.web_server_spec(web_server), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
     wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
     report = mapped(loaded, wide, prefix)
-    managed = _managed_files(install) if source == ImportSource.HOST else {}
+    managed = _managed_files(web_server) if source == ImportSource.HOST else {}
     _set_aside(report, loaded, managed)
-    disabled.take(report, loader, wide, root, prefix, {*managed, *_left_by_adopting(install)})
+    disabled.take(report, loader, wide, root, prefix, {*managed, *_left_by_adopting(web_server)})
     for site in report.sites:
         site.folders = folders.needed(site, found, spec.site_roots)
-        site.problems = _problems(actor, install, site)
+        site.problems = _problems(actor, web_server, site)
         if source == ImportSource.HOST:
-            site.problems += _out_of_reach(install, loaded, site)
+            site.problems += _out_of_reach(web_server, loaded, site)
     parts = {part.file for site in report.sites for part in site.parts}
-    if install.engine == Engine.OPENLITESPEED and source == ImportSource.HOST:
-        parts.add(install.paths["main_config"])  # it must include the panel's file from then on
+    if web_server.engine == Engine.OPENLITESPEED and source == ImportSource.HOST:
+        parts.add(web_server.paths["main_config"])  # it must include the panel's file from then on
     files = {path: dataclasses.asdict(file) for path, file in loaded.files.items() if path in parts}
-    record = Import(install=install, source=source, filename=filename, created_by=actor)
+    record = Import(web_server=web_server, source=source, filename=filename, created_by=actor)
     record.content = json.dumps({"report": to_json(report), "files": files})
     record.sites_found, record.faults_found = len(report.sites), len(report.faults)
     with transaction.atomic():
         record.save()
-        after = {"install": str(install), "sites": [site.name for site in report.sites], "files": report.files}
+        after = {"web_server": str(web_server), "sites": [site.name for site in report.sites], "files": report.files}
         audit_record(actor=actor, action="import.read", target=record, after=after)
     return record
 
 
-def _managed_files(install: EngineInstall) -> dict[str, str]:
+def _managed_files(web_server: WebServer) -> dict[str, str]:
     """Files that the panel wrote on this web server, with their sites."""
-    states = live_states([install])[install.pk]
+    states = live_states([web_server])[web_server.pk]
     found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
-    for state in SiteState.objects.filter(resting__install=install).select_related("site", "resting__install"):
+    for state in SiteState.objects.filter(resting__web_server=web_server).select_related("site", "resting__web_server"):
         assert state.resting is not None
         found |= dict.fromkeys(resting_records(state.resting), state.site.name)
     return found
 
 
-def _left_by_adopting(install: EngineInstall) -> list[str]:
+def _left_by_adopting(web_server: WebServer) -> list[str]:
     """Files whose links were replaced by adopted sites: they are kept for the admin and are not disabled sites."""
-    return list(ReplacedFile.objects.filter(install=install).exclude(link="").values_list("real", flat=True))
+    return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
@@ -163,19 +163,19 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
             report.items.append(Item(part.file, part.first, f"({site.name})", "kept", words))
 
 
-def _out_of_reach(install: EngineInstall, loaded: Loaded, site: FoundSite) -> list[str]:
+def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> list[str]:
     """Files outside the server's own folder that the first deployment would have to change but must not.
 
     A link in that folder to a file that defines only this site is allowed, because only the link is removed.
     """
-    roots = (install.paths["config_root"],)
+    roots = (web_server.paths["config_root"],)
     faults = []
     for path in dict.fromkeys(part.file for part in site.parts):
         file = loaded.files[path]
         if is_below(file.real or path, roots):
             continue
         rest = without(file.text, [dataclasses.asdict(part) for part in site.parts if part.file == path])
-        if not (file.link and is_below(path, roots) and says_nothing(rest, install.engine)):
+        if not (file.link and is_below(path, roots) and says_nothing(rest, web_server.engine)):
             faults.append(
                 f"the site is in {file.real or path}. Paddock changes only files below {roots[0]}. Move "
                 "the site to its own file in that folder, then import the configuration again"
@@ -187,7 +187,7 @@ class _Tried(Exception):
     """Raised to roll back a trial."""
 
 
-def _problems(actor: User, install: EngineInstall, site: FoundSite) -> list[str]:
+def _problems(actor: User, web_server: WebServer, site: FoundSite) -> list[str]:
     """Errors that prevent storing the site, found by a trial that is rolled back."""
     team = Team.objects.first()
     if team is None:
@@ -195,7 +195,7 @@ def _problems(actor: User, install: EngineInstall, site: FoundSite) -> list[str]
     try:
         with transaction.atomic():
             name = free_name(site.name, Site.objects.values_list("name", flat=True))
-            data = {**site.definition, "name": name, "team": team.slug, "install": install.pk, "enabled": False}
+            data = {**site.definition, "name": name, "team": team.slug, "web_server": web_server.pk, "enabled": False}
             site_define(actor=actor, data=data)
             raise _Tried
     except _Tried:
@@ -250,7 +250,7 @@ def import_adopt(
     _refuse_folders(chosen, add_folders)
     bundles, notes = certificates.read(record, chosen)
     with transaction.atomic():
-        host = record.install.host
+        host = record.web_server.host
         wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
         if wanted:
             host_update(actor=actor, host=host, site_roots=[*host.site_roots, *wanted])
@@ -260,10 +260,10 @@ def import_adopt(
             notes += more
             sites[found.name] = _define(actor, record, found, team, stored)
         if record.source == ImportSource.HOST:
-            own = _own_sockets(record.install, report)
-            if any(getattr(record.install, name) != value for name, value in own.items()):
-                install_update(actor=actor, install=record.install, **own)
-            originals_keep(record.install, _originals(record, report, sites))
+            own = _own_sockets(record.web_server, report)
+            if any(getattr(record.web_server, name) != value for name, value in own.items()):
+                web_server_update(actor=actor, web_server=record.web_server, **own)
+            originals_keep(record.web_server, _originals(record, report, sites))
         record.adopted = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
         record.save(update_fields=["adopted", "updated_at"])
         after = {"sites": {name: site.name for name, site in sites.items()}, "folders": wanted}
@@ -271,11 +271,11 @@ def import_adopt(
     return Adopted(list(sites.values()), notes)
 
 
-def _own_sockets(install: EngineInstall, report: Report) -> dict[str, Any]:
+def _own_sockets(web_server: WebServer, report: Report) -> dict[str, Any]:
     """Sockets that the server's own files keep open, in addition to those of sites."""
-    if install.engine == Engine.APACHE:
+    if web_server.engine == Engine.APACHE:
         return {"own_ports": report.ports}
-    return {"own_listeners": report.listeners} if install.engine == Engine.OPENLITESPEED else {}
+    return {"own_listeners": report.listeners} if web_server.engine == Engine.OPENLITESPEED else {}
 
 
 def _chosen(record: Import, report: Report, names: Sequence[str]) -> list[FoundSite]:
@@ -319,7 +319,7 @@ def _refuse_folders(chosen: Sequence[FoundSite], add: bool) -> None:
 
 
 def _define(actor: User, record: Import, found: FoundSite, team: Team, certificates_: dict[int, str]) -> Site:
-    data: dict[str, Any] = {**found.definition, "team": team.slug, "install": record.install_id}
+    data: dict[str, Any] = {**found.definition, "team": team.slug, "web_server": record.web_server_id}
     data["name"] = free_name(found.name, _taken(record, found))
     data["enabled"] = found.enabled
     data["blocks"] = [
@@ -333,7 +333,7 @@ def _taken(record: Import, found: FoundSite) -> set[str]:
     names = set(Site.objects.values_list("name", flat=True))
     for path, file in files_of(record).items():
         own = [dataclasses.asdict(part) for part in found.parts if part.file == path]
-        if own and not says_nothing(without(file.text, own), record.install.engine):
+        if own and not says_nothing(without(file.text, own), record.web_server.engine):
             names.add((file.real or path).rpartition("/")[2].removesuffix(".conf"))
     return names
 
@@ -354,7 +354,7 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
             ids.setdefault(path, {})[first, last] = [known[name] for name in names]
     originals = []
     for path, file in files_of(record).items():
-        appends = _include(record.install, path, file)
+        appends = _include(record.web_server, path, file)
         if appends and not ids.get(path):
             ids[path] = {(0, -1): list(known.values())}  # none of its lines are removed
         if path not in ids:
@@ -366,11 +366,11 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
     return originals
 
 
-def _include(install: EngineInstall, path: str, file: SourceFile) -> str:
+def _include(web_server: WebServer, path: str, file: SourceFile) -> str:
     """Line that makes OpenLiteSpeed's main file include the panel's; "" if it is already there."""
-    if install.engine != Engine.OPENLITESPEED or path != install.paths["main_config"]:
+    if web_server.engine != Engine.OPENLITESPEED or path != web_server.paths["main_config"]:
         return ""
-    folder, own = path.rpartition("/")[0], f"{install.paths['config_root']}/paddock.conf"
+    folder, own = path.rpartition("/")[0], f"{web_server.paths['config_root']}/paddock.conf"
     included = [node.args[0] for node in openlitespeed.read(file.text) if node.name == "include" and node.args]
     return "" if own in [posixpath.join(folder, value) for value in included] else f"include {own}"
 

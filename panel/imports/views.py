@@ -31,7 +31,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 def _import(request: Request, name: str, uuid: UUID) -> Import:
     administered(request, name)
-    record = selectors.imports_visible(request.user).filter(uuid=uuid, install__host__name=name).first()
+    record = selectors.imports_visible(request.user).filter(uuid=uuid, web_server__host__name=name).first()
     if record is None:
         raise Http404
     return record
@@ -44,7 +44,7 @@ def _crumbs(host: Host, record: Import | None = None) -> list[Crumb]:
         Crumb(_("Import"), reverse("imports:start", args=[host.name])),
     ]
     if record is not None:
-        crumbs.append(Crumb(str(record.install), reverse("imports:report", args=[host.name, record.uuid])))
+        crumbs.append(Crumb(str(record.web_server), reverse("imports:report", args=[host.name, record.uuid])))
     return crumbs
 
 
@@ -56,8 +56,8 @@ def _start_page(request: Request, host: Host, **forms: Any) -> HttpResponse:
         "host": host,
         "read_form": forms.get("read") or ReadForm(host=host),
         "upload_form": forms.get("upload") or UploadForm(host=host),
-        "records": selectors.imports_visible(request.user).filter(install__host=host)[:20],
-        "has_servers": host.installs.exists(),
+        "records": selectors.imports_visible(request.user).filter(web_server__host=host)[:20],
+        "has_servers": host.web_servers.exists(),
         "crumbs": _crumbs(host)[:-1],
     }
     return render(request, "imports/start.html", context, status=422 if forms else 200)
@@ -76,8 +76,8 @@ def read(request: Request, name: str) -> HttpResponse:
     host = administered(request, name)
     form = ReadForm(request.POST, host=host)
     if form.is_valid():
-        install = form.cleaned_data["install"]
-        record = attempt(form, lambda: services.import_read_host(actor=request.user, install=install))
+        web_server = form.cleaned_data["web_server"]
+        record = attempt(form, lambda: services.import_read_host(actor=request.user, web_server=web_server))
         if record is not None:
             return redirect("imports:report", host.name, record.uuid)
     return _start_page(request, host, read=form)
@@ -89,11 +89,11 @@ def upload(request: Request, name: str) -> HttpResponse:
     host = administered(request, name)
     form = UploadForm(request.POST, request.FILES, host=host)
     if form.is_valid():
-        install, archive = form.cleaned_data["install"], form.cleaned_data["archive"]
+        web_server, archive = form.cleaned_data["web_server"], form.cleaned_data["archive"]
         record = attempt(
             form,
             lambda: services.import_read_upload(
-                actor=request.user, install=install, filename=archive.name, data=archive.read()
+                actor=request.user, web_server=web_server, filename=archive.name, data=archive.read()
             ),
         )
         if record is not None:
@@ -152,7 +152,7 @@ def _say(request: Request, adopted: services.Adopted) -> None:
 
 
 def _report_page(request: Request, record: Import, found: Report, rows: list[Row], form: AdoptForm) -> HttpResponse:
-    host = record.install.host
+    host = record.web_server.host
     counts = selectors.totals(found)
     context = {
         "host": host,
@@ -183,11 +183,11 @@ def site(request: Request, name: str, uuid: UUID, site: str) -> HttpResponse:
     if row is None:
         raise Http404
     context = {
-        "host": record.install.host,
+        "host": record.web_server.host,
         "record": record,
         "row": row,
         "share": selectors.mapped_share(row.counts),
-        "crumbs": _crumbs(record.install.host, record),
+        "crumbs": _crumbs(record.web_server.host, record),
     }
     return render(request, "imports/site.html", context)
 
@@ -205,6 +205,6 @@ def delete(request: Request, name: str, uuid: UUID) -> HttpResponse:
         "text": _("The panel deletes the imported configuration. Adopted sites stay unchanged."),
         "verb": _("Delete import"),
         "cancel_url": reverse("imports:report", args=[name, uuid]),
-        "crumbs": _crumbs(record.install.host, record),
+        "crumbs": _crumbs(record.web_server.host, record),
     }
     return render(request, "hosts/confirm.html", context)

@@ -20,7 +20,7 @@ from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
-from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
 from panel.websites.models import Allowance, Certificate, Site
 
@@ -143,13 +143,13 @@ def _stopped(user: User, most: int) -> list[Concern]:
     """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
     rows = SiteState.objects.filter(
         status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
-        revision__install__is_running=False,
-        revision__install__host__status=HostStatus.READY,
-        revision__install__host__is_paused=False,
+        revision__web_server__is_running=False,
+        revision__web_server__host__status=HostStatus.READY,
+        revision__web_server__host__is_paused=False,
     )
-    sites = visible(rows, user, team_path="site__team").order_by().values_list("revision__install")
+    sites = visible(rows, user, team_path="site__team").order_by().values_list("revision__web_server")
     counted = dict(sites.annotate(Count("pk", distinct=True)))
-    installs = EngineInstall.objects.filter(pk__in=counted).select_related("host").order_by("host__name", "pk")
+    web_servers = WebServer.objects.filter(pk__in=counted).select_related("host").order_by("host__name", "pk")
     return [
         Concern(
             "stopped",
@@ -160,7 +160,7 @@ def _stopped(user: User, most: int) -> list[Concern]:
             % counted[row.pk],
             reverse("hosts:detail", args=[row.host.name]),
         )
-        for row in installs[:most]
+        for row in web_servers[:most]
     ]
 
 

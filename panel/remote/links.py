@@ -186,7 +186,7 @@ class SshLink:
                 return channel
             channel.close()
             if bundle.NOT_THERE in said and not uploaded:
-                self._install()
+                self._web_server()
                 uploaded = True
             elif len(pythons) > 1 and ("not found" in said or "No such file" in said):
                 pythons.pop(0)
@@ -235,7 +235,7 @@ class SshLink:
                 select.select([channel.fileno()], [], [], 0.1)
         return f"the agent sent no output within {START_TIMEOUT_S:g} s"
 
-    def _install(self) -> None:
+    def _web_server(self) -> None:
         made = bundle.bundle()
         try:
             with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:

@@ -11,26 +11,26 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from panel.rendering import apache, challenges, checks, confinement, nginx, openlitespeed
-from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
-__all__ = ["has_install_files", "render", "render_install", "render_main"]
+__all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
 
 
 class Engine(Protocol):
-    def site_files(self, spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]: ...
-    def install_files(self, specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]: ...
+    def site_files(self, spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]: ...
+    def web_server_files(self, specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]: ...
     def main(
-        self, install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str
+        self, web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str
     ) -> list[RenderedFile]: ...
 
 
 ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache, "openlitespeed": openlitespeed}
 
 
-def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
+def render(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
     """Render the files of one site. They change only when the site changes."""
     _check(spec)
-    return ENGINES[install.engine].site_files(challenges.served(spec), install)
+    return ENGINES[web_server.engine].site_files(challenges.served(spec), web_server)
 
 
 def _check(spec: SiteSpec) -> None:
@@ -38,25 +38,25 @@ def _check(spec: SiteSpec) -> None:
     confinement.check(spec)
 
 
-def has_install_files(engine: str) -> bool:
-    """Return whether this engine has files that depend on all live sites; otherwise skip `render_install`."""
+def has_web_server_files(engine: str) -> bool:
+    """Return whether this engine has files that depend on all live sites; otherwise skip `render_web_server`."""
     return engine not in ("nginx", "native")
 
 
-def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
+def render_web_server(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
     """Render the files that depend on all live sites of a web server. nginx and gallop have none."""
     for spec in specs:
         _check(spec)
     served = sorted((challenges.served(spec) for spec in specs), key=lambda spec: spec.name)
-    return ENGINES[install.engine].install_files(served, install)
+    return ENGINES[web_server.engine].web_server_files(served, web_server)
 
 
 def render_main(
-    install: InstallSpec, *, user: str = "", workers: int = 0, pid_file: str = "", temp_dir: str = ""
+    web_server: WebServerSpec, *, user: str = "", workers: int = 0, pid_file: str = "", temp_dir: str = ""
 ) -> list[RenderedFile]:
     """Render the main configuration and its includes, for a web server whose main file the panel manages.
 
     `workers` 0 means one per CPU; without `temp_dir` the server's built-in folders are used.
     """
-    pid = pid_file or f"{install.log_dir}/{install.engine}.pid"
-    return ENGINES[install.engine].main(install, user=user, workers=workers, pid_file=pid, temp_dir=temp_dir)
+    pid = pid_file or f"{web_server.log_dir}/{web_server.engine}.pid"
+    return ENGINES[web_server.engine].main(web_server, user=user, workers=workers, pid_file=pid, temp_dir=temp_dir)

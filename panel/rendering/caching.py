@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from panel.rendering import checks, handlers, variables
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import Cache, InstallSpec, Location, SiteSpec
+from panel.rendering.spec import Cache, Location, SiteSpec, WebServerSpec
 
 USUAL = (200, 301, 302)  # the default of nginx's `proxy_cache_valid 10m`
 COOKIE = re.compile(r"[A-Za-z0-9_.~-]+\*?\Z")  # subset of RFC 6265 section 4.1.1 that applications use
@@ -69,13 +69,13 @@ def locations(spec: SiteSpec) -> Iterator[Location]:
     yield from (source for block in spec.blocks for source in block.locations if caches(source))
 
 
-def folders(spec: SiteSpec, install: InstallSpec) -> list[str]:
+def folders(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
     """Cache folders of the site in nginx and gallop, one per kind of backend."""
-    if install.engine not in ("nginx", "native"):
+    if web_server.engine not in ("nginx", "native"):
         return []
     used = {source.handler for source in locations(spec)}
-    return [folder(spec.name, install, kind) for handler, kind in KINDS.items() if handler in used]
+    return [folder(spec.name, web_server, kind) for handler, kind in KINDS.items() if handler in used]
 
 
-def folder(site: str, install: InstallSpec, kind: str) -> str:
-    return f"{install.cache_dir.rstrip('/')}/paddock-{site}-{kind}"
+def folder(site: str, web_server: WebServerSpec, kind: str) -> str:
+    return f"{web_server.cache_dir.rstrip('/')}/paddock-{site}-{kind}"

@@ -15,7 +15,7 @@ from panel.rendering.capability.apache import APACHE
 from panel.rendering.capability.nginx import NATIVE, NGINX
 from panel.rendering.capability.openlitespeed import OPENLITESPEED
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Location, ServerBlock, SiteSpec, WebServerSpec
 
 OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "native": NATIVE}
 
@@ -95,12 +95,12 @@ def place(spec: SiteSpec, field: str) -> str:
     return ", ".join(words)
 
 
-def differences(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
+def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
     """All differences between the site's settings and the engine's behavior, in order of fields."""
-    found = list(_walk(spec, "", None, spec, install))
-    found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, install)]
-    if install.engine == "apache" and install.layout != "sites":
-        found += _modules(spec, install)
+    found = list(_walk(spec, "", None, spec, web_server))
+    found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, web_server)]
+    if web_server.engine == "apache" and web_server.layout != "sites":
+        found += _modules(spec, web_server)
     return found
 
 
@@ -117,7 +117,7 @@ def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"
 
 
 def _walk(
-    owner: Any, pointer: str, block: ServerBlock | None, spec: SiteSpec, install: InstallSpec
+    owner: Any, pointer: str, block: ServerBlock | None, spec: SiteSpec, web_server: WebServerSpec
 ) -> Iterator[Difference]:
     block = owner if isinstance(owner, ServerBlock) else block
     kind: Any = type(owner)
@@ -126,11 +126,11 @@ def _walk(
         if value == default:  # such a field holds no other part of a site
             continue
         at = f"{pointer}/{name}"
-        for verdict in row.get(install.engine, ()):
-            if verdict.when(Context(owner, block, spec, install)):
-                yield Difference(at, install.engine, verdict.severity, verdict.what, verdict.nearest)
+        for verdict in row.get(web_server.engine, ()):
+            if verdict.when(Context(owner, block, spec, web_server)):
+                yield Difference(at, web_server.engine, verdict.severity, verdict.what, verdict.nearest)
         for inner, where in _inner(value, at):
-            yield from _walk(inner, where, block, spec, install)
+            yield from _walk(inner, where, block, spec, web_server)
 
 
 @cache
@@ -148,7 +148,7 @@ def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
                 yield item, f"{at}/{number}"
 
 
-def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[Difference]:
+def _unread(block: ServerBlock, number: int, web_server: WebServerSpec) -> Iterator[Difference]:
     """Fields that the location's handler ignores on every engine."""
     defaults = {name: default for name, default, _ in _members(Location)}
     for n, location in enumerate(block.locations):
@@ -156,16 +156,16 @@ def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[D
             if location.handler not in handlers and getattr(location, member) != defaults[member]:
                 yield Difference(
                     f"/blocks/{number}/locations/{n}/{member}",
-                    install.engine,
+                    web_server.engine,
                     "not_offered",
                     f"has no effect in a location with the handler “{location.handler}”",
                     "the setting is ignored",
                 )
 
 
-def _modules(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
+def _modules(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
     try:
-        names = sorted(missing_modules(apache.site(spec, install), install))
+        names = sorted(missing_modules(apache.site(spec, web_server), web_server))
     except NotExpressible:
         return []  # rendering reports the problem more precisely
     return [

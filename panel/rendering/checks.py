@@ -12,7 +12,7 @@ from typing import Any
 
 from panel.rendering.errors import NotExpressible
 from panel.rendering.roots import is_below
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 
 SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
@@ -255,7 +255,7 @@ def pcre(value: str, field: str) -> str:
     return value
 
 
-def version_of(install: InstallSpec) -> tuple[int, ...]:
+def version_of(web_server: WebServerSpec) -> tuple[int, ...]:
     """Version tuple such as (1, 22, 1) for "1.22.1" or "nginx/1.22.1"; () if unknown, treated as old."""
-    found = re.search(r"\d+(?:\.\d+)+", install.version)
+    found = re.search(r"\d+(?:\.\d+)+", web_server.version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()

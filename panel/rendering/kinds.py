@@ -39,8 +39,8 @@ def path(value: str, where: Where) -> str:
 
 def folder_around(value: str, where: Where) -> str:
     """Check a folder path that only limits where other directives apply and serves no files."""
-    install = where.install
-    return confined.path_problem(value, (*install.site_roots, install.log_dir))
+    web_server = where.web_server
+    return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir))
 
 
 def password_path(value: str, where: Where) -> str:
@@ -50,19 +50,19 @@ def password_path(value: str, where: Where) -> str:
     which holds the password files of all sites.
     """
     where.note("path", value)
-    install = where.install
-    own = f"{install.config_root.rstrip('/')}/paddock"
+    web_server = where.web_server
+    own = f"{web_server.config_root.rstrip('/')}/paddock"
     if not confined.path_problem(value, (own,)):
         return f"“{value}” is one of Paddock's own files; use the site's password protection"
-    return confined.path_problem(value, (*install.site_roots, install.log_dir, install.config_root))
+    return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir, web_server.config_root))
 
 
 def ca_path(value: str, where: Where) -> str:
     """Check the path of CA certificates. They are public, so the system's own are allowed."""
-    install = where.install
+    web_server = where.web_server
     if confined.path_problem(value, confined.AUTHORITIES):
         where.note("path", value)
-    return confined.path_problem(value, (*install.site_roots, *confined.AUTHORITIES))
+    return confined.path_problem(value, (*web_server.site_roots, *confined.AUTHORITIES))
 
 
 def uri(value: str, _where: Where) -> str:
@@ -98,7 +98,7 @@ def regex(value: str, _where: Where) -> str:
 
 def target(value: str, where: Where) -> str:
     where.note("target", value)
-    return confined.target_problem(value, where.install.services)
+    return confined.target_problem(value, where.web_server.services)
 
 
 KINDS: dict[str, Kind] = {

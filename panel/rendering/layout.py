@@ -3,8 +3,8 @@
 - a *site's* files depend only on that site: its server blocks, upstreams, zones and password files;
 - a *web server's* files hold settings that exist once for all sites: Apache's `Listen` lines and modules,
   OpenLiteSpeed's listeners with their maps. They depend on all live sites, so a deployment writes the changed
-  site's files and the result of `render_install` for all sites that are live afterwards;
-- the *main* file is rendered only if the panel manages it (`EngineInstall.manages_main_config`).
+  site's files and the result of `render_web_server` for all sites that are live afterwards;
+- the *main* file is rendered only if the panel manages it (`WebServer.manages_main_config`).
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from posixpath import dirname, normpath
 
 from panel.rendering import checks, handlers
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
 DISABLED = ".disabled"  # not matched by conf.d/*.conf
 
 
-def enabled(install: InstallSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
+def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
     """The live `name`.conf in the web server's layout; `link` is the name of the sites-enabled link if it differs."""
-    root = install.config_root
-    if install.layout == "sites":
+    root = web_server.config_root
+    if web_server.layout == "sites":
         available = RenderedFile(f"{root}/sites-available/{name}.conf", text)
         target = f"../sites-available/{name}.conf"
         return [available, RenderedFile(f"{root}/sites-enabled/{link or name}.conf", link_target=target)]
-    if install.layout != "conf_d":
-        raise NotExpressible("/layout", f"{install.engine} has no layout “{install.layout}”; use conf_d or sites")
+    if web_server.layout != "conf_d":
+        raise NotExpressible("/layout", f"{web_server.engine} has no layout “{web_server.layout}”; use conf_d or sites")
     return [RenderedFile(f"{root}/conf.d/{link or name}.conf", text)]
 
 
-def at_rest(path: str, install: InstallSpec) -> str:
+def at_rest(path: str, web_server: WebServerSpec) -> str:
     """Path of a site's file while the site is disabled; "" if the file is removed.
 
     Files that the server does not load by themselves keep their path: those in sites-available, certificates,
     passwords. OpenLiteSpeed has no such place.
     """
-    if install.engine == "openlitespeed" or dirname(path) == f"{install.config_root}/sites-enabled":
+    if web_server.engine == "openlitespeed" or dirname(path) == f"{web_server.config_root}/sites-enabled":
         return ""
-    return path + DISABLED if dirname(path) == f"{install.config_root}/conf.d" else path
+    return path + DISABLED if dirname(path) == f"{web_server.config_root}/conf.d" else path
 
 
 def password_files(spec: SiteSpec) -> list[RenderedFile]:

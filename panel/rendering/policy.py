@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from panel.rendering.readers import Read
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 UNKNOWN = (
     "is not in the list of directives that a site can contain. Use the site's own settings. Someone with a shell on "
@@ -35,7 +35,7 @@ class Where:
     are the environment variables that the snippet itself sets.
     """
 
-    install: InstallSpec
+    web_server: WebServerSpec
     directive: str = ""
     noted: list[Named] | None = field(default=None, compare=False)  # kinds append the resources that they find
     place: str = ""

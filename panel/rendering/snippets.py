@@ -17,7 +17,7 @@ from panel.rendering.nginx import policy as nginx_policy
 from panel.rendering.openlitespeed import policy as openlitespeed_policy
 from panel.rendering.policy import Named, Policy, Where
 from panel.rendering.readers import Read, Unreadable
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 POLICIES: dict[str, Policy] = {
     "nginx": nginx_policy.POLICY,
@@ -40,12 +40,12 @@ class Problem:
         return f"line {self.line}{name}: {self.message}"
 
 
-def check(text: str, install: InstallSpec, place: str = "") -> list[Problem]:
+def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem]:
     """All problems of the snippet for this web server; empty if it can be used.
 
     `place`: "server" or "location", the intended context; "" for either.
     """
-    policy = POLICIES[install.engine]
+    policy = POLICIES[web_server.engine]
     text = text.rstrip("\n")  # as rendered: a backslash before the last newline would join the next line
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:
@@ -55,7 +55,7 @@ def check(text: str, install: InstallSpec, place: str = "") -> list[Problem]:
         found = policy.read(text)
     except Unreadable as error:
         return [Problem(error.line, "", error.message)]
-    where = Where(install, place=place, names=policy.names(found))
+    where = Where(web_server, place=place, names=policy.names(found))
     return list(_problems(found, policy, where))
 
 
@@ -65,7 +65,7 @@ def named(text: str, engine: str) -> tuple[Named, ...]:
     parsed, which `check` reports.
     """
     policy, found = POLICIES[engine], list[Named]()
-    everywhere = InstallSpec(cast(Any, engine), "conf_d", "/", "")
+    everywhere = WebServerSpec(cast(Any, engine), "conf_d", "/", "")
     try:
         items = policy.read(text.rstrip("\n")) if text else ()
     except Unreadable:
@@ -88,8 +88,8 @@ def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[P
             yield from _problems(item.body, policy, replace(where, parents=(*where.parents, item.name.lower())))
 
 
-def require(text: str, install: InstallSpec, at: str, place: str) -> str:
+def require(text: str, web_server: WebServerSpec, at: str, place: str) -> str:
     """Return the snippet; raise NotExpressible at `at` if `check` finds a problem."""
-    if problems := check(text, install, place):
+    if problems := check(text, web_server, place):
         raise NotExpressible(at, "; ".join(str(problem) for problem in problems))
     return text.strip("\n")

@@ -224,7 +224,7 @@ class OwnListener:
 
 
 @dataclass(frozen=True)
-class InstallSpec:
+class WebServerSpec:
     """The web server for which a site is rendered: its file layout and its features."""
 
     engine: Literal["nginx", "apache", "openlitespeed", "native"]

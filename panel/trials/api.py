@@ -63,11 +63,15 @@ class Trials(Resource):
             detail = f"The site {values['site']} does not exist, or you do not have access to it."
             raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
         others = selectors.candidates(site)
-        installs = all_or_none(others, "pk", values["installs"], "/installs") if "installs" in values else list(others)
+        web_servers = (
+            all_or_none(others, "pk", values["web_servers"], "/web_servers")
+            if "web_servers" in values
+            else list(others)
+        )
         services.require_trial(self.actor, site)
         replay = {name: values[name] for name in _REPLAY}
         chosen = services.load_chosen(actor=self.actor, site=site, choice=values["load"], **replay)
-        trial = services.trial_create(actor=self.actor, site=site, installs=installs, **chosen._asdict())
+        trial = services.trial_create(actor=self.actor, site=site, web_servers=web_servers, **chosen._asdict())
         fresh = self.rows().get(pk=trial.pk)
         return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
 
@@ -111,7 +115,7 @@ class Trials(Resource):
 
     def _contender(self, position: int) -> Contender:
         trial = self.get_object()
-        found: Contender | None = trial.contenders.select_related("install__host").filter(position=position).first()
+        found: Contender | None = trial.contenders.select_related("web_server__host").filter(position=position).first()
         if found is None:
             detail = f"This server comparison has no web server {position}. Its field servers lists them."
             raise ApiError("invalid", detail, [{"pointer": "/position", "detail": detail}])

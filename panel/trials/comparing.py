@@ -89,4 +89,4 @@ def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[s
 def _answers(site: Site, paths: list[str], arguments: Arguments, base_url: str) -> list[Answer]:
     revision = targets.live_revision(site)
     endpoint = targets.endpoint_as(revision, arguments, base_url)
-    return answers_of(target_for(revision.install.host), endpoint, paths, gzip=bool(arguments.get("gzip")))
+    return answers_of(target_for(revision.web_server.host), endpoint, paths, gzip=bool(arguments.get("gzip")))

@@ -16,13 +16,15 @@ def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:
     return list(dict.fromkeys(found))
 
 
-def definition_of_copy(original: Mapping[str, Any], *, name: str, install: int, ports: Iterator[int]) -> dict[str, Any]:
-    """Input of `websites.services.site_define` for the copy on `install`.
+def definition_of_copy(
+    original: Mapping[str, Any], *, name: str, web_server: int, ports: Iterator[int]
+) -> dict[str, Any]:
+    """Input of `websites.services.site_define` for the copy on `web_server`.
 
     Every listen gets its own loopback port, so the copy is not reachable from outside. Names, content and handlers
     stay. Logs are off, so the copies are equal and the site's own log does not receive the load.
     """
-    copy = deepcopy(dict(original)) | {"name": name, "install": install, "enabled": True, "notes": NOTES}
+    copy = deepcopy(dict(original)) | {"name": name, "web_server": web_server, "enabled": True, "notes": NOTES}
     private = {listener: next(ports) for listener in listeners(original)}
     for block in copy["blocks"]:
         block["access_log"], block["error_log"] = "off", ""

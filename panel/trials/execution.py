@@ -162,7 +162,7 @@ class _Course:
         self._save()
 
     def _contenders(self, *statuses: ContenderStatus) -> list[Contender]:
-        rows = self.trial.contenders.select_related("install__host", "copy__team", "copy__install__host")
+        rows = self.trial.contenders.select_related("web_server__host", "copy__team", "copy__web_server__host")
         return list(rows.filter(status__in=statuses))
 
     # --- the phases ---
@@ -173,16 +173,16 @@ class _Course:
         each = len(copies.listeners(original))
         ports = iter(self._ports(contenders[0], each * len(contenders)))
         for contender in contenders:
-            assert contender.install is not None
+            assert contender.web_server is not None
             name = f"{self.trial.original.name[:40].rstrip('-')}-trial{self.trial.pk}-{contender.position + 1}"
-            data = copies.definition_of_copy(original, name=name, install=contender.install.pk, ports=ports)
+            data = copies.definition_of_copy(original, name=name, web_server=contender.web_server.pk, ports=ports)
             with transaction.atomic():
                 contender.copy = site_define(actor=self.actor, data=data)
                 contender.save(update_fields=["copy"])
 
     def _ports(self, contender: Contender, count: int) -> list[int]:
-        assert contender.install is not None
-        with pool.session(target_for(contender.install.host)) as agent:
+        assert contender.web_server is not None
+        with pool.session(target_for(contender.web_server.host)) as agent:
             found: list[int] = agent.call("ports", {"count": count})["ports"]
         return found
 
@@ -204,8 +204,8 @@ class _Course:
 
     def _note_whether_stopped(self, contender: Contender) -> None:
         """Record whether the server is stopped, before it is started: a worker that takes over finds the record."""
-        assert contender.install is not None
-        contender.was_stopped = servers.is_stopped(contender.install)
+        assert contender.web_server is not None
+        contender.was_stopped = servers.is_stopped(contender.web_server)
         contender.save(update_fields=["was_stopped"])
 
     def _compare(self) -> None:
@@ -270,7 +270,7 @@ class _Course:
             self._run_leave()
         except (ApplicationError, PermissionDenied) as error:
             return words_of(error)
-        for contender in self.trial.contenders.select_related("copy__team", "install__host"):
+        for contender in self.trial.contenders.select_related("copy__team", "web_server__host"):
             name = contender.copy.name if contender.copy else str(self.trial)
             try:
                 if contender.copy is not None:
@@ -281,10 +281,10 @@ class _Course:
         return "\n".join(remains)
 
     def _stop_again(self, contender: Contender) -> None:
-        if contender.install is None or not contender.was_stopped:
+        if contender.web_server is None or not contender.was_stopped:
             return
         assert self.trial.started_at is not None
-        servers.stop_again(contender.install, f"server comparison {self.trial.uuid}", self.trial.started_at)
+        servers.stop_again(contender.web_server, f"server comparison {self.trial.uuid}", self.trial.started_at)
         # only the row, because the copy no longer exists
         Contender.objects.filter(pk=contender.pk).update(was_stopped=False)
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import User
 from panel.benchmarks.scenarios.quick import QUICK
 from panel.core.forms import Form
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.trials import selectors, services
 from panel.websites.models import Site
 
@@ -18,8 +18,8 @@ OF_REPLAY = ("queries", "other_methods", "concurrency", "duration_s", "rounds")
 
 
 class TrialForm(Form):
-    installs = forms.ModelMultipleChoiceField(
-        EngineInstall.objects.none(),
+    web_servers = forms.ModelMultipleChoiceField(
+        WebServer.objects.none(),
         label=_("Web servers to compare"),
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": _("Choose at least one other web server.")},
@@ -53,11 +53,11 @@ class TrialForm(Form):
     def __init__(self, *args: Any, user: User, site: Site, has_log: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user, self.site = user, site
-        installs = self.fields["installs"]
-        assert isinstance(installs, forms.ModelMultipleChoiceField)
-        installs.queryset = selectors.candidates(site)
+        web_servers = self.fields["web_servers"]
+        assert isinstance(web_servers, forms.ModelMultipleChoiceField)
+        web_servers.queryset = selectors.candidates(site)
         # A stopped server would be started with its own sites, so it is selected only by the user.
-        installs.initial = [install for install in installs.queryset if install.is_running]
+        web_servers.initial = [web_server for web_server in web_servers.queryset if web_server.is_running]
         load = self.fields["load"]
         assert isinstance(load, forms.ChoiceField)
         load.choices = _load_choices(user, has_log)

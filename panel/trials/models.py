@@ -9,7 +9,7 @@ from panel.benchmarks.models import Run
 from panel.core.errors import ApplicationError
 from panel.core.jobs import Job, JobStatus
 from panel.deployments.models import Deployment
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites.models import Site
 
 UNDER_WAY = (JobStatus.QUEUED, JobStatus.RUNNING)
@@ -78,7 +78,7 @@ class Contender(models.Model):
 
     trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="contenders")
     position = models.PositiveIntegerField()
-    install = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
+    web_server = models.ForeignKey(WebServer, null=True, on_delete=models.SET_NULL, related_name="+")
     label = models.CharField(max_length=200)
     copy = models.ForeignKey(Site, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     status = models.CharField(max_length=12, choices=ContenderStatus.choices, default=ContenderStatus.WAITING)

@@ -58,15 +58,15 @@ def columns(trial: Trial) -> list[Figure]:
 def rows(trial: Trial) -> list[Row]:
     targets, ratios = by_contender(trial)
     shown = columns(trial)
-    now = trial.site.install_id if trial.site else None
+    now = trial.site.web_server_id if trial.site else None
     made = []
     for contender in trial.contenders.all():
         target, ratio = targets.get(contender.pk), ratios.get(contender.pk, {})
         figures = target["figures"] if target else {}
         cells = [_cell(figure, figures.get(figure.name), ratio.get(figure.name)) for figure in shown]
-        is_now = contender.install_id is not None and contender.install_id == now
+        is_now = contender.web_server_id is not None and contender.web_server_id == now
         may_switch = trial.is_finished and contender.status == ContenderStatus.SAME and not is_now
-        made.append(Row(contender, cells if target else [], is_now, may_switch and contender.install_id is not None))
+        made.append(Row(contender, cells if target else [], is_now, may_switch and contender.web_server_id is not None))
     return made
 
 
@@ -184,8 +184,8 @@ def way_back(trial: Trial) -> Contender | None:
     """
     first = next(iter(trial.contenders.all()), None)
     done = trial.switch is not None and trial.switch.status == DeploymentStatus.SUCCEEDED
-    now = trial.site.install_id if trial.site else None
-    moved = done and first is not None and first.install_id is not None and first.install_id != now
+    now = trial.site.web_server_id if trial.site else None
+    moved = done and first is not None and first.web_server_id is not None and first.web_server_id != now
     return first if moved else None
 
 

@@ -12,7 +12,7 @@ from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning.plans import live_revision
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.trials.models import Contender, Trial
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -20,8 +20,8 @@ from panel.websites.selectors import sites_visible
 
 def trials_visible(user: User) -> QuerySet[Trial]:
     """Comparisons of sites that the user has access to."""
-    contenders = Contender.objects.select_related("install__host")
-    names = ("site__team", "site__install__host", "requested_by", "run", "switch")
+    contenders = Contender.objects.select_related("web_server__host")
+    names = ("site__team", "site__web_server__host", "requested_by", "run", "switch")
     rows = Trial.objects.filter(site__in=sites_visible(user)).select_related(*names)
     return rows.prefetch_related(Prefetch("contenders", queryset=contenders))
 
@@ -31,12 +31,12 @@ def trial_is_readable(user: User, uuid: UUID) -> bool:
     return trials_visible(user).filter(uuid=uuid).exists()
 
 
-def candidates(site: Site) -> QuerySet[EngineInstall]:
+def candidates(site: Site) -> QuerySet[WebServer]:
     """Other web servers of the host of a deployed site; none if the site is not deployed."""
     revision = live_revision(site)
     if revision is None:
-        return EngineInstall.objects.none()
-    rows = EngineInstall.objects.filter(host=revision.install.host).exclude(pk=revision.install_id)
+        return WebServer.objects.none()
+    rows = WebServer.objects.filter(host=revision.web_server.host).exclude(pk=revision.web_server_id)
     return rows.select_related("host").order_by("engine", "pk")
 
 
@@ -47,7 +47,7 @@ def loads(user: User) -> QuerySet[Scenario]:
 def last_switch(site: Site) -> Trial | None:
     """The comparison that moved the site to its current web server."""
     rows = site.trials.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
-    trial = rows.select_related("site", "run", "switch").prefetch_related("contenders__install").first()
-    if trial is None or not any(row.install_id == site.install_id for row in trial.contenders.all()):
+    trial = rows.select_related("site", "run", "switch").prefetch_related("contenders__web_server").first()
+    if trial is None or not any(row.web_server_id == site.web_server_id for row in trial.contenders.all()):
         return None
     return trial

@@ -16,7 +16,7 @@ class TrialServerSerializer(serializers.Serializer[Any]):
     """One web server of a comparison; the first is the site's own and the baseline of ratios."""
 
     position = serializers.IntegerField()
-    install = serializers.IntegerField(allow_null=True)
+    web_server = serializers.IntegerField(allow_null=True)
     label = serializers.CharField()  # type: ignore[assignment]
     status = serializers.ChoiceField(choices=ContenderStatus.choices)
     detail = serializers.CharField(allow_blank=True, help_text="Why the deployment failed, or which responses differ.")
@@ -75,7 +75,7 @@ def _server(row: results.Row, targets: dict[int, dict[str, Any]], ratios: dict[s
     contender: Contender = row.contender
     return {
         "position": contender.position,
-        "install": contender.install_id,
+        "web_server": contender.web_server_id,
         "label": contender.label,
         "status": contender.status,
         "detail": contender.detail,
@@ -92,7 +92,7 @@ class TrialInput(StrictSerializer):
     """
 
     site = serializers.CharField(max_length=63)
-    installs = serializers.ListField(
+    web_servers = serializers.ListField(
         child=serializers.IntegerField(min_value=1),
         required=False,
         allow_empty=False,

@@ -11,36 +11,36 @@ from panel.deployments.planning.plans import LIVE
 from panel.deployments.planning.services import ACTIVE
 from panel.hosts.errands import server_told
 from panel.hosts.locks import host_lock
-from panel.hosts.models import EngineInstall, HostOperation, OperationKind
+from panel.hosts.models import HostOperation, OperationKind, WebServer
 
 LOCK_WAIT_S = 30.0
 
 
-def is_stopped(install: EngineInstall) -> bool:
+def is_stopped(web_server: WebServer) -> bool:
     """Return whether no process of this server runs. Raises RemoteError."""
-    return not server_told(install, "status")["running"]
+    return not server_told(web_server, "status")["running"]
 
 
-def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
+def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
     """Stop a server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or its
     host is busy or unreachable.
     """
-    with host_lock(install.host, holder, wait_s=LOCK_WAIT_S):
-        if _is_needed(install, since):
+    with host_lock(web_server.host, holder, wait_s=LOCK_WAIT_S):
+        if _is_needed(web_server, since):
             return
-        running = server_told(install, "stop")["running"]
+        running = server_told(web_server, "stop")["running"]
     if running:
         raise ApplicationError(
-            f"{install} was started for the server comparison and could not be stopped. Stop it on its host."
+            f"{web_server} was started for the server comparison and could not be stopped. Stop it on its host."
         )
 
 
-def _is_needed(install: EngineInstall, since: datetime) -> bool:
+def _is_needed(web_server: WebServer, since: datetime) -> bool:
     """Return whether a site is on the server or moving there, or a user has started it."""
     starts = HostOperation.objects.filter(
-        host=install.host, kind=OperationKind.SERVICE, params__install=install.pk, params__action="start"
+        host=web_server.host, kind=OperationKind.SERVICE, params__web_server=web_server.pk, params__action="start"
     )
     wanted = starts.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED))
-    stands = SiteState.objects.filter(status__in=LIVE, revision__install=install)
-    comes = DeploymentItem.objects.filter(revision__install=install, deployment__status__in=ACTIVE)
+    stands = SiteState.objects.filter(status__in=LIVE, revision__web_server=web_server)
+    comes = DeploymentItem.objects.filter(revision__web_server=web_server, deployment__status__in=ACTIVE)
     return stands.exists() or comes.exists() or wanted.exclude(finished_at__lt=since).exists()

@@ -29,7 +29,7 @@ from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services as deployments
 from panel.deployments.planning.plans import live_revision
 from panel.deployments.revisions.rendered import spec_of
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.hosts.services import refuse_paused
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -102,7 +102,7 @@ def load_from_log(
     tls = any(listen.tls for block in spec_of(revision).blocks for listen in block.listens)
     name = _("Replay of %(requests)d requests to %(site)s") % {"requests": found.requests, "site": site}
     arguments = {"concurrency": concurrency, "duration_s": duration_s, "tls": tls}
-    tool = _replay_tool(revision.install.host, _methods(found.paths))
+    tool = _replay_tool(revision.web_server.host, _methods(found.paths))
     values: dict[str, Any] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
     scenario = Scenario(**values, arguments=arguments, warmup_s=REPLAY_WARMUP_S, timeout_s=duration_s + 60)
     scenario.keeps_methods = True
@@ -166,28 +166,28 @@ def trial_create(
     *,
     actor: User,
     site: Site,
-    installs: Sequence[EngineInstall],
+    web_servers: Sequence[WebServer],
     load: dict[str, Any],
     is_replay: bool = False,
     left_out: Sequence[str] = (),
 ) -> Trial:
-    """Queue a comparison of a live site on its own web server and `installs` of the same host; other arguments as in
+    """Queue a comparison of a live site on its own web server and `web_servers` of the same host; other arguments as in
     `Chosen`.
 
     Raises PermissionDenied, ApplicationError, and Conflict if one of the site is already running.
     """
     require_trial(actor, site)
     Site.objects.select_for_update().get(pk=site.pk)  # serializes concurrent requests
-    own = _live(site).install
+    own = _live(site).web_server
     refuse_paused([own.host])
-    others = _others(own, installs)
+    others = _others(own, web_servers)
     targets.endpoint(_live(site), load["arguments"])
     if Trial.objects.filter(site=site, status__in=UNDER_WAY).exists():
         raise Conflict(_("A server comparison of %s is already running.") % site)
     trial = Trial.objects.create(site=site, load=load, is_replay=is_replay, left_out=list(left_out), requested_by=actor)
-    for position, install in enumerate([own, *others]):
-        Contender.objects.create(trial=trial, position=position, install=install, label=_label(install))
-    labels = [_label(install) for install in [own, *others]]
+    for position, web_server in enumerate([own, *others]):
+        Contender.objects.create(trial=trial, position=position, web_server=web_server, label=_label(web_server))
+    labels = [_label(web_server) for web_server in [own, *others]]
     audit_record(actor=actor, action="trial.create", target=trial, after={"load": _told(load), "servers": labels})
     transaction.on_commit(lambda: _wake(trial))
     return trial
@@ -197,12 +197,12 @@ def trial_repeat(*, actor: User, trial: Trial) -> Trial:
     """Repeat a comparison with the same load and the remaining web servers, and the site as deployed now. Raises the
     errors of `trial_create`.
     """
-    rows = trial.contenders.select_related("install__host")
-    installs = [row.install for row in rows if row.install is not None]
+    rows = trial.contenders.select_related("web_server__host")
+    web_servers = [row.web_server for row in rows if row.web_server is not None]
     return trial_create(
         actor=actor,
         site=trial.original,
-        installs=installs,
+        web_servers=web_servers,
         load=trial.load,
         is_replay=trial.is_replay,
         left_out=trial.left_out,
@@ -221,22 +221,22 @@ def _live(site: Site) -> Revision:
     return revision
 
 
-def _others(own: EngineInstall, installs: Sequence[EngineInstall]) -> list[EngineInstall]:
-    others = [install for install in dict.fromkeys(installs) if install != own]
+def _others(own: WebServer, web_servers: Sequence[WebServer]) -> list[WebServer]:
+    others = [web_server for web_server in dict.fromkeys(web_servers) if web_server != own]
     if not others:
-        raise ApplicationError(_("Choose at least one other web server."), field="installs")
+        raise ApplicationError(_("Choose at least one other web server."), field="web_servers")
     if len(others) >= MOST_SERVERS:
-        raise ApplicationError(_("Choose at most %d web servers.") % MOST_SERVERS, field="installs")
-    for install in others:
-        if install.host_id != own.host_id:
-            words = _("%(install)s is on another host. Choose web servers on %(host)s.")
-            raise ApplicationError(words % {"install": install, "host": own.host}, field="installs")
+        raise ApplicationError(_("Choose at most %d web servers.") % MOST_SERVERS, field="web_servers")
+    for web_server in others:
+        if web_server.host_id != own.host_id:
+            words = _("%(web_server)s is on another host. Choose web servers on %(host)s.")
+            raise ApplicationError(words % {"web_server": web_server, "host": own.host}, field="web_servers")
     return others
 
 
-def _label(install: EngineInstall) -> str:
+def _label(web_server: WebServer) -> str:
     """Label without the host, which is the same for all."""
-    return str(install).removesuffix(f" on {install.host.name}")
+    return str(web_server).removesuffix(f" on {web_server.host.name}")
 
 
 def _wake(trial: Trial) -> None:
@@ -292,14 +292,14 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     require(actor, Action.DEPLOY, site.team)
     if not contender.trial.is_finished:
         raise Conflict(_("The server comparison is still running. Wait for its result, or cancel it."))
-    if contender.install is None:
+    if contender.web_server is None:
         raise ApplicationError(_("%s no longer exists.") % contender.label, field="position")
     if contender.status != ContenderStatus.SAME:
         words = _("%(label)s returned different responses than the live site: %(why)s")
         why = contender.detail or _("it was not measured")
         raise ApplicationError(words % {"label": contender.label, "why": why}, field="position")
     try:
-        return deployments.site_move(actor=actor, site=site, install=contender.install)[0]
+        return deployments.site_move(actor=actor, site=site, web_server=contender.web_server)[0]
     except ValidationError as error:
         raise ApplicationError(" ".join(error.messages), field="position") from error
 
@@ -309,7 +309,7 @@ def trial_switch(*, actor: User, contender: Contender, accept_drift: bool = Fals
     back. Raises the errors of `switch_plan` and `deployment_confirm`.
     """
     trial = contender.trial
-    before = {"server": str(trial.original.install)}
+    before = {"server": str(trial.original.web_server)}
     plan = switch_plan(actor=actor, contender=contender)
     try:
         with transaction.atomic():

@@ -72,7 +72,7 @@ def site_trials(request: Request, name: str) -> HttpResponse:
     context: dict[str, Any] = {
         "form": form,
         "has_log": has_log,
-        "candidates": [(install, _remarks(site, install)) for install in selectors.candidates(site)],
+        "candidates": [(web_server, _remarks(site, web_server)) for web_server in selectors.candidates(site)],
         "chosen": _chosen(form),
         "may_try": _may_try(request, site),
         "under_way": site.trials.filter(status__in=UNDER_WAY).first(),
@@ -88,14 +88,14 @@ def site_trials(request: Request, name: str) -> HttpResponse:
 def _create(request: Request, site: Site, form: TrialForm) -> Trial:
     services.require_trial(request.user, site)
     chosen = form.frozen()
-    installs = list(form.cleaned_data["installs"])
-    return services.trial_create(actor=request.user, site=site, installs=installs, **chosen._asdict())
+    web_servers = list(form.cleaned_data["web_servers"])
+    return services.trial_create(actor=request.user, site=site, web_servers=web_servers, **chosen._asdict())
 
 
-def _remarks(site: Site, install: Any) -> list[str]:
+def _remarks(site: Site, web_server: Any) -> list[str]:
     """Differences of this web server, known before the comparison."""
-    found = [words(item, install) for item in site_differences(site, install)]
-    if not install.is_running:
+    found = [words(item, web_server) for item in site_differences(site, web_server)]
+    if not web_server.is_running:
         text = _(
             "This web server is stopped. The comparison starts it with its current configuration and stops "
             "it afterwards."
@@ -105,7 +105,7 @@ def _remarks(site: Site, install: Any) -> list[str]:
 
 
 def _chosen(form: TrialForm) -> set[str]:
-    return {str(getattr(value, "pk", value)) for value in form["installs"].value() or []}
+    return {str(getattr(value, "pk", value)) for value in form["web_servers"].value() or []}
 
 
 @require_safe
@@ -224,7 +224,7 @@ def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
     context = {
         "trial": trial,
         "contender": contender,
-        "now": trial.original.install,
+        "now": trial.original.web_server,
         "ratios": [(figure.label, cell.ratio) for figure, cell in shown if cell.ratio],
         "action": reverse("trials:switch", args=[uuid, position]),
         "plan_url": reverse("trials:switch-plan", args=[uuid, position]),

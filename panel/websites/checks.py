@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.openlitespeed.listeners import own_clash
 from panel.rendering.spec import OwnListener
@@ -42,41 +42,42 @@ class Problem:
 
 def site_problems(
     site: Site,
-    install: EngineInstall | None = None,
+    web_server: WebServer | None = None,
     *,
     actor: User,
     is_fetched: bool = False,
     may_clash: bool = True,
     others: ownership.Ownership | None = None,
 ) -> list[Problem]:
-    """Problems that prevent `actor` from planning `site` on `install` (default: its own); empty if a plan is possible.
+    """Problems that prevent `actor` from planning `site` on `web_server` (default: its own); empty if a plan is
+    possible.
 
     `is_fetched`: the site was just loaded by freeze.with_parts. `may_clash`: whether the site is one of
     `clash_suspects`. `others`: claims of other teams, looked up for several sites at once.
     """
     site = site if is_fetched else freeze.fetched(site)
-    install = install or site.install
-    if install is None:
-        return [Problem("install", _("Choose a web server for this site."))]
+    web_server = web_server or site.web_server
+    if web_server is None:
+        return [Problem("web_server", _("Choose a web server for this site."))]
     blocks = list(site.blocks.all())
     if not blocks:
         return [Problem("blocks", _("Add a server block with the addresses and names of this site."))]
     problems: list[Problem] = []
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
-        problems += _path_problems(f"blocks/{index}", block, site.install, install)
-        problems += _listener_problems(f"blocks/{index}", block, install)
+        problems += _path_problems(f"blocks/{index}", block, site.web_server, web_server)
+        problems += _listener_problems(f"blocks/{index}", block, web_server)
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
             problems.append(Problem(f"upstreams/{index}/servers", _("%s has no active server. Add one.") % upstream))
-    problems += _clashes(actor, site, install, blocks) if may_clash else _own_clashes(blocks)
+    problems += _clashes(actor, site, web_server, blocks) if may_clash else _own_clashes(blocks)
     if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems
-    foreign = (others or ownership.Ownership([site], install, is_fetched=True)).foreign(site)
-    problems += claim_problems(ownership.not_standing(foreign, site, install))
-    kept, named = paths.standing_paths(site, install.host), paths.paths_on(site, install)
-    return problems + path_clashes(actor, site, install.host, kept=kept, named=named)
+    foreign = (others or ownership.Ownership([site], web_server, is_fetched=True)).foreign(site)
+    problems += claim_problems(ownership.not_standing(foreign, site, web_server))
+    kept, named = paths.standing_paths(site, web_server.host), paths.paths_on(site, web_server)
+    return problems + path_clashes(actor, site, web_server.host, kept=kept, named=named)
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
@@ -111,13 +112,13 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
             )
 
 
-def _listener_problems(where: str, block: ServerBlock, install: EngineInstall) -> Iterable[Problem]:
+def _listener_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
     """Sockets that the server's own files open with settings other than the site's."""
-    own = [OwnListener(**item) for item in install.own_listeners]
+    own = [OwnListener(**item) for item in web_server.own_listeners]
     for listen in block.listens.all():
         words = own_clash(own, listen.address, listen.port, listen.tls)
         if words:
-            yield Problem(f"{where}/listens", f"{install.get_engine_display()}: {words}.")
+            yield Problem(f"{where}/listens", f"{web_server.get_engine_display()}: {words}.")
 
 
 def _below(path: str, roots: Iterable[str]) -> bool:
@@ -125,9 +126,9 @@ def _below(path: str, roots: Iterable[str]) -> bool:
 
 
 def _path_problems(
-    where: str, block: ServerBlock, former: EngineInstall | None, install: EngineInstall
+    where: str, block: ServerBlock, former: WebServer | None, web_server: WebServer
 ) -> Iterable[Problem]:
-    roots = [root for root in install.host.site_roots if root]
+    roots = [root for root in web_server.host.site_roots if root]
     named = [(f"{where}/root", block.root)]
     for index, location in enumerate(block.locations.all()):
         named += [(f"{where}/locations/{index}/{name}", getattr(location, name)) for name in ("root", "alias")]
@@ -137,24 +138,24 @@ def _path_problems(
             yield Problem(
                 place,
                 _("%(path)s is outside the site folders of %(host)s: %(roots)s.")
-                % {"path": path, "host": install.host, "roots": allowed},
+                % {"path": path, "host": web_server.host, "roots": allowed},
             )
-    yield from _log_problems(where, block, former, install, [path for _place, path in named if path])
+    yield from _log_problems(where, block, former, web_server, [path for _place, path in named if path])
 
 
 def _log_problems(
-    where: str, block: ServerBlock, former: EngineInstall | None, install: EngineInstall, served: list[str]
+    where: str, block: ServerBlock, former: WebServer | None, web_server: WebServer, served: list[str]
 ) -> Iterable[Problem]:
     """Logs outside the web server's own log folder; its root process writes them."""
-    log_dir = install.paths.get("log_dir", "")
+    log_dir = web_server.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
-        path = paths.log_on(getattr(block, name), former, install)
+        path = paths.log_on(getattr(block, name), former, web_server)
         if path in ("", "off"):
             continue
         if not log_dir or not _below(path, [log_dir]):
             yield Problem(
                 f"{where}/{name}",
-                _("Logs of %(server)s must be in %(folder)s.") % {"server": install, "folder": log_dir},
+                _("Logs of %(server)s must be in %(folder)s.") % {"server": web_server, "folder": log_dir},
             )
         elif _below(path, served):
             yield Problem(
@@ -172,22 +173,24 @@ def site_label(user: User, site: Site) -> str:
     return _("a site of another team")
 
 
-def site_clashes(actor: User, site: Site, install: EngineInstall) -> list[Problem]:
+def site_clashes(actor: User, site: Site, web_server: WebServer) -> list[Problem]:
     """Names and listens that another enabled site of the web server, or another server of the host, already uses.
 
     A few queries per listen, independent of the number of sites. Names only sites that `actor` has access to.
     """
-    return _clashes(actor, site, install, list(site.blocks.prefetch_related("listens", "names")))
+    return _clashes(actor, site, web_server, list(site.blocks.prefetch_related("listens", "names")))
 
 
-def _clashes(actor: User, site: Site, install: EngineInstall, own: list[ServerBlock]) -> list[Problem]:
+def _clashes(actor: User, site: Site, web_server: WebServer, own: list[ServerBlock]) -> list[Problem]:
     problems = _own_clashes(own)
     for index, block in enumerate(own):
         names = [item.name for item in block.names.all()]
         for listen in block.listens.all():
-            others = _others(site, install, listen)
-            problems += _port_clash(actor, f"blocks/{index}", listen, others.exclude(block__site__install=install))
-            same = others.filter(block__site__install=install, address=listen.address)
+            others = _others(site, web_server, listen)
+            problems += _port_clash(
+                actor, f"blocks/{index}", listen, others.exclude(block__site__web_server=web_server)
+            )
+            same = others.filter(block__site__web_server=web_server, address=listen.address)
             problems += _listen_clashes(actor, f"blocks/{index}", listen, same)
             problems += _name_clashes(actor, f"blocks/{index}", listen, names, same)
     return list(dict.fromkeys(problems))
@@ -203,18 +206,20 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
     both_default = Q(default_server=True) & Q(default_server=OuterRef("default_server"))
     same_socket = Q(address=OuterRef("address")) & (~Q(tls=OuterRef("tls")) | both_default | Exists(shared_name))
     others = Listen.objects.filter(
-        ~Q(block__site__install=OuterRef("block__site__install")) | same_socket,
+        ~Q(block__site__web_server=OuterRef("block__site__web_server")) | same_socket,
         port=OuterRef("port"),
         block__site__enabled=True,
-        block__site__install__host=OuterRef("block__site__install__host"),
+        block__site__web_server__host=OuterRef("block__site__web_server__host"),
     ).exclude(block__site=OuterRef("block__site"))
     return set(own.filter(Exists(others)).order_by().values_list("block__site", flat=True))
 
 
-def _others(site: Site, install: EngineInstall, listen: Listen) -> QuerySet[Listen]:
+def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Listen]:
     """Listens of the host's other enabled sites on the same port."""
-    rows = Listen.objects.filter(port=listen.port, block__site__enabled=True, block__site__install__host=install.host)
-    return rows.exclude(block__site=site).select_related("block__site__install__host").order_by("block__site__name")
+    rows = Listen.objects.filter(
+        port=listen.port, block__site__enabled=True, block__site__web_server__host=web_server.host
+    )
+    return rows.exclude(block__site=site).select_related("block__site__web_server__host").order_by("block__site__name")
 
 
 def _overlapping(address: str) -> Q:
@@ -231,7 +236,7 @@ def _port_clash(actor: User, where: str, listen: Listen, others: QuerySet[Listen
         yield Problem(
             f"{where}/listens",
             _("%(listen)s is already used by %(server)s for %(site)s. Use another port, or move one of the sites.")
-            % {"listen": listen, "server": theirs.install, "site": site_label(actor, theirs)},
+            % {"listen": listen, "server": theirs.web_server, "site": site_label(actor, theirs)},
         )
 
 
@@ -324,16 +329,16 @@ class Kept:
     claims: Set[ownership.Key] = frozenset()
 
 
-def kept_of(site: Site | None, team: Team, install: EngineInstall | None) -> Kept:
-    """Resources that `site` already uses for `team` on `install`."""
-    host = install.host if install else None
-    return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, install))
+def kept_of(site: Site | None, team: Team, web_server: WebServer | None) -> Kept:
+    """Resources that `site` already uses for `team` on `web_server`."""
+    host = web_server.host if web_server else None
+    return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, web_server))
 
 
 def foreign_problems(actor: User, site: Site, kept: Kept) -> list[Problem]:
     """Resources of `site` that belong to another team and are new in the change that `actor` just made."""
     problems = claim_problems(ownership.claims_refused(actor, site, kept=kept.claims))
-    return problems + (path_clashes(actor, site, site.install.host, kept=kept.paths) if site.install else [])
+    return problems + (path_clashes(actor, site, site.web_server.host, kept=kept.paths) if site.web_server else [])
 
 
 def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: str = "") -> None:
@@ -355,10 +360,10 @@ def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(
 
     Raises ValidationError at `field`, by default at that of each path.
     """
-    if site.install is None:
+    if site.web_server is None:
         return
     faults: dict[str, list[str]] = {}
-    for problem in path_clashes(actor, site, site.install.host, kept=kept):
+    for problem in path_clashes(actor, site, site.web_server.host, kept=kept):
         faults.setdefault(field or problem.field, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
@@ -368,8 +373,8 @@ def refuse_clashes(actor: User, site: Site) -> None:
     """Reject conflicts after every change of an enabled site's listens, names or web server. Raises ValidationError by
     place.
     """
-    if not site.enabled or site.install is None:
+    if not site.enabled or site.web_server is None:
         return
-    problems = site_clashes(actor, site, site.install)
+    problems = site_clashes(actor, site, site.web_server)
     if problems:
         raise ValidationError({problem.field: problem.message for problem in problems})

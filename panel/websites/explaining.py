@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.errors import NotExpressible
 from panel.rendering.explain import Explanation, Request, explain
 from panel.rendering.pcre import Unusable
@@ -11,18 +11,18 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 
-def _neighbours(site: Site, install: EngineInstall, port: int) -> list[Site]:
+def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
     """Enabled sites on the web server and port, which take part in the choice."""
-    rows = Site.objects.filter(install=install, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
+    rows = Site.objects.filter(web_server=web_server, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
     return list(freeze.with_parts(rows.distinct()))
 
 
-def explained(site: Site, install: EngineInstall, question: Request) -> Explanation:
+def explained(site: Site, web_server: WebServer, question: Request) -> Explanation:
     """Explanation of a request. Raises NotExpressible for expressions that only the server can evaluate, or that take
     too long.
     """
-    sites = [freeze.fetched(site), *_neighbours(site, install, question.port)]
-    specs = [freeze.spec_of_fetched(item, install) for item in sites]
+    sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
+    specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
     try:
         return explain(specs, question)
     except Unusable as error:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from django.db.models import QuerySet
 
 from panel.core.fetching import fetch_parts
-from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.hosts.models import Engine, Layout, WebServer
 from panel.rendering import challenges, spec
 from panel.rendering.targets import LocalServices
 from panel.websites import ownership, paths
@@ -31,7 +31,7 @@ from panel.websites.models import (
 
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
     """The same sites with all their parts, loaded in a constant number of queries."""
-    found = list(sites.select_related("team", "install__host"))
+    found = list(sites.select_related("team", "web_server__host"))
     blocks = fetch_parts(found, "blocks", ServerBlock.objects.select_related("certificate"))
     fetch_parts(blocks, "listens", Listen.objects.all())
     fetch_parts(blocks, "names", ServerName.objects.all())
@@ -54,57 +54,57 @@ def parts_forget(sites: Iterable[Site]) -> None:
                 part.__dict__.pop("_prefetched_objects_cache", None)
 
 
-def install_spec(install: EngineInstall) -> spec.InstallSpec:
-    return spec.InstallSpec(
-        engine=cast(Any, install.engine),
-        layout=cast(Any, install.layout),
-        config_root=install.paths["config_root"],
-        log_dir=install.paths.get("log_dir", ""),
-        version=install.version,
-        modules=frozenset(install.modules),
-        site_roots=tuple(install.host.site_roots),
-        own_ports=frozenset(install.own_ports if install.own_ports is not None else spec.DISTRIBUTION_PORTS),
-        own_listeners=tuple(spec.OwnListener(**item) for item in install.own_listeners),
-        cache_dir=_cache_dir(install),
+def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
+    return spec.WebServerSpec(
+        engine=cast(Any, web_server.engine),
+        layout=cast(Any, web_server.layout),
+        config_root=web_server.paths["config_root"],
+        log_dir=web_server.paths.get("log_dir", ""),
+        version=web_server.version,
+        modules=frozenset(web_server.modules),
+        site_roots=tuple(web_server.host.site_roots),
+        own_ports=frozenset(web_server.own_ports if web_server.own_ports is not None else spec.DISTRIBUTION_PORTS),
+        own_listeners=tuple(spec.OwnListener(**item) for item in web_server.own_listeners),
+        cache_dir=_cache_dir(web_server),
     )
 
 
-def install_spec_for(site: Site, install: EngineInstall, frozen: spec.SiteSpec | None = None) -> spec.InstallSpec:
-    """InstallSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
+def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
+    """WebServerSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
     directives in `frozen` name another server.
     """
-    found = install_spec(install)
+    found = web_server_spec(web_server)
     if frozen is not None and not any(
-        claim.where.endswith("/snippets") for claim in ownership.spec_claims(frozen, install.engine)
+        claim.where.endswith("/snippets") for claim in ownership.spec_claims(frozen, web_server.engine)
     ):
         return found
-    return replace(found, services=ownership.services_of(site.team, install.host))
+    return replace(found, services=ownership.services_of(site.team, web_server.host))
 
 
-def install_spec_for_all(install: EngineInstall) -> spec.InstallSpec:
-    """InstallSpec for the files shared by all sites of the web server.
+def web_server_specs(web_server: WebServer) -> spec.WebServerSpec:
+    """WebServerSpec for the files shared by all sites of the web server.
 
     Each site's services were checked when it was planned; a service removed from the list later must not block other
     sites.
     """
-    return replace(install_spec(install), services=LocalServices(is_any=True))
+    return replace(web_server_spec(web_server), services=LocalServices(is_any=True))
 
 
-def _cache_dir(install: EngineInstall) -> str:
+def _cache_dir(web_server: WebServer) -> str:
     """Folder for cached responses, created by the web server's package or installation."""
-    if install.engine == Engine.APACHE:
-        return "/var/cache/apache2/mod_cache_disk" if install.layout == Layout.SITES else "/var/cache/httpd/proxy"
-    own = install.manages_main_config and install.paths.get("prefix")
-    return f"{str(install.paths['prefix']).rstrip('/')}/temp" if own else "/var/cache"
+    if web_server.engine == Engine.APACHE:
+        return "/var/cache/apache2/mod_cache_disk" if web_server.layout == Layout.SITES else "/var/cache/httpd/proxy"
+    own = web_server.manages_main_config and web_server.paths.get("prefix")
+    return f"{str(web_server.paths['prefix']).rstrip('/')}/temp" if own else "/var/cache"
 
 
-def site_folder(site: Site, install: EngineInstall) -> str:
+def site_folder(site: Site, web_server: WebServer) -> str:
     """The site's own folder on the host for other files: certificates, keys, password files."""
-    return f"{install.paths['config_root'].rstrip('/')}/paddock/{site.name}"
+    return f"{web_server.paths['config_root'].rstrip('/')}/paddock/{site.name}"
 
 
-def tls_files(site: Site, install: EngineInstall, certificate: Certificate) -> spec.TlsFiles:
-    stem = f"{site_folder(site, install)}/{certificate.name}"
+def tls_files(site: Site, web_server: WebServer, certificate: Certificate) -> spec.TlsFiles:
+    stem = f"{site_folder(site, web_server)}/{certificate.name}"
     return spec.TlsFiles(name=certificate.name, certificate_path=f"{stem}.crt", key_path=f"{stem}.key")
 
 
@@ -116,17 +116,17 @@ def fetched(site: Site) -> Site:
     return found[0]
 
 
-def site_spec(site: Site, install: EngineInstall) -> spec.SiteSpec:
-    """The site for `install` as currently stored; a constant number of queries."""
-    return spec_of_fetched(fetched(site), install)
+def site_spec(site: Site, web_server: WebServer) -> spec.SiteSpec:
+    """The site for `web_server` as currently stored; a constant number of queries."""
+    return spec_of_fetched(fetched(site), web_server)
 
 
-def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
+def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
     """SiteSpec of a site just loaded by `with_parts` or `fetched`, without queries."""
-    snippets = _Snippets([item for item in site.snippets.all() if item.engine == install.engine])
+    snippets = _Snippets([item for item in site.snippets.all() if item.engine == web_server.engine])
     return spec.SiteSpec(
         name=site.name,
-        blocks=tuple(_block(site, install, block, snippets) for block in site.blocks.all()),
+        blocks=tuple(_block(site, web_server, block, snippets) for block in site.blocks.all()),
         upstreams=tuple(
             spec.Upstream(
                 name=upstream.name,
@@ -151,7 +151,7 @@ def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
             for pool in site.php_pools.all()
         ),
         cache_mb=site.cache_mb,
-        challenge_folder=challenges.folder_of(install.paths["config_root"]) if site.answers_challenges else "",
+        challenge_folder=challenges.folder_of(web_server.paths["config_root"]) if site.answers_challenges else "",
     )
 
 
@@ -189,8 +189,8 @@ def _cache(row: Location) -> spec.Cache | None:
     )
 
 
-def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Snippets) -> spec.ServerBlock:
-    tls = tls_files(site, install, block.certificate) if block.certificate else None
+def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Snippets) -> spec.ServerBlock:
+    tls = tls_files(site, web_server, block.certificate) if block.certificate else None
     return spec.ServerBlock(
         listens=tuple(
             spec.Listen(
@@ -213,9 +213,9 @@ def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Sn
             spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
         ),
         headers=_headers(block.headers),
-        access_log=paths.log_on(block.access_log, site.install, install),
+        access_log=paths.log_on(block.access_log, site.web_server, web_server),
         access_log_format=cast(Any, block.access_log_format),
-        error_log=paths.log_on(block.error_log, site.install, install),
+        error_log=paths.log_on(block.error_log, site.web_server, web_server),
         error_log_level=block.error_log_level,
         gzip=cast(Any, block.gzip),
         gzip_types=tuple(block.gzip_types),
@@ -225,12 +225,12 @@ def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Sn
         tls=tls,
         redirect_to_https=block.redirect_to_https,
         hsts_max_age_s=block.hsts_max_age_s,
-        locations=tuple(_location(site, install, item, snippets) for item in block.locations.all()),
+        locations=tuple(_location(site, web_server, item, snippets) for item in block.locations.all()),
         snippet=snippets.of_block(block),
     )
 
 
-def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snippets) -> spec.Location:
+def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snippets) -> spec.Location:
     return spec.Location(
         match=cast(Any, row.match),
         pattern=row.pattern,
@@ -255,7 +255,7 @@ def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snip
         headers=_headers(row.headers),
         expires=row.expires,
         access_rules=tuple(spec.AccessRule(item["action"], item["source"]) for item in row.access_rules),
-        basic_auth=_basic_auth(site, install, row),
+        basic_auth=_basic_auth(site, web_server, row),
         rate_limit=spec.RateLimit(row.rate_limit_rps, row.rate_limit_burst) if row.rate_limit_rps else None,
         connection_limit=row.connection_limit,
         client_max_body_mb=row.client_max_body_mb,
@@ -265,7 +265,7 @@ def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snip
     )
 
 
-def _basic_auth(site: Site, install: EngineInstall, row: Location) -> spec.BasicAuth | None:
+def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicAuth | None:
     """Basic authentication. The password file's name depends on its content, so locations with the same users share
     one.
     """
@@ -274,5 +274,5 @@ def _basic_auth(site: Site, install: EngineInstall, row: Location) -> spec.Basic
     users = tuple(sorted(row.basic_auth_users.items()))
     digest = hashlib.sha256(json.dumps(users).encode()).hexdigest()[:12]
     return spec.BasicAuth(
-        realm=row.basic_auth_realm, users=users, path=f"{site_folder(site, install)}/users-{digest}.htpasswd"
+        realm=row.basic_auth_realm, users=users, path=f"{site_folder(site, web_server)}/users-{digest}.htpasswd"
     )

@@ -9,37 +9,37 @@ from django.core.exceptions import ValidationError
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.lint import Finding, Socket, findings
 from panel.websites import freeze, lines
 from panel.websites.models import Listen, Site
 from panel.websites.services import site_define, site_export
 
 
-def site_findings(site: Site, install: EngineInstall | None = None) -> list[Finding]:
-    """Known mistakes in the draft on `install` (default: its own); empty without a web server."""
-    install = install or site.install
-    if install is None:
+def site_findings(site: Site, web_server: WebServer | None = None) -> list[Finding]:
+    """Known mistakes in the draft on `web_server` (default: its own); empty without a web server."""
+    web_server = web_server or site.web_server
+    if web_server is None:
         return []
     fetched = freeze.fetched(site)
-    spec = freeze.spec_of_fetched(fetched, install)
-    return findings(spec, freeze.install_spec_for(site, install, spec), _defaults(site, install))
+    spec = freeze.spec_of_fetched(fetched, web_server)
+    return findings(spec, freeze.web_server_spec_for(site, web_server, spec), _defaults(site, web_server))
 
 
-def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
+def _defaults(site: Site, web_server: WebServer) -> set[Socket]:
     """Sockets that already have a default server: another enabled site, another block of this site, or the host's own
     files, such as the default sites of Debian's nginx and Apache.
     """
-    rows = Listen.objects.filter(default_server=True, block__site__install=install, block__site__enabled=True)
+    rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
-    return set((rows | own).order_by().values_list("address", "port")) | _of_the_host(install)
+    return set((rows | own).order_by().values_list("address", "port")) | _of_the_host(web_server)
 
 
-def _of_the_host(install: EngineInstall) -> set[Socket]:
+def _of_the_host(web_server: WebServer) -> set[Socket]:
     """Default servers found by the last check of the host."""
     found = set()
-    for item in install.host.facts.get("default_servers", []):
-        if item["main_config"] == install.paths.get("main_config"):
+    for item in web_server.host.facts.get("default_servers", []):
+        if item["main_config"] == web_server.paths.get("main_config"):
             with suppress(ValidationError):  # a Unix socket
                 listen = lines.listens_from_text(
                     item["listen"] if ":" in item["listen"] else _with_port(item["listen"])

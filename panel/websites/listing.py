@@ -18,8 +18,8 @@ ORDERINGS = {
     "-name": ("-name",),
     "updated": ("updated_at", "name"),
     "-updated": ("-updated_at", "name"),
-    "server": ("install__host__name", "install__engine", "name"),
-    "-server": ("-install__host__name", "-install__engine", "name"),
+    "server": ("web_server__host__name", "web_server__engine", "name"),
+    "-server": ("-web_server__host__name", "-web_server__engine", "name"),
 }
 # The site changed since its last deployment.
 IS_PENDING = Q(state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at"))
@@ -44,9 +44,9 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
         named = ServerName.objects.filter(name__icontains=wanted["q"]).values("block__site")
         sites = sites.filter(Q(name__icontains=wanted["q"]) | Q(pk__in=named))
     if wanted.get("engine"):
-        sites = sites.filter(install__engine=wanted["engine"])
+        sites = sites.filter(web_server__engine=wanted["engine"])
     if wanted.get("host"):
-        sites = sites.filter(install__host=wanted["host"])
+        sites = sites.filter(web_server__host=wanted["host"])
     if wanted.get("team"):
         sites = sites.filter(team=wanted["team"])
     if wanted.get("tag"):
@@ -56,12 +56,12 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
 
 def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
     """Sites that have the tag, or whose host has it."""
-    return sites.filter(Q(tags__has=tag) | Q(install__host__tags__has=tag))
+    return sites.filter(Q(tags__has=tag) | Q(web_server__host__tags__has=tag))
 
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
     """Tags for filtering these sites: their own, and those of their hosts."""
-    hosts = Host.objects.filter(pk__in=sites.order_by().values("install__host"))
+    hosts = Host.objects.filter(pk__in=sites.order_by().values("web_server__host"))
     return sorted({*tags_counted(sites), *tags_counted(hosts)})
 
 
@@ -75,12 +75,12 @@ def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
 
 def sites_changed(user: User, hosts: Iterable[Host]) -> QuerySet[Site]:
     """Accessible sites on these hosts that changed since their last deployment."""
-    return sites_visible(user).filter(IS_PENDING, enabled=True, install__host__in=list(hosts))
+    return sites_visible(user).filter(IS_PENDING, enabled=True, web_server__host__in=list(hosts))
 
 
 def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
     """Number of such sites on each host with any, by the host's key."""
-    counted = sites_changed(user, hosts).order_by().values_list("install__host").annotate(total=Count("pk"))
+    counted = sites_changed(user, hosts).order_by().values_list("web_server__host").annotate(total=Count("pk"))
     return dict(counted)
 
 

@@ -9,7 +9,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError
 from panel.hosts.logs import Log, log_tail
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import paths
 from panel.websites.models import Site
 
@@ -24,7 +24,7 @@ def site_logs(user: User, site: Site) -> list[Log]:
                 found.append(
                     Log(f"{kind}-{block.pk}", _("%(log)s of server block %(n)d") % {"log": label, "n": number}, path)
                 )
-    folder = site.install.paths.get("log_dir") if site.install else ""
+    folder = site.web_server.paths.get("log_dir") if site.web_server else ""
     if folder and may(user, Action.ADMINISTER):
         found += [
             Log("server-access", _("The web server's access log"), f"{folder.rstrip('/')}/access.log"),
@@ -33,9 +33,9 @@ def site_logs(user: User, site: Site) -> list[Log]:
     return found
 
 
-def log_roots(install: EngineInstall) -> list[str]:
+def log_roots(web_server: WebServer) -> list[str]:
     """Folders on the host that may contain logs."""
-    return [root for root in [*install.host.site_roots, install.paths.get("log_dir", "")] if root]
+    return [root for root in [*web_server.host.site_roots, web_server.paths.get("log_dir", "")] if root]
 
 
 def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
@@ -44,9 +44,9 @@ def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
     Raises PermissionDenied if the file is, contains, or is inside a path of another team, whatever the site's setting,
     which may predate the check. Also raises RemoteError and Conflict like `log_tail`.
     """
-    if site.install is None:
-        raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="install")
-    host = site.install.host
+    if site.web_server is None:
+        raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="web_server")
+    host = site.web_server.host
     if not may(user, Action.ADMINISTER) and paths.foreign_paths([log.path], site.team, host):
         raise PermissionDenied(paths.refusal(log.path, host))
-    return log_tail(host, log.path, roots=log_roots(site.install), lines=lines)
+    return log_tail(host, log.path, roots=log_roots(site.web_server), lines=lines)

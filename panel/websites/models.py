@@ -16,7 +16,7 @@ from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel, CheckedModel
 from panel.core.tags import TagsField
-from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.models import Engine, Host, WebServer
 from panel.rendering import claims
 from panel.websites import rules, shapes, validators
 
@@ -28,7 +28,7 @@ class Site(BaseModel):
         max_length=63, unique=True, validators=[validators.validate_slug]
     )  # part of its file names on the host
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sites")
-    install = models.ForeignKey(EngineInstall, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
+    web_server = models.ForeignKey(WebServer, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
     enabled = models.BooleanField(default=True)
     health_path = models.CharField(  # requested after every deployment
         max_length=300, default="/", validators=[validators.validate_uri_path]

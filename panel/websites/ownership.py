@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may
 from panel.audit.services import audit_record, snapshot
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import (
     Claim,
     NameIndex,
@@ -40,7 +40,7 @@ NARROW = 60  # above this number of names, all rows are read instead of single l
 
 # Hook for apps that depend on this one (deployments): it returns the claims that a site already has on a web server.
 # They were allowed at deployment, so operators may deploy them again.
-standing: list[Callable[[Site, EngineInstall], Set[tuple[str, str]]]] = []
+standing: list[Callable[[Site, WebServer], Set[tuple[str, str]]]] = []
 
 
 def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
@@ -63,7 +63,9 @@ def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
 def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
     """Raw directives for the engine of the site's web server; others are not rendered."""
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
-    return [(row.engine, row.text) for row in rows if site.install is not None and row.engine == site.install.engine]
+    return [
+        (row.engine, row.text) for row in rows if site.web_server is not None and row.engine == site.web_server.engine
+    ]
 
 
 def _listens(block: ServerBlock) -> list[ListenSpec]:
@@ -82,20 +84,20 @@ def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
     return [*found, *target_claims(servers, (pool.address for pool in spec.php_pools))]
 
 
-def claims_kept(site: Site | None, team: Team, install: EngineInstall | None) -> set[Key]:
-    """Resources that `site` already uses for `team` on `install`: saving them again is allowed."""
+def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> set[Key]:
+    """Resources that `site` already uses for `team` on `web_server`: saving them again is allowed."""
     if site is None or site.pk is None or site.team_id != team.pk:
         return set()
     claims = site_claims(site)
-    return {_key(claim, site.install) for claim in claims} & {_key(claim, install) for claim in claims}
+    return {_key(claim, site.web_server) for claim in claims} & {_key(claim, web_server) for claim in claims}
 
 
-def _key(claim: Claim, install: EngineInstall | None) -> Key:
+def _key(claim: Claim, web_server: WebServer | None) -> Key:
     """Key of a claim, with the scope in which it applies."""
     if claim.kind in ("address", "default"):
-        return (*claim.key, install.pk if install else None)
+        return (*claim.key, web_server.pk if web_server else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
-    return (*claim.key, install.host_id if install and is_of_host else None)
+    return (*claim.key, web_server.host_id if web_server and is_of_host else None)
 
 
 def services_of(team: Team, host: Host) -> LocalServices:
@@ -115,7 +117,7 @@ class Ownership:
     """Lookup of other teams' resources for many sites, with a constant number of queries."""
 
     sites: Sequence[Site]
-    install: EngineInstall | None = None  # web server for all; None: each on its own
+    web_server: WebServer | None = None  # web server for all; None: each on its own
     claims: Sequence[Claim] | None = None  # claims of one site, instead of those of its draft
     is_fetched: bool = False  # the sites were just loaded by freeze.with_parts
     _claims: dict[int, Sequence[Claim]] = field(init=False)
@@ -140,30 +142,32 @@ class Ownership:
         if not asked:
             return []
         rows = rows.filter(_near(asked)) if len(asked) <= NARROW else rows
-        values = rows.order_by().values_list("name", "block__site__team", "block__site__install__host")
+        values = rows.order_by().values_list("name", "block__site__team", "block__site__web_server__host")
         return ((name, (team, host)) for name, team, host in values.iterator(chunk_size=5000))
 
     def foreign(self, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
         """Claims of `site` that would take requests from other teams' sites without an allowance."""
-        install = self.install or site.install
+        web_server = self.web_server or site.web_server
         asked = self._claims[site.pk]
         found = [
-            claim for claim in asked if _key(claim, install) not in kept and self._is_foreign(claim, site, install)
+            claim
+            for claim in asked
+            if _key(claim, web_server) not in kept and self._is_foreign(claim, site, web_server)
         ]
-        return _not_allowed(found, site.team, install.host if install else None)
+        return _not_allowed(found, site.team, web_server.host if web_server else None)
 
-    def _is_foreign(self, claim: Claim, site: Site, install: EngineInstall | None) -> bool:
+    def _is_foreign(self, claim: Claim, site: Site, web_server: WebServer | None) -> bool:
         if claim.kind == "name":
-            if self._name_is_foreign(claim.value, site.team_id, install.host_id if install else None):
+            if self._name_is_foreign(claim.value, site.team_id, web_server.host_id if web_server else None):
                 return True
-            return install is not None and is_wide(claim.value) and _has_default(install, site.team_id)
-        if install is None:
+            return web_server is not None and is_wide(claim.value) and _has_default(web_server, site.team_id)
+        if web_server is None:
             return False
         if claim.kind == "service":
-            return not self._permitted(site.team, install.host).permits(claim.value)
-        if not takes_socket(claim, install.engine, self._others(install, claim.port, site.team_id)):
+            return not self._permitted(site.team, web_server.host).permits(claim.value)
+        if not takes_socket(claim, web_server.engine, self._others(web_server, claim.port, site.team_id)):
             return False
-        return claim.kind == "default" or not _team_has_socket(site, install, claim)
+        return claim.kind == "default" or not _team_has_socket(site, web_server, claim)
 
     def _name_is_foreign(self, name: str, team: int, host: int | None) -> bool:
         here = is_local(name)
@@ -181,13 +185,13 @@ class Ownership:
             self._services[team.pk, host.pk] = services_of(team, host)
         return self._services[team.pk, host.pk]
 
-    def _others(self, install: EngineInstall, port: int, team: int) -> list[tuple[str, int]]:
+    def _others(self, web_server: WebServer, port: int, team: int) -> list[tuple[str, int]]:
         """Sockets of other teams' sites on that port of the web server."""
-        rows = self._sockets.get((install.pk, port))
+        rows = self._sockets.get((web_server.pk, port))
         if rows is None:
-            listens = Listen.objects.filter(port=port, block__site__install=install).order_by()
+            listens = Listen.objects.filter(port=port, block__site__web_server=web_server).order_by()
             rows = list(listens.values_list("address", "block__site__team").distinct())
-            self._sockets[install.pk, port] = rows
+            self._sockets[web_server.pk, port] = rows
         return [(address, port) for address, owner in rows if owner != team]
 
 
@@ -208,15 +212,15 @@ def _near(names: Iterable[str]) -> Q:
     return found | Q(name__in=exact)
 
 
-def _has_default(install: EngineInstall, team: int) -> bool:
+def _has_default(web_server: WebServer, team: int) -> bool:
     """Return whether a default server of that web server belongs to another team."""
-    rows = Listen.objects.filter(default_server=True, block__site__install=install)
+    rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server)
     return rows.exclude(block__site__team=team).exists()
 
 
-def _team_has_socket(site: Site, install: EngineInstall, claim: Claim) -> bool:
+def _team_has_socket(site: Site, web_server: WebServer, claim: Claim) -> bool:
     """Return whether another site of the team already uses that address of the web server."""
-    rows = Listen.objects.filter(port=claim.port, block__site__install=install, block__site__team=site.team_id)
+    rows = Listen.objects.filter(port=claim.port, block__site__web_server=web_server, block__site__team=site.team_id)
     addresses = rows.exclude(block__site=site).order_by().values_list("address", flat=True).distinct()
     return any(address_canonical(address) == claim.address for address in addresses)
 
@@ -231,15 +235,15 @@ def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Cla
 
 
 def foreign_claims(
-    site: Site, install: EngineInstall | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
+    site: Site, web_server: WebServer | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
 ) -> list[Claim]:
     """Claims of one site that would take requests from other teams' sites without an allowance."""
-    return Ownership([site], install, claims).foreign(site, kept=kept)
+    return Ownership([site], web_server, claims).foreign(site, kept=kept)
 
 
-def not_standing(claims: list[Claim], site: Site, install: EngineInstall) -> list[Claim]:
-    """Claims that `site` does not currently have on `install`."""
-    there = {key for keys in standing for key in keys(site, install)} if claims else set()
+def not_standing(claims: list[Claim], site: Site, web_server: WebServer) -> list[Claim]:
+    """Claims that `site` does not currently have on `web_server`."""
+    there = {key for keys in standing for key in keys(site, web_server)} if claims else set()
     return [claim for claim in claims if claim.key not in there]
 
 
@@ -273,7 +277,7 @@ def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> 
 
     Changes by an administrator are allowed and recorded as allowances.
     """
-    found = foreign_claims(site, site.install, kept=kept)
+    found = foreign_claims(site, site.web_server, kept=kept)
     if not may(actor, Action.ADMINISTER):
         return found
     # always checked against the list, whoever writes them
@@ -287,7 +291,7 @@ def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> 
 def _allow(actor: User, site: Site, claim: Claim) -> None:
     """Record an allowance, so that operators of the site's team can keep an administrator's change."""
     is_of_host = claim.kind != "name" or is_local(claim.value)
-    host = site.install.host if site.install and is_of_host else None
+    host = site.web_server.host if site.web_server and is_of_host else None
     note = _("Saved by an administrator in the site %s.") % site.name
     row, is_new = Allowance.objects.get_or_create(
         team=site.team, host=host, kind=claim.kind, value=claim.value, defaults={"note": note, "granted_by": actor}

@@ -15,7 +15,7 @@ from django.db.models import F, Model
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering import snippets
 from panel.rendering.spec import SiteSpec
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
@@ -31,7 +31,7 @@ _COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.lo
 standing: list[Callable[[Site, Host], set[str]]] = []
 
 
-def log_on(path: str, old: EngineInstall | None, new: EngineInstall | None) -> str:
+def log_on(path: str, old: WebServer | None, new: WebServer | None) -> str:
     """Path on `new` for a log of a site that leaves `old`: the same place below the new server's log folder.
 
     Every server writes only below its own folder, so an unchanged path would block the move.
@@ -44,10 +44,10 @@ def log_on(path: str, old: EngineInstall | None, new: EngineInstall | None) -> s
     return str(PurePosixPath(there, PurePosixPath(path).relative_to(here)))
 
 
-def logs_follow(site: Site, new: EngineInstall) -> None:
+def logs_follow(site: Site, new: WebServer) -> None:
     """Update the log paths of `site`, still on its old server, for the move to `new`."""
     for block in site.blocks.all():
-        logs = {name: log_on(getattr(block, name), site.install, new) for name in LOGS}
+        logs = {name: log_on(getattr(block, name), site.web_server, new) for name in LOGS}
         ServerBlock.objects.filter(pk=block.pk).update(**logs)
 
 
@@ -78,30 +78,30 @@ def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 
 
-def site_paths(site: Site, install: EngineInstall | None = None) -> dict[str, str]:
-    """Paths of `site` on its host by place in its definition (blocks/0/root), including raw directives for `install`
+def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str]:
+    """Paths of `site` on its host by place in its definition (blocks/0/root), including raw directives for `web_server`
     (default: its own web server). Three queries.
     """
-    install = install or site.install
+    web_server = web_server or site.web_server
     blocks = list(site.blocks.prefetch_related("locations"))
     found = _named((block, block.locations.all()) for block in blocks)
-    if install is None:
+    if web_server is None:
         return found
     places = {("block", block.pk): f"blocks/{index}/snippets" for index, block in enumerate(blocks)}
     for index, block in enumerate(blocks):
         for number, location in enumerate(block.locations.all()):
             places["location", location.pk] = f"blocks/{index}/locations/{number}/snippets"
-    rows = RawSnippet.objects.filter(site=site.pk, engine=install.engine).order_by("pk")
+    rows = RawSnippet.objects.filter(site=site.pk, engine=web_server.engine).order_by("pk")
     texts = rows.values_list("block", "location", "text")
     placed = ((places.get(("location", at) if at else ("block", of), "blocks"), text) for of, at, text in texts)
-    return found | _raw(placed, install.engine)
+    return found | _raw(placed, web_server.engine)
 
 
-def paths_on(site: Site, install: EngineInstall) -> dict[str, str]:
-    """Paths of the site on `install`, with adjusted log paths."""
-    found = site_paths(site, install)
+def paths_on(site: Site, web_server: WebServer) -> dict[str, str]:
+    """Paths of the site on `web_server`, with adjusted log paths."""
+    found = site_paths(site, web_server)
     logs = tuple(f"/{name}" for name in LOGS)
-    return {at: log_on(path, site.install, install) if at.endswith(logs) else path for at, path in found.items()}
+    return {at: log_on(path, site.web_server, web_server) if at.endswith(logs) else path for at, path in found.items()}
 
 
 def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
@@ -116,9 +116,9 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
     """Paths that `site` already uses on `host` for `team`; using them again is allowed."""
-    if site is None or site.install is None or host is None:
+    if site is None or site.web_server is None or host is None:
         return set()
-    if site.team_id != team.pk or site.install.host_id != host.pk:
+    if site.team_id != team.pk or site.web_server.host_id != host.pk:
         return set()
     return set(site_paths(site).values())
 
@@ -128,7 +128,7 @@ def standing_paths(site: Site, host: Host) -> set[str]:
 
 
 def _rows(model: type[Model], names: tuple[str, ...], to_site: str, team: Team, host: Host) -> Iterator[str]:
-    rows = model._default_manager.filter(**{f"{to_site}__install__host": host}).exclude(**{f"{to_site}__team": team})
+    rows = model._default_manager.filter(**{f"{to_site}__web_server__host": host}).exclude(**{f"{to_site}__team": team})
     for row in rows.order_by().values_list(*names).distinct():
         yield from (path for path in row if path not in ("", "off"))
 
@@ -141,10 +141,10 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
         yield PurePosixPath(path)
     for path in _rows(Location, LOCATION, "block__site", team, host):
         yield PurePosixPath(path)
-    raw = RawSnippet.objects.filter(site__install__host=host, engine=F("site__install__engine"))
+    raw = RawSnippet.objects.filter(site__web_server__host=host, engine=F("site__web_server__engine"))
     for engine, text in raw.exclude(site__team=team).order_by().values_list("engine", "text").distinct():
         yield from map(PurePosixPath, _raw_paths(text, engine))
-    for paths in EngineInstall.objects.filter(host=host).values_list("paths", flat=True):
+    for paths in WebServer.objects.filter(host=host).values_list("paths", flat=True):
         if folder := paths.get("log_dir"):
             yield from (PurePosixPath(folder, name) for name in _COMMON_LOGS)
 

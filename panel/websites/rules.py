@@ -197,11 +197,11 @@ def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
     """
     from panel.websites import freeze  # avoids an import circle
 
-    install = snippet.site.install
-    if install is None or install.engine != snippet.engine:
+    web_server = snippet.site.web_server
+    if web_server is None or web_server.engine != snippet.engine:
         return
     place = "server" if snippet.location is None else "location"
-    for problem in snippets.check(snippet.text, freeze.install_spec_for(snippet.site, install), place):
+    for problem in snippets.check(snippet.text, freeze.web_server_spec_for(snippet.site, web_server), place):
         faults.add("text", str(problem))
     for target in claims.raw_claims(snippet.text, snippet.engine, "text"):
         if reason := addresses.why_refused(targets.target_of(target.value).host):

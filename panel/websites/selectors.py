@@ -13,7 +13,7 @@ from panel.websites.models import Allowance, Certificate, Site
 
 
 def sites_visible(user: User) -> QuerySet[Site]:
-    return visible(Site.objects.select_related("team", "install__host"), user)
+    return visible(Site.objects.select_related("team", "web_server__host"), user)
 
 
 def allowances_visible(user: User) -> QuerySet[Allowance]:

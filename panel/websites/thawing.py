@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering import spec
 from panel.websites import paths
 
@@ -27,7 +27,7 @@ _LOCATION = (
 )
 
 
-def definition_of(frozen: spec.SiteSpec, was_on: EngineInstall, now: Data, is_on: EngineInstall | None) -> Data:
+def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: Data, is_on: WebServer | None) -> Data:
     """Definition from a frozen site.
 
     `now` is `site_export(site, with_secrets=True)`; `was_on` the web server of `frozen`, `is_on` the site's own, with
@@ -61,7 +61,7 @@ def _plain(items: Iterable[Any]) -> list[Data]:
 
 
 class _Thaw:
-    def __init__(self, was_on: EngineInstall, is_on: EngineInstall | None) -> None:
+    def __init__(self, was_on: WebServer, is_on: WebServer | None) -> None:
         self.was_on = was_on
         self.is_on = is_on
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
-from panel.hosts.traffic import Traffic, install_traffic
+from panel.hosts.traffic import Traffic, web_server_traffic
 from panel.rendering.nginx.quoting import prefix
 from panel.websites.models import Site
 
@@ -17,11 +17,11 @@ def site_traffic(site: Site) -> Traffic:
     """Requests, upstreams and limits of the site.
 
     Raises ApplicationError for a site without a web server or on one without counters, and the errors of
-    `install_traffic`.
+    `web_server_traffic`.
     """
-    if site.install is None:
-        raise ApplicationError(_("%s has no web server yet, so it has no traffic figures.") % site, field="install")
-    return of_site(install_traffic(site.install, [site.name]), site.name)
+    if site.web_server is None:
+        raise ApplicationError(_("%s has no web server yet, so it has no traffic figures.") % site, field="web_server")
+    return of_site(web_server_traffic(site.web_server, [site.name]), site.name)
 
 
 def of_site(whole: Traffic, name: str) -> Traffic:

@@ -14,7 +14,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.services.users import user_update
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
 from tests.accounts.conftest import PASSWORD
 from tests.api.caller import caller_of
@@ -120,7 +120,7 @@ def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest
 
 
 def test_self_check_links_to_adding_a_host_when_there_is_none(signed_in: Client) -> None:
-    EngineInstall.objects.all().delete()
+    WebServer.objects.all().delete()
     Host.objects.all().delete()
     assert "Add your first host" in signed_in.get("/settings/self-check/").content.decode()
 

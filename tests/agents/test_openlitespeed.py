@@ -21,8 +21,8 @@ from agents.host import processes, safe
 from agents.host.engines.openlitespeed import TEMPORARY, HeldFolder, Server
 from agents.host.errors import Refusal
 from agents.protocol import ApplyRequest, EngineControl, FileChange, Probe, plain
-from panel.rendering import render, render_install, render_main
-from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
+from panel.rendering import render, render_main, render_web_server
+from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec, WebServerSpec
 from tests.agents.process import AgentProcess
 from tests.rendering.servers import write_files
 from tests.support.http_client import ask
@@ -37,16 +37,16 @@ class Hosts:
     def __init__(self, root: Path) -> None:
         self.root, self.port = root, free_port()
         self.server = OpenLiteSpeedInstance(root / "lsws")
-        self.install = InstallSpec(
+        self.web_server = WebServerSpec(
             "openlitespeed", "vhosts", f"{self.server.root}/conf", f"{self.server.root}/log", "1.9.1"
         )
         main, *more = render_main(
-            self.install, user="www-data", workers=1, temp_dir=f"{self.server.root}/tmp",
+            self.web_server, user="www-data", workers=1, temp_dir=f"{self.server.root}/tmp",
             pid_file=self.server.paths["pid_file"],
         )  # fmt: skip
         specs = [self.spec("shop", "old"), self.spec("blog", "blog")]
-        files = [file for spec in specs for file in render(spec, self.install)]
-        write_files([main, *more, *files, *render_install(specs, self.install)], root)
+        files = [file for spec in specs for file in render(spec, self.web_server)]
+        write_files([main, *more, *files, *render_web_server(specs, self.web_server)], root)
         self.config = f"{self.server.root}/conf/vhosts/shop/vhconf.conf"
 
     def spec(self, name: str, text: str) -> SiteSpec:
@@ -68,7 +68,7 @@ class Hosts:
         return data
 
     def changed(self, text: str, more: str = "") -> list[FileChange]:
-        files = render(self.spec("shop", text), self.install)
+        files = render(self.spec("shop", text), self.web_server)
         return [FileChange(file.path, "put", file.text + (more if file.path == self.config else "")) for file in files]
 
     def bodies(self) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from panel.websites.models import Site
 from tests.api.caller import SITE, Caller, pointers
 
 PLACES = {
-    "": ["name", "team", "install", "enabled", "health_path", "notes", "blocks", "upstreams", "php_pools"],
+    "": ["name", "team", "web_server", "enabled", "health_path", "notes", "blocks", "upstreams", "php_pools"],
     "blocks/0": [
         *("listens", "names", "certificate", "locations", "root", "index", "try_files", "autoindex"),
         *("error_pages", "headers", "access_log", "error_log_level", "gzip", "gzip_types", "client_max_body_mb"),

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from panel.benchmarks.models import Run, Scenario, SuiteRun
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from panel.hosts.models import Connection, Host, HostStatus, Layout, WebServer
 from tests.api.caller import Caller, caller_of, pointers
 from tests.suites.security import world
 from tests.suites.security.world import World, build
@@ -130,7 +130,7 @@ def test_ready_made_scenario_can_be_copied(owner: Caller) -> None:
 def suite_host(made: World) -> str:
     """A host that has nginx."""
     host = Host.objects.create(name="bench", connection=Connection.LOCAL, status=HostStatus.READY)
-    EngineInstall.objects.create(
+    WebServer.objects.create(
         host=host,
         engine="nginx",
         layout=Layout.CONF_D,

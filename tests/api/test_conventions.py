@@ -210,7 +210,7 @@ def test_lists_filter_by_name(owner: Caller, sites: list[str], query: str, count
         ("enabled=perhaps", "?enabled"),
         ("created_at__gte=yesterday", "?created_at__gte"),
         ("created_at__gte=0001-01-01T00:00:00%2B18:00", "?created_at__gte"),
-        ("install=x", "?install"),
+        ("web_server=x", "?web_server"),
         ("limit=0", "?limit"),
         ("limit=1001", "?limit"),
         ("limit=-1", "?limit"),
@@ -236,7 +236,7 @@ def test_invalid_query_parameters_are_rejected(owner: Caller, query: str, pointe
     assert pointers(answer) == [pointer]
 
 
-@pytest.mark.parametrize("name", ["name", "name__in", "install__in", "team__slug", "created_at__gte", "enabled"])
+@pytest.mark.parametrize("name", ["name", "name__in", "web_server__in", "team__slug", "created_at__gte", "enabled"])
 @pytest.mark.parametrize("value", ["", ",", " "])
 def test_empty_id_filter_does_not_match_everything(owner: Caller, name: str, value: str) -> None:
     answer = owner.get(f"sites/?{name}={value}")
@@ -244,10 +244,10 @@ def test_empty_id_filter_does_not_match_everything(owner: Caller, name: str, val
 
 
 def test_id_filter_accepts_several_ids(owner: Caller, people: Cast) -> None:
-    assert owner.post("sites/", SITE | {"install": people.nginx.pk}).status_code == 201
-    assert len(owner.get(f"sites/?install__in={people.nginx.pk},999").json()["results"]) == 1
-    assert owner.get("sites/?install__in=999").json()["results"] == []
-    assert owner.get("sites/?install__in=1,x").status_code == 400
+    assert owner.post("sites/", SITE | {"web_server": people.nginx.pk}).status_code == 201
+    assert len(owner.get(f"sites/?web_server__in={people.nginx.pk},999").json()["results"]) == 1
+    assert owner.get("sites/?web_server__in=999").json()["results"] == []
+    assert owner.get("sites/?web_server__in=1,x").status_code == 400
 
 
 def test_null_filter_matches_empty_fields(owner: Caller) -> None:

@@ -23,7 +23,7 @@ from tests.support.nginx import NginxInstance
 
 @pytest.fixture
 def site(machine: Machine, nginx: NginxInstance) -> Site:  # noqa: F811
-    return machine.site("shop", machine.install(nginx, Engine.NGINX))
+    return machine.site("shop", machine.web_server(nginx, Engine.NGINX))
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_preview_shows_the_draft_without_secrets(machine: Machine, caller: Calle
     files = caller.get("sites/shop/preview/").json()
     assert any("shop.example" in (file["content"] or "") for file in files)
     assert caller.get("sites/shop/differences/").json() == [], "nginx says all of it"
-    assert caller.get("sites/shop/preview/?install=999").status_code == 400
-    assert caller.get("sites/shop/preview/?install=x").status_code == 400
+    assert caller.get("sites/shop/preview/?web_server=999").status_code == 400
+    assert caller.get("sites/shop/preview/?web_server=x").status_code == 400
 
 
 def test_unknown_job_returns_404(caller: Caller) -> None:

@@ -62,7 +62,7 @@ def test_host_changes_require_administrator(sshd: SshServer, people: Cast) -> No
         assert caller.post("hosts/", body(sshd)).status_code == 403
         assert caller.post("hosts/web-1/check/").status_code == 403
         assert caller.delete("hosts/web-1/").status_code == 403
-        service = caller.post(f"installs/{people.nginx.pk}/service/", {"action": "stop"})
+        service = caller.post(f"web-servers/{people.nginx.pk}/service/", {"action": "stop"})
         assert service.status_code == 403
     assert not HostOperation.objects.exists()
     assert caller_of(people.admin, ["read", "deploy"]).post("hosts/web-1/check/").status_code == 403
@@ -123,11 +123,11 @@ def test_host_deletion_requires_typed_name(admin: Caller, people: Cast) -> None:
 
 
 def test_web_server_actions_are_jobs(admin: Caller, people: Cast) -> None:
-    answer = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
+    answer = admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
     assert answer.status_code == 202
-    again = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
+    again = admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
     assert again["Location"] == answer["Location"] and HostOperation.objects.count() == 1
-    assert admin.post(f"installs/{people.nginx.pk}/service/", {"action": "rm"}).status_code == 422
+    assert admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "rm"}).status_code == 422
     tried = admin.post("hosts/web-1/check/?dry_run=true")
     assert tried.status_code == 200 and HostOperation.objects.count() == 1
     uuid = answer.json()["uuid"]
@@ -137,7 +137,7 @@ def test_web_server_actions_are_jobs(admin: Caller, people: Cast) -> None:
 
 def test_web_server_can_be_registered_by_hand(admin: Caller, people: Cast) -> None:
     made = admin.post(
-        "installs/",
+        "web-servers/",
         {"host": "web-1", "engine": "nginx", "label": "second", "paths": people.nginx.paths, "layout": "sites"},
     )
     assert made.status_code == 201, made.content
@@ -169,7 +169,7 @@ def test_detected_web_server_can_be_registered(admin: Caller, people: Cast) -> N
     assert admin.post(path, body | {"engine": "caddy"}).status_code == 422
     assert admin.post(path, body | {"main_config": "/etc/other.conf"}).status_code == 409
     tried = admin.post(f"{path}?dry_run=true", body)
-    assert tried.status_code == 200 and people.host.installs.filter(label="own").count() == 0
+    assert tried.status_code == 200 and people.host.web_servers.filter(label="own").count() == 0
     made = admin.post(path, body)
     assert made.status_code == 201, made.content
     assert (made.json()["label"], made.json()["is_running"]) == ("own", True)

@@ -16,7 +16,7 @@ from tests.support.cast import Cast
 
 def packed(people: Cast, **changes: object) -> dict[str, object]:
     data = base64.b64encode(archives.tar(archives.NGINX, archives.LINKS)).decode()
-    return {"install": people.nginx.pk, "filename": "nginx.tar.gz", "archive": data, **changes}
+    return {"web_server": people.nginx.pk, "filename": "nginx.tar.gz", "archive": data, **changes}
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_adoption_creates_all_sites_or_none(admin: Caller, people: Cast, made: s
         ({"archive": "%%%"}, "/archive"),
         ({"archive": base64.b64encode(b"no archive").decode()}, "/archive"),
         ({"archive": base64.b64encode(archives.tar({"../x": "y"})).decode()}, "/archive"),
-        ({"install": 10**9}, "/install"),
-        ({"install": "nginx"}, "/install"),
+        ({"web_server": 10**9}, "/web_server"),
+        ({"web_server": "nginx"}, "/web_server"),
         ({"path": "/etc"}, "/path"),
     ],
     ids=["base64", "archive", "climbs", "unknown", "word", "member"],
@@ -95,7 +95,7 @@ def test_imports_require_administrator_and_scope(people: Cast, made: str) -> Non
         for path in ("imports/", f"imports/{made}/", f"imports/{made}/sites/"):
             answer = caller.get(path)
             assert answer.status_code == 403 and "shop.example" not in answer.content.decode()
-        assert caller.post("imports/", {"install": people.nginx.pk}).status_code == 403
+        assert caller.post("imports/", {"web_server": people.nginx.pk}).status_code == 403
         assert caller.post("imports/upload/", packed(people)).status_code == 403
         assert caller.post(f"imports/{made}/adopt/", {"sites": ["shop-example"], "team": "shop"}).status_code == 403
         assert caller.delete(f"imports/{made}/").status_code == 403
@@ -114,7 +114,7 @@ def test_live_configuration_is_read_on_host(admin: Caller, people: Cast, setting
     main.write_text("events {}\nhttp {\n  server { listen 8099; server_name here.example; return 204; }\n}\n")
     people.nginx.paths = {**people.nginx.paths, "config_root": str(server_root), "main_config": str(main)}
     people.nginx.save()
-    answer = admin.post("imports/", {"install": people.nginx.pk})
+    answer = admin.post("imports/", {"web_server": people.nginx.pk})
     assert answer.status_code == 201, answer.content
     (site,) = answer.json()["sites"]
     assert (site["name"], site["places"]) == ("here-example", [f"{main}:3"])

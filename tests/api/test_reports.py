@@ -26,7 +26,7 @@ def scenario(people: Cast) -> Scenario:
 
 @pytest.fixture
 def body(people: Cast, scenario: Scenario) -> dict[str, Any]:
-    Site.objects.create(name="shop", team=people.team, install=people.nginx)
+    Site.objects.create(name="shop", team=people.team, web_server=people.nginx)
     return {
         "name": "Nightly",
         "team": "shop",

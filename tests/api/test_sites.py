@@ -36,14 +36,14 @@ def test_put_replaces_site_exactly_or_changes_nothing(owner: Caller, shop: str) 
 
 def test_quick_endpoint_creates_site(owner: Caller, people: Cast) -> None:
     body = {"team": "shop", "name": "new", "domains": ["new.example"], "root": "/srv/www/new"}
-    body["install"] = people.nginx.pk  # type: ignore[assignment]
+    body["web_server"] = people.nginx.pk  # type: ignore[assignment]
     made = owner.post("sites/quick/", body)
     assert made.status_code == 201, made.content
     assert made.json()["host"] == "web-1" and made["Location"] == "/api/v1/sites/new/"
     both = owner.post("sites/quick/", body | {"name": "x", "upstream": "127.0.0.1:3000"})
     assert both.status_code == 422 and pointers(both) == ["/root"]
-    nowhere = owner.post("sites/quick/", body | {"name": "x", "install": 999})
-    assert nowhere.status_code == 422 and pointers(nowhere) == ["/install"]
+    nowhere = owner.post("sites/quick/", body | {"name": "x", "web_server": 999})
+    assert nowhere.status_code == 422 and pointers(nowhere) == ["/web_server"]
 
 
 def test_site_is_cloned_enabled_and_transferred(owner: Caller, admin: Caller, shop: str) -> None:
@@ -57,21 +57,21 @@ def test_site_is_cloned_enabled_and_transferred(owner: Caller, admin: Caller, sh
 
 
 def test_clone_accepts_other_web_server_and_port(owner: Caller, people: Cast, shop: str) -> None:
-    body = {"name": "beside", "install": people.nginx.pk, "port": 8080}
+    body = {"name": "beside", "web_server": people.nginx.pk, "port": 8080}
     made = owner.post("sites/shop/clone/", body)
     assert made.status_code == 201, made.content
-    assert made.json()["install"] == people.nginx.pk and made.json()["enabled"] is True
+    assert made.json()["web_server"] == people.nginx.pk and made.json()["enabled"] is True
     copy = owner.get("sites/beside/definition/").json()
     assert [listen["port"] for listen in copy["blocks"][0]["listens"]] == [8080]
     assert copy["blocks"][0]["names"] == ["shop.example"]
-    for wrong in ({"install": 999}, {"port": 0}, {"port": 65536}):
+    for wrong in ({"web_server": 999}, {"port": 0}, {"port": 65536}):
         refused = owner.post("sites/shop/clone/", {"name": "x"} | wrong)
         assert refused.status_code == 422 and pointers(refused) == [f"/{next(iter(wrong))}"]
     assert not Site.objects.filter(name="x").exists()
 
 
 def test_problems_list_reasons_against_deployment(owner: Caller, shop: str) -> None:
-    assert [row["pointer"] for row in owner.get("sites/shop/problems/").json()] == ["/install"]
+    assert [row["pointer"] for row in owner.get("sites/shop/problems/").json()] == ["/web_server"]
 
 
 def test_site_parts_are_created_changed_ordered_and_deleted(owner: Caller, shop: str) -> None:

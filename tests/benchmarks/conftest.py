@@ -15,7 +15,7 @@ from panel.accounts.models import Role, Team, User
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.runs.services import scenario_create
 from panel.deployments.models import Revision, SiteState, SiteStatus
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from panel.hosts.models import Connection, Host, HostStatus, Layout, WebServer
 from panel.remote import pool
 from panel.rendering.spec import to_json
 from panel.websites.freeze import site_spec
@@ -67,18 +67,18 @@ def host(db: None) -> Host:
 
 def deployed(site: Site, number: int = 1) -> Revision:
     """The site's draft as if it had been deployed: a revision, and the note that it stands on its host."""
-    assert site.install is not None
-    spec = to_json(site_spec(Site.objects.get(pk=site.pk), site.install))
+    assert site.web_server is not None
+    spec = to_json(site_spec(Site.objects.get(pk=site.pk), site.web_server))
     digest = hashlib.sha256(json.dumps([spec, number]).encode()).hexdigest()
     revision = Revision.objects.create(
-        site=site, number=number, install=site.install, spec=spec, files=[], digest=digest
+        site=site, number=number, web_server=site.web_server, spec=spec, files=[], digest=digest
     )
     SiteState.objects.update_or_create(site=site, defaults={"status": SiteStatus.LIVE, "revision": revision})
     return revision
 
 
-def make_site(name: str, team: Team, install: EngineInstall, port: int, *, tls: bool = False) -> Site:
-    site = Site.objects.create(name=name, team=team, install=install)
+def make_site(name: str, team: Team, web_server: WebServer, port: int, *, tls: bool = False) -> Site:
+    site = Site.objects.create(name=name, team=team, web_server=web_server)
     block = ServerBlock.objects.create(site=site, root="/srv/www")
     Listen.objects.create(block=block, address="127.0.0.1", port=port, tls=tls, http2=tls)
     ServerName.objects.create(block=block, name=f"{name}.example")
@@ -86,15 +86,15 @@ def make_site(name: str, team: Team, install: EngineInstall, port: int, *, tls: 
 
 
 @pytest.fixture
-def install(host: Host) -> EngineInstall:
+def web_server(host: Host) -> WebServer:
     paths = {"config_root": "/etc/nginx", "pid_file": "/run/nginx.pid"}
-    return EngineInstall.objects.create(host=host, engine="nginx", layout=Layout.CONF_D, version="1.22.1", paths=paths)
+    return WebServer.objects.create(host=host, engine="nginx", layout=Layout.CONF_D, version="1.22.1", paths=paths)
 
 
 @pytest.fixture
-def site(team: Team, install: EngineInstall) -> Site:
+def site(team: Team, web_server: WebServer) -> Site:
     """Deployed on paper only; nothing answers."""
-    site = make_site("paper", team, install, 8080)
+    site = make_site("paper", team, web_server, 8080)
     deployed(site)
     return site
 
@@ -135,11 +135,11 @@ class Stand:
             f"Listen 127.0.0.1:{port}\n<VirtualHost 127.0.0.1:{port}>\nServerName {name}.example\n"
             f"DocumentRoot {root}/www\n<Directory {root}/www>\nRequire all granted\n</Directory>\n</VirtualHost>\n"
         )
-        assert self.one.install is not None
-        install = EngineInstall.objects.create(
-            host=self.one.install.host, engine="apache", layout=Layout.CONF_D, version="2.4", paths=server.paths
+        assert self.one.web_server is not None
+        web_server = WebServer.objects.create(
+            host=self.one.web_server.host, engine="apache", layout=Layout.CONF_D, version="2.4", paths=server.paths
         )
-        site = make_site(name, self.one.team, install, port)
+        site = make_site(name, self.one.team, web_server, port)
         deployed(site)
         return Other(server, site)
 
@@ -164,7 +164,7 @@ class Stand:
 def stand(server_root: Path, team: Team, host: Host, settings: LazySettings, tmp_path: Path) -> Iterator[Stand]:
     settings.LOCAL_HOST_ROOT = tmp_path / "host"
     nginx = NginxInstance(server_root)
-    install = EngineInstall.objects.create(
+    web_server = WebServer.objects.create(
         host=host, engine="nginx", layout=Layout.CONF_D, version="1.22.1", paths=nginx.paths
     )
     sites = []
@@ -176,7 +176,7 @@ def stand(server_root: Path, team: Team, host: Host, settings: LazySettings, tmp
             f"server {{ listen 127.0.0.1:{port}; return 421; }}\nserver {{ listen 127.0.0.1:{port}; "
             f"server_name {name}.example; root {server_root}/www/{name}; access_log off; }}\n"
         )
-        sites.append(make_site(name, team, install, port))
+        sites.append(make_site(name, team, web_server, port))
         deployed(sites[-1])
     with nginx:
         yield Stand(nginx, *sites)

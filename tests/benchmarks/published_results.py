@@ -56,10 +56,10 @@ def _run(row: SuiteRun, case: int, data: dict[str, Any]) -> None:
     )
     slugs = {setup["label"]: setup["slug"] for setup in row.setups}
     assert row.host
-    installs = {install.engine: install for install in row.host.installs.all()}
+    web_servers = {web_server.engine: web_server for web_server in row.host.web_servers.all()}
     targets = {
         target["position"]: RunTarget.objects.create(
-            run=run, setup=slugs[target["label"]], install=installs[target["engine"]], **target
+            run=run, setup=slugs[target["label"]], web_server=web_servers[target["engine"]], **target
         )
         for target in data["targets"]
     }

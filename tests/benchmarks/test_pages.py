@@ -17,7 +17,7 @@ from panel.accounts.models import Team, User
 from panel.benchmarks.models import Run, RunStatus, Scenario
 from panel.benchmarks.runs.services import run_create
 from panel.benchmarks.scenarios.quick import QUICK
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.reports import making
 from panel.websites.models import Site
 from panel.websites.services import site_update
@@ -35,8 +35,8 @@ def text(client: Client, url: str, status: int = 200) -> str:
 
 
 @pytest.fixture
-def second(team: Team, install: EngineInstall) -> Site:
-    site = make_site("second", team, install, 8081)
+def second(team: Team, web_server: WebServer) -> Site:
+    site = make_site("second", team, web_server, 8081)
     deployed(site)
     return site
 
@@ -195,10 +195,10 @@ def test_a_run_is_started_with_the_chosen_baseline_first(
 
 
 def test_of_many_sites_a_few_are_offered_and_the_rest_is_searched(
-    operator: User, scenario: Scenario, team: Team, install: EngineInstall
+    operator: User, scenario: Scenario, team: Team, web_server: WebServer
 ) -> None:
     for number in range(45):
-        deployed(make_site(f"shop-{number:02}", team, install, 8100 + number))
+        deployed(make_site(f"shop-{number:02}", team, web_server, 8100 + number))
     client, url = signed_in(operator), reverse("benchmarks:run-create")
     page = text(client, url)
     assert page.count('type="checkbox" name="sites"') == 30
@@ -383,7 +383,7 @@ def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
 def test_sites_to_measure_are_chosen_by_tag(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
     """Their own tags, and those of their hosts."""
     site_update(actor=operator, site=second, tags=["eu", "prod"])
-    host = site.install.host if site.install else None
+    host = site.web_server.host if site.web_server else None
     assert host is not None
     Host.objects.filter(pk=host.pk).update(tags=["rack-7"])
     client = signed_in(operator)

@@ -19,7 +19,7 @@ from panel.benchmarks.runs import execution
 from panel.benchmarks.runs.services import run_cancel, run_create, run_repeat, scenario_create
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
-from panel.hosts.models import EngineInstall, Host, HostLock, Layout
+from panel.hosts.models import Host, HostLock, Layout, WebServer
 from tests.benchmarks.conftest import QUICK, Stand, deployed, make_site
 from tests.support.bundled_programs import load_binary
 from tests.support.cast import signed_in
@@ -122,7 +122,7 @@ def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
         f"  ssl_certificate {server_root}/cert.pem; ssl_certificate_key {server_root}/key.pem; }}\n"
     )
     values = {"engine": "native", "layout": Layout.CONF_D, "version": "0.1.0", "paths": server.paths}
-    site = make_site("quick", team, EngineInstall.objects.create(host=host, **values), port, tls=True)
+    site = make_site("quick", team, WebServer.objects.create(host=host, **values), port, tls=True)
     site.blocks.get().listens.update(http3=True)
     deployed(site)
     arguments = {"requests": 100, "concurrency": 2, "streams": 5, "protocol": "h3", "tls": True}
@@ -230,8 +230,8 @@ def test_a_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, s
 
 def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
-    assert stand.one.install is not None
-    with host_lock(stand.one.install.host, "deployment 1"):
+    assert stand.one.web_server is not None
+    with host_lock(stand.one.web_server.host, "deployment 1"):
         assert execution.run_execute(run.uuid) == Attempt.BUSY
     run.refresh_from_db()
     assert run.status == RunStatus.QUEUED

@@ -17,7 +17,7 @@ from panel.benchmarks.tools.arguments import clean
 from panel.benchmarks.tools.commands import Endpoint
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import SiteState, SiteStatus
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.hosts.models import Connection, Host, HostStatus, WebServer
 from panel.websites.models import Listen, PhpPool, ServerBlock, ServerName, Site
 from tests.benchmarks.conftest import QUICK, deployed, make_site
 from tests.benchmarks.finished_runs import finished_run
@@ -108,9 +108,9 @@ def test_a_run_freezes_what_it_measures(operator: User, scenario: Scenario, site
 
 
 def test_only_deployed_sites_can_be_aimed_at(
-    operator: User, scenario: Scenario, team: Team, install: EngineInstall, site: Site
+    operator: User, scenario: Scenario, team: Team, web_server: WebServer, site: Site
 ) -> None:
-    draft = make_site("draft", team, install, 8082)
+    draft = make_site("draft", team, web_server, 8082)
     with pytest.raises(ApplicationError, match="draft is not deployed"):
         run_create(actor=operator, scenario=scenario, sites=[draft])
     SiteState.objects.filter(site=site).update(status=SiteStatus.DISABLED)
@@ -152,9 +152,9 @@ def test_a_run_under_way_is_not_deleted(operator: User, scenario: Scenario, site
 
 
 def test_a_run_of_two_teams_is_seen_by_who_belongs_to_both(
-    operator: User, outsider: User, admin: User, scenario: Scenario, site: Site, install: EngineInstall
+    operator: User, outsider: User, admin: User, scenario: Scenario, site: Site, web_server: WebServer
 ) -> None:
-    other = make_site("theirs", outsider.teams.get(), install, 8090)
+    other = make_site("theirs", outsider.teams.get(), web_server, 8090)
     deployed(other)
     run = run_create(actor=admin, scenario=scenario, sites=[site, other])
     assert run not in selectors.runs_visible(operator)
@@ -214,10 +214,10 @@ def test_every_listener_of_the_site_and_no_other_is_allowed(site: Site) -> None:
     assert targets.allowed(targets.live_revision(changed)) == ["127.0.0.1:443", "127.0.0.1:80", "[::1]:80"]
 
 
-def test_the_trees_that_are_watched(site: Site, install: EngineInstall) -> None:
+def test_the_trees_that_are_watched(site: Site, web_server: WebServer) -> None:
     assert targets.trees(targets.live_revision(site)) == {"server": ["/run/nginx.pid"]}
     PhpPool.objects.create(site=site, name="php", address="unix:/run/php.sock")
-    EngineInstall.objects.filter(pk=install.pk).update(paths={"config_root": "/etc/nginx"})
+    WebServer.objects.filter(pk=web_server.pk).update(paths={"config_root": "/etc/nginx"})
     deployed(Site.objects.get(pk=site.pk), number=2)
     found = targets.trees(targets.live_revision(Site.objects.get(pk=site.pk)))
     assert found == {"server": ["nginx"], "application": ["php-fpm*", "lsphp*"]}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def test_full_clean_queries_only_unique_fields(django_assert_num_queries: Any) -> None:
     people = cast()
-    site = Site(name="shop", team=people.team, install=people.nginx)
+    site = Site(name="shop", team=people.team, web_server=people.nginx)
     with django_assert_num_queries(1):
         site.full_clean()
 

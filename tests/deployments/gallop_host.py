@@ -16,7 +16,7 @@ from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, OperationKind
+from panel.hosts.models import OperationKind, WebServer
 from panel.hosts.services import operation_request
 from panel.remote import pool
 from panel.websites.models import Site
@@ -51,10 +51,10 @@ def stop(pid: int) -> None:
 
 def two_sites(machine: Machine) -> tuple[Site, Site]:
     """`shop` of the owner's team, `blog` of the outsider's, both answering."""
-    install = EngineInstall.objects.get(engine="native")
+    web_server = WebServer.objects.get(engine="native")
     people = machine.people
-    shop = machine.site("shop", install)
-    blog = machine.site("blog", install, actor=people.outsider, team=people.other_team)
+    shop = machine.site("shop", web_server)
+    blog = machine.site("blog", web_server, actor=people.outsider, team=people.other_team)
     for site, actor in ((shop, people.owner), (blog, people.outsider)):
         (deployment,) = services.deployment_plan(actor=actor, sites=[site])
         services.deployment_confirm(actor=actor, deployment=deployment)

@@ -9,7 +9,7 @@ from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
-from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
+from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.support.cast import Cast, cast
@@ -36,11 +36,11 @@ class Machine:
             self.host.username, self.host.private_key = sshd.username, sshd.private_key
             self.host.host_key = sshd.host_key
         self.host.save()
-        EngineInstall.objects.all().delete()
+        WebServer.objects.all().delete()
         self.port = free_port()
 
-    def install(self, server: NginxInstance | Any, engine: Engine, layout: Layout = Layout.SITES) -> EngineInstall:
-        return EngineInstall.objects.create(host=self.host, engine=engine, paths=server.paths, layout=layout)
+    def web_server(self, server: NginxInstance | Any, engine: Engine, layout: Layout = Layout.SITES) -> WebServer:
+        return WebServer.objects.create(host=self.host, engine=engine, paths=server.paths, layout=layout)
 
     def files(self, name: str, text: str | None = None) -> Path:
         folder = self.root / "www" / name
@@ -48,13 +48,13 @@ class Machine:
         (folder / "index.html").write_text(text or f"this is {name}")
         return folder
 
-    def site(self, name: str, install: EngineInstall, **values: Any) -> Site:
+    def site(self, name: str, web_server: WebServer, **values: Any) -> Site:
         given: dict[str, Any] = {
             "actor": self.people.owner,
             "team": self.people.team,
             "name": name,
             "domains": [f"{name}.example"],
-            "install": install,
+            "web_server": web_server,
             "port": self.port,
             "root": str(self.files(name)),
         }

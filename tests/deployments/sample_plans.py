@@ -25,7 +25,7 @@ def shop(people: Cast, name: str = "shop", **values: Any) -> Site:
         "team": people.team,
         "name": name,
         "domains": [f"{name}.example"],
-        "install": people.nginx,
+        "web_server": people.nginx,
         "root": f"/srv/www/{name}",
     }
     return websites.site_create(**(given | values))

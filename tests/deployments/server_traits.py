@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.hosts.models import Engine, Layout, WebServer
 from tests.deployments.real_host import Machine
 from tests.support.nginx import NginxInstance
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
@@ -27,8 +27,8 @@ class Served:
     words: str
     away: int
 
-    def install(self, machine: Machine) -> EngineInstall:
-        return machine.install(self.server, self.engine, self.layout)
+    def web_server(self, machine: Machine) -> WebServer:
+        return machine.web_server(self.server, self.engine, self.layout)
 
     def in_service(self) -> list[str]:
         """The files of sites by which the server answers."""

@@ -16,7 +16,7 @@ from panel.deployments.models import DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
-from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostLock, HostStatus, Layout
+from panel.hosts.models import Connection, Engine, Host, HostLock, HostStatus, Layout, WebServer
 from tests.deployments.real_host import Machine
 from tests.deployments.test_workers import worker
 from tests.support.http_client import ask
@@ -40,8 +40,8 @@ class Fleet:
                 site_roots=[str(machine.root / "www")],
             )
             values = {"engine": Engine.NGINX, "paths": server.paths, "layout": Layout.SITES}
-            install = EngineInstall.objects.create(host=host, **values)
-            sites.append(machine.site(f"site-{port}", install, port=port))
+            web_server = WebServer.objects.create(host=host, **values)
+            sites.append(machine.site(f"site-{port}", web_server, port=port))
         self.planned = services.deployment_plan(actor=self.owner, sites=sites)
         services.deployment_confirm(actor=self.owner, deployment=self.planned[0])
 
@@ -96,7 +96,7 @@ def test_busy_host_does_not_delay_other_hosts(fleet: Fleet) -> None:
 
 def test_deployment_that_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
     broken = fleet.planned[1]
-    broken.plan.installs = [10**9]
+    broken.plan.web_servers = [10**9]
     broken.save(update_fields=["plan"])
     assert fleet.execute() == [Attempt.DONE] * 3
     assert fleet.statuses() == [DeploymentStatus.SUCCEEDED, DeploymentStatus.FAILED, DeploymentStatus.SUCCEEDED]
@@ -124,8 +124,8 @@ def test_deployment_result_is_fetched_again_when_database_write_fails(
 
 
 def test_deployments_of_same_host_run_in_sequence(machine: Machine, nginx: NginxInstance) -> None:
-    install = machine.install(nginx, Engine.NGINX)
-    plans = [machine.plan(machine.site(name, install)) for name in ("shop", "blog")]
+    web_server = machine.web_server(nginx, Engine.NGINX)
+    plans = [machine.plan(machine.site(name, web_server)) for name in ("shop", "blog")]
     for plan in plans:
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
     uuids = [plan.uuid for plan in plans]

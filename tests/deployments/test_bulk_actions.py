@@ -24,7 +24,7 @@ from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
 from tests.deployments.sample_plans import carried_out, live, shop
-from tests.support.cast import Cast, install, signed_in
+from tests.support.cast import Cast, signed_in, web_server
 
 LOAD: dict[str, Any] = {"name": "quick", "tool": "ab", "arguments": {"requests": 10, "concurrency": 1}, "paths": ["/"]}
 
@@ -34,14 +34,14 @@ def second(people: Cast) -> Host:
     """Another host that cannot be asked, with an nginx."""
     silent = {"status": HostStatus.UNREACHABLE, "status_detail": "web-2 does not answer."}
     host = Host.objects.create(name="web-2", connection=Connection.LOCAL, site_roots=["/srv/www"], **silent)
-    install(host, Engine.NGINX, "")
+    web_server(host, Engine.NGINX, "")
     return host
 
 
 @pytest.fixture
 def three(people: Cast, second: Host) -> list[Site]:
     """A site that is live on each of two hosts, and a draft."""
-    sites = [shop(people, "one"), shop(people, "two", install=second.installs.get()), shop(people, "draft")]
+    sites = [shop(people, "one"), shop(people, "two", web_server=second.web_servers.get()), shop(people, "draft")]
     for site in sites[:2]:
         live(people, site)
     return sites
@@ -202,7 +202,7 @@ def test_paused_host_starts_no_jobs(people: Cast, second: Host, three: list[Site
     with pytest.raises(Conflict, match="Paused: web-1"):
         services.deployment_confirm(actor=people.owner, deployment=plan)
     with pytest.raises(Conflict, match="Paused: web-1"):
-        trial_create(actor=people.owner, site=three[0], installs=[people.apache], load={"arguments": {}})
+        trial_create(actor=people.owner, site=three[0], web_servers=[people.apache], load={"arguments": {}})
     with pytest.raises(Conflict, match="Paused: web-1"):
         run_create_once(actor=people.owner, scenario=Scenario(**LOAD), sites=[three[0]])
     with pytest.raises(Conflict, match="Paused: web-1"):
@@ -237,7 +237,7 @@ def test_bulk_move_moves_many_sites(people: Cast, second: Host, three: list[Site
     asked = client.post("/sites/+bulk/", {"site": ["one", "two"], "action": "move"})
     assert asked["Location"] == "/sites/+move/?site=one&site=two"
     assert client.post(asked["Location"], {}).status_code == 422
-    client.post(asked["Location"], {"install": people.apache.pk})
+    client.post(asked["Location"], {"web_server": people.apache.pk})
     first, rest = Deployment.objects.filter(kind=DeploymentKind.MOVE).order_by("pk")
     assert (first.host.name, {item.site.name for item in first.items.all()}) == ("web-1", {"one", "two"})
     assert (rest.host.name, [item.site.name for item in rest.items.all()]) == ("web-2", ["two"])
@@ -249,16 +249,16 @@ def test_bulk_move_moves_many_sites(people: Cast, second: Host, three: list[Site
     rest.refresh_from_db()
     assert rest.status == DeploymentStatus.QUEUED
     carried_out(rest)
-    assert set(Site.objects.values_list("install", flat=True)) == {people.apache.pk}
+    assert set(Site.objects.values_list("web_server", flat=True)) == {people.apache.pk}
 
 
 def test_bulk_move_changes_web_server_of_drafts_at_once(people: Cast, second: Host, three: list[Site]) -> None:
-    there = second.installs.get()
+    there = second.web_servers.get()
     address = "/sites/+move/?site=draft"
     client = signed_in(people.owner)
     assert "1 draft is not deployed" in text_of(client, address)
-    assert client.post(address, {"install": there.pk})["Location"] == "/sites/"
-    assert Site.objects.get(name="draft").install == there
+    assert client.post(address, {"web_server": there.pk})["Location"] == "/sites/"
+    assert Site.objects.get(name="draft").web_server == there
     assert "1 draft now uses nginx on web-2." in text_of(client, "/sites/")
     assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
@@ -269,17 +269,17 @@ def test_bulk_move_of_drafts_and_live_sites_shares_port(people: Cast, three: lis
     client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
     page = text_of(client, address)
     assert "1 site is live, so you review its plan first." in page and "2 drafts are not deployed" in page
-    planned = client.post(address, {"install": people.apache.pk})
+    planned = client.post(address, {"web_server": people.apache.pk})
     plan = Deployment.objects.get(kind=DeploymentKind.MOVE)
     assert planned["Location"] == f"/deployments/{plan.uuid}"
     assert "2 drafts now use Apache httpd on web-1. The plan below is for the other sites." in text_of(
         client, planned["Location"]
     )
-    servers = dict(Site.objects.exclude(name="two").values_list("name", "install__engine"))
+    servers = dict(Site.objects.exclude(name="two").values_list("name", "web_server__engine"))
     assert servers == {"one": "nginx", "draft": "apache", "other": "apache"}, "the one in service waits for its plan"
     services.deployment_confirm(actor=people.owner, deployment=plan)
     carried_out(plan)
-    assert Site.objects.get(name="one").install == people.apache
+    assert Site.objects.get(name="one").web_server == people.apache
     assert other.pk in set(people.apache.sites.values_list("pk", flat=True))
 
 
@@ -298,14 +298,14 @@ def test_bulk_actions_treat_disabled_sites_apart_from_drafts(people: Cast, three
 
 
 def test_bulk_move_leaves_drafts_unchanged_when_plan_fails(people: Cast, three: list[Site]) -> None:
-    outside = shop(people, "outside", domains=["one.example"], install=None)
+    outside = shop(people, "outside", domains=["one.example"], web_server=None)
     with pytest.raises(ValidationError, match="already used by") as caught:
-        services.sites_move(actor=people.owner, sites=[three[0], outside], install=people.apache)
+        services.sites_move(actor=people.owner, sites=[three[0], outside], web_server=people.apache)
     assert set(caught.value.message_dict) == {"outside/blocks/0/names", "outside/blocks/0/listens"}
     three[0].blocks.all().delete()
     with pytest.raises(ValidationError, match="Add a server block"):
-        services.sites_move(actor=people.owner, sites=[three[0], three[2]], install=people.apache)
-    assert Site.objects.get(name="draft").install == people.nginx
+        services.sites_move(actor=people.owner, sites=[three[0], three[2]], web_server=people.apache)
+    assert Site.objects.get(name="draft").web_server == people.nginx
     assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
 
@@ -315,25 +315,25 @@ def test_bulk_move_rejects_conflicts_among_moved_sites(people: Cast, three: list
     other = shop(people, "other")
     live(people, other)
     with pytest.raises(ValidationError, match="is already used by nginx"):
-        services.site_move(actor=people.owner, site=three[0], install=people.apache)
-    plans = services.sites_move(actor=people.owner, sites=[three[0], other], install=people.apache)
+        services.site_move(actor=people.owner, site=three[0], web_server=people.apache)
+    plans = services.sites_move(actor=people.owner, sites=[three[0], other], web_server=people.apache)
     assert [item.site.name for item in plans[0].items.order_by("site__name")] == ["one", "other"]
-    assert set(Site.objects.values_list("install__engine", flat=True)) == {"nginx"}, "nothing moved yet"
+    assert set(Site.objects.values_list("web_server__engine", flat=True)) == {"nginx"}, "nothing moved yet"
     name = three[1].blocks.get().names.get()
     name.name = "one.example"
     name.save()
     with pytest.raises(ValidationError, match="already used by"):
-        services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], install=people.apache)
+        services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], web_server=people.apache)
 
 
 def test_api_moves_many_sites(people: Cast, second: Host, three: list[Site]) -> None:
     caller = caller_of(people.owner)
     body: dict[str, Any] = {"action": "move", "sites": ["one", "two"]}
-    for wrong in (body, body | {"install": 999_999}, {"action": "enable", "sites": ["one"], "install": 1}):
+    for wrong in (body, body | {"web_server": 999_999}, {"action": "enable", "sites": ["one"], "web_server": 1}):
         refused = caller.post("sites/bulk/", wrong)
-        assert (refused.status_code, pointers(refused)) == (422, ["/install"])
+        assert (refused.status_code, pointers(refused)) == (422, ["/web_server"])
     websites.site_delete(actor=people.owner, site=three[2])
-    done = caller.post("sites/bulk/", body | {"install": people.apache.pk})
+    done = caller.post("sites/bulk/", body | {"web_server": people.apache.pk})
     assert done.status_code == 201
     assert [(row["host"], sorted(row["sites"])) for row in json.loads(done.content)["deployments"]] == [
         ("web-1", ["one", "two"]),

@@ -12,7 +12,7 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.drift import services as drift
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, SiteState, SiteStatus
 from panel.deployments.planning import services
-from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.hosts.models import Engine, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
@@ -25,7 +25,7 @@ class Place:
     """One server with two sites on it, shop and other, and where shop's file is while it is served and while not."""
 
     machine: Machine
-    install: EngineInstall
+    web_server: WebServer
     shop: Site
     served: Path
     disabled: Path
@@ -77,12 +77,12 @@ PLACES: dict[str, Maker] = {
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance, server_root: Path) -> Iterator[Place]:
     server, engine, layout, served, disabled = PLACES[request.param](server_root, nginx)
-    install = machine.install(server, engine, layout)
-    install.own_ports = []
-    install.save()
-    other, shop = machine.site("other", install), machine.site("shop", install)
+    web_server = machine.web_server(server, engine, layout)
+    web_server.own_ports = []
+    web_server.save()
+    other, shop = machine.site("other", web_server), machine.site("shop", web_server)
     machine.deploy(other, shop)
-    yield Place(machine, install, shop, server.root / served, server.root / disabled)
+    yield Place(machine, web_server, shop, server.root / served, server.root / disabled)
     if server is not nginx:
         server.stop()
 
@@ -167,11 +167,11 @@ def test_site_stays_disabled_when_web_server_rejects_it(place: Place) -> None:
     """Tested where it lies, before anything is switched: the renamed file has its old name again."""
     place.disable()
     text = place.disabled.read_text()
-    bad = "limit_req zone=maybe;" if place.install.engine == Engine.NGINX else "LogLevel maybe"
+    bad = "limit_req zone=maybe;" if place.web_server.engine == Engine.NGINX else "LogLevel maybe"
     websites.snippet_create(
         actor=place.machine.people.admin,
         site=place.shop,
-        engine=place.install.engine,
+        engine=place.web_server.engine,
         text=bad,
         block=place.shop.blocks.get(),
     )
@@ -184,8 +184,8 @@ def test_site_stays_disabled_when_web_server_rejects_it(place: Place) -> None:
 
 
 def test_enable_plan_is_closed_when_another_enabled_site(machine: Machine, nginx: NginxInstance) -> None:
-    install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
-    shop, blog = machine.site("shop", install), machine.site("blog", install)
+    web_server = machine.web_server(nginx, Engine.NGINX, Layout.CONF_D)
+    shop, blog = machine.site("shop", web_server), machine.site("blog", web_server)
     machine.deploy(shop)
     disabling = services.site_disable(actor=machine.people.owner, site=shop)
     assert disabling is not None
@@ -199,9 +199,9 @@ def test_enable_plan_is_closed_when_another_enabled_site(machine: Machine, nginx
 
 
 def test_disabled_site_moves_to_another_web_server(machine: Machine, nginx: NginxInstance, server_root: Path) -> None:
-    first = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
+    first = machine.web_server(nginx, Engine.NGINX, Layout.CONF_D)
     apache = RedHatApache(server_root / "rhel")
-    second = machine.install(apache, Engine.APACHE, Layout.CONF_D)
+    second = machine.web_server(apache, Engine.APACHE, Layout.CONF_D)
     second.own_ports = []
     second.save()
     shop = machine.site("shop", first)
@@ -209,16 +209,16 @@ def test_disabled_site_moves_to_another_web_server(machine: Machine, nginx: Ngin
     disabling = services.site_disable(actor=machine.people.owner, site=shop)
     assert disabling is not None
     machine.run(disabling)
-    (plan,) = services.site_move(actor=machine.people.owner, site=shop, install=second)
+    (plan,) = services.site_move(actor=machine.people.owner, site=shop, web_server=second)
     assert machine.run(plan).status == DeploymentStatus.SUCCEEDED, plan.error
     assert not list((nginx.root / "conf.d").iterdir())
     shop.refresh_from_db()
-    assert (shop.install, SiteState.objects.get().resting) == (second, None)
+    assert (shop.web_server, SiteState.objects.get().resting) == (second, None)
 
 
 def test_rollback_enables_disabled_site(machine: Machine, nginx: NginxInstance) -> None:
-    install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
-    shop = machine.site("shop", install)
+    web_server = machine.web_server(nginx, Engine.NGINX, Layout.CONF_D)
+    shop = machine.site("shop", web_server)
     first = machine.deploy(shop).items.get().revision
     assert first is not None
     disabling = services.site_disable(actor=machine.people.owner, site=shop)

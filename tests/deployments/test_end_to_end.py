@@ -33,7 +33,7 @@ def edit(machine: Machine, site: Site, **values: object) -> None:
 
 @pytest.mark.parametrize("layout", [Layout.SITES, Layout.CONF_D])
 def test_deployed_site_responds(machine: Machine, nginx: NginxInstance, layout: Layout) -> None:
-    site = machine.site("shop", machine.install(nginx, Engine.NGINX, layout))
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX, layout))
     deployment = machine.deploy(site)
     assert machine.answers("shop", "this is shop")
     assert deployment.plan.checked
@@ -46,13 +46,13 @@ def test_deployed_site_responds(machine: Machine, nginx: NginxInstance, layout: 
 
 
 def test_site_is_deployed_over_ssh(remote: Machine, served: Served) -> None:
-    site = remote.site("shop", served.install(remote))
+    site = remote.site("shop", served.web_server(remote))
     remote.deploy(site)
     assert remote.answers("shop", "this is shop")
 
 
 def test_deployment_sends_nothing_when_host_key_is_wrong(remote: Machine, nginx: NginxInstance) -> None:
-    site = remote.site("shop", remote.install(nginx, Engine.NGINX))
+    site = remote.site("shop", remote.web_server(nginx, Engine.NGINX))
     deployment = remote.plan(site)
     remote.host.host_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEYcZLJD2iGwZV3vXbDIhBGGrmvVcZbhDkZ5d2dNZCwQ"
     remote.host.save()
@@ -63,8 +63,8 @@ def test_deployment_sends_nothing_when_host_key_is_wrong(remote: Machine, nginx:
 
 
 def test_rejected_configuration_is_rolled_back_with_server_message(machine: Machine, served: Served) -> None:
-    install = served.install(machine)
-    site, other = machine.site("shop", install), machine.site("other", install)
+    web_server = served.web_server(machine)
+    site, other = machine.site("shop", web_server), machine.site("other", web_server)
     machine.deploy(site, other)
     before = config_of(machine, site).read_text()
     websites.snippet_create(
@@ -81,7 +81,7 @@ def test_rejected_configuration_is_rolled_back_with_server_message(machine: Mach
 
 
 def test_site_that_does_not_respond_is_rolled_back(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     upstream = websites.upstream_create(
         actor=machine.people.owner, site=site, name="gone", servers=[{"address": "127.0.0.1:1"}]
@@ -96,7 +96,7 @@ def test_site_that_does_not_respond_is_rolled_back(machine: Machine, served: Ser
 
 
 def test_deploying_same_revision_again_changes_nothing(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     stamp = config_of(machine, site).stat().st_mtime_ns
     again = machine.deploy(site)
@@ -106,7 +106,7 @@ def test_deploying_same_revision_again_changes_nothing(machine: Machine, served:
 
 
 def test_rollback_restores_previous_files(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     first = machine.deploy(site).items.get().revision
     assert first is not None
     edit(machine, site, root=str(machine.files("new-shop")))
@@ -118,8 +118,8 @@ def test_rollback_restores_previous_files(machine: Machine, served: Served) -> N
 
 
 def test_sites_of_one_web_server_deploy_in_one_transaction(machine: Machine, served: Served) -> None:
-    install = served.install(machine)
-    sites = [machine.site(f"shop-{index}", install) for index in range(5)]
+    web_server = served.web_server(machine)
+    sites = [machine.site(f"shop-{index}", web_server) for index in range(5)]
     deployment = machine.deploy(*sites)
     names = list(deployment.steps.values_list("name", flat=True))
     assert names.count("reload") + names.count("start") == 1
@@ -128,8 +128,8 @@ def test_sites_of_one_web_server_deploy_in_one_transaction(machine: Machine, ser
 
 
 def test_invalid_site_stops_whole_transaction(machine: Machine, served: Served) -> None:
-    install = served.install(machine)
-    good, bad = machine.site("good", install), machine.site("bad", install)
+    web_server = served.web_server(machine)
+    good, bad = machine.site("good", web_server), machine.site("bad", web_server)
     websites.snippet_create(
         actor=machine.people.admin, site=bad, engine=served.engine, text=served.wrong, block=bad.blocks.get()
     )
@@ -140,8 +140,8 @@ def test_invalid_site_stops_whole_transaction(machine: Machine, served: Served) 
 
 
 def test_disabled_site_stops_responding_until_enabled(machine: Machine, served: Served) -> None:
-    install = served.install(machine)
-    site, other = machine.site("shop", install), machine.site("other", install)
+    web_server = served.web_server(machine)
+    site, other = machine.site("shop", web_server), machine.site("other", web_server)
     machine.deploy(site, other)
     deployment = services.site_disable(actor=machine.people.owner, site=site)
     assert deployment is not None
@@ -157,7 +157,7 @@ def test_disabled_site_stops_responding_until_enabled(machine: Machine, served: 
 def test_deleted_site_leaves_no_files_or_rows(machine: Machine, served: Served) -> None:
     """Upstreams and PHP pools go with it, which its locations protect as long as the site is there."""
     owner = machine.people.owner
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     websites.php_pool_create(actor=owner, site=site, name="php", address="unix:/run/none.sock")
     upstream = websites.upstream_create(actor=owner, site=site, name="app", servers=[{"address": "127.0.0.1:1"}])
     websites.location_create(actor=owner, block=site.blocks.get(), pattern="/app/", handler="proxy", upstream=upstream)
@@ -174,7 +174,7 @@ def test_site_with_self_signed_certificate_responds_over_tls(machine: Machine, s
     certificate = websites.certificate_self_sign(
         actor=people.owner, team=people.team, name="shop", names=["shop.example"]
     )
-    site = machine.site("shop", served.install(machine), certificate=certificate)
+    site = machine.site("shop", served.web_server(machine), certificate=certificate)
     machine.deploy(site)
     (key,) = served.server.root.rglob("shop.key")
     assert key.stat().st_mode & 0o777 == 0o600
@@ -187,7 +187,7 @@ def test_site_with_self_signed_certificate_responds_over_tls(machine: Machine, s
 
 
 def test_manual_edit_is_shown_and_overwritten_only_on_request(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     path = config_of(machine, site)
     path.write_text(path.read_text() + "# by hand\n")
@@ -206,7 +206,7 @@ def test_manual_edit_is_shown_and_overwritten_only_on_request(machine: Machine, 
 
 
 def test_manual_edit_after_plan_stops_deployment(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     path = config_of(machine, site)
     edit(machine, site, autoindex=True)
@@ -220,7 +220,7 @@ def test_manual_edit_after_plan_stops_deployment(machine: Machine, served: Serve
 
 
 def test_drift_is_detected_adopted_and_kept(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     assert drift.drift_check(machine.host) == []
     path = config_of(machine, site)
@@ -236,7 +236,7 @@ def test_drift_is_detected_adopted_and_kept(machine: Machine, served: Served) ->
 
 
 def test_drift_check_runs_as_job(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     config_of(machine, site).write_text("# broken")
     operation = operation_request(actor=machine.people.admin, host=machine.host, kind=OperationKind.DRIFT)
@@ -246,7 +246,7 @@ def test_drift_check_runs_as_job(machine: Machine, served: Served) -> None:
 
 
 def test_drift_is_overwritten(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     path = config_of(machine, site)
     good = path.read_text()
@@ -259,7 +259,7 @@ def test_drift_is_overwritten(machine: Machine, served: Served) -> None:
 
 
 def test_drift_disappears_when_file_is_restored_by_hand(machine: Machine, served: Served) -> None:
-    site = machine.site("shop", served.install(machine))
+    site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     path = config_of(machine, site)
     good = path.read_text()
@@ -273,13 +273,13 @@ def test_drift_disappears_when_file_is_restored_by_hand(machine: Machine, served
 
 def test_deployed_site_serves_cached_responses_until_cache_is_cleared(machine: Machine, nginx: NginxInstance) -> None:
     """A site that keeps nothing, or stands nowhere, says so."""
-    install = machine.install(nginx, Engine.NGINX)
-    install.manages_main_config = True  # what it keeps lies below its own folder then
-    install.save()
-    (Path(install.paths["prefix"]) / "temp").mkdir(exist_ok=True)
-    back = machine.site("back", install)
+    web_server = machine.web_server(nginx, Engine.NGINX)
+    web_server.manages_main_config = True  # what it keeps lies below its own folder then
+    web_server.save()
+    (Path(web_server.paths["prefix"]) / "temp").mkdir(exist_ok=True)
+    back = machine.site("back", web_server)
     machine.deploy(back)
-    shop = machine.site("shop", install, root="", upstream=f"127.0.0.1:{machine.port}")
+    shop = machine.site("shop", web_server, root="", upstream=f"127.0.0.1:{machine.port}")
     owner = machine.people.owner
     with pytest.raises(ApplicationError, match="is not deployed"):
         site_cache_empty(actor=owner, site=shop)

@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 
-def definition(machine: Machine, install: int) -> dict[str, Any]:
+def definition(machine: Machine, web_server: int) -> dict[str, Any]:
     www = machine.root / "www"
     locations = [
         {"pattern": "/", "try_files": ["$uri", "=404"]},
@@ -38,7 +38,7 @@ def definition(machine: Machine, install: int) -> dict[str, Any]:
         "locations": locations,
     }
     pool = {"name": "php", "address": f"127.0.0.1:{free_port()}"}  # nobody listens: 502 says that PHP was asked
-    site = {"name": "shop", "team": machine.people.team.slug, "install": install}
+    site = {"name": "shop", "team": machine.people.team.slug, "web_server": web_server}
     return site | {"php_pools": [pool], "blocks": [block]}
 
 
@@ -69,8 +69,8 @@ def test_every_warning_is_reproduced_on_nginx_and_solved_by_its_fix(machine: Mac
         (machine.root / "www" / path).write_text("text")
     (nginx.root / "fastcgi_params").write_text(Path("/etc/nginx/fastcgi_params").read_text())
     nginx.reload()
-    install = machine.install(nginx, Engine.NGINX)
-    site = site_define(actor=machine.people.admin, data=definition(machine, install.pk))
+    web_server = machine.web_server(nginx, Engine.NGINX)
+    site = site_define(actor=machine.people.admin, data=definition(machine, web_server.pk))
     machine.deploy(site)
     wrong = {
         "try-files-slash": 404,

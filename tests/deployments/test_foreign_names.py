@@ -19,7 +19,7 @@ from panel.websites import services as websites
 from panel.websites.models import Allowance, Listen, ServerName, Site
 from tests.deployments.real_host import Machine
 from tests.deployments.sample_plans import carried_out, live, planned, shop
-from tests.support.cast import Cast, everything_listed, install
+from tests.support.cast import Cast, everything_listed, web_server
 from tests.support.nginx import NginxInstance
 
 ALLOW = "ask an administrator to allow it"
@@ -73,10 +73,10 @@ def test_move_is_rejected_when_it_takes_requests_of_another_team(people: Cast) -
     site = shop(people, domains=["localhost"], address="127.0.0.1")
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
-    there = install(other, Engine.NGINX, "")
-    blog(people, install=there, domains=["localhost", "blog.example"])
+    there = web_server(other, Engine.NGINX, "")
+    blog(people, web_server=there, domains=["localhost", "blog.example"])
     with pytest.raises(ValidationError) as caught:
-        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), web_server=there)
     assert set(caught.value.message_dict) == {"blocks/0/names", "blocks/0/listens"}
     assert all(ALLOW in message for messages in caught.value.message_dict.values() for message in messages)
 
@@ -85,11 +85,11 @@ def test_move_is_rejected_when_it_uses_unlisted_services_of_new_host(people: Cas
     site = shop(people, root="", upstream="127.0.0.1:3000")
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
-    there = install(other, Engine.NGINX, "")
+    there = web_server(other, Engine.NGINX, "")
     with pytest.raises(ValidationError, match=LIST):
-        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), web_server=there)
     everything_listed(other)
-    assert services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+    assert services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), web_server=there)
 
 
 def test_rollback_is_rejected_when_name_now_belongs_to_another_team(people: Cast) -> None:
@@ -144,7 +144,7 @@ def test_plan_of_many_sites_resolves_names_together(people: Cast) -> None:
 def test_plan_is_rejected_when_name_resolves_to_host(machine: Machine, nginx: NginxInstance) -> None:
     """The host says what a name means there; its own name is not among the facts yet."""
     people, name = machine.people, f"{socket.gethostname()}:3000"
-    site = machine.site("shop", machine.install(nginx, Engine.NGINX), root="", upstream=name)
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX), root="", upstream=name)
     Allowance.objects.all().delete()
     with pytest.raises(ValidationError) as caught:
         machine.plan(site)

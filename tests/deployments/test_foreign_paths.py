@@ -14,7 +14,7 @@ from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.sample_plans import carried_out, live, planned, shop
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 
 def test_plan_is_rejected_when_it_serves_files_of_another_team(people: Cast) -> None:
@@ -38,11 +38,11 @@ def test_move_is_rejected_when_it_serves_files_of_another_team(people: Cast) -> 
     site = shop(people)
     live(people, site)
     other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
-    there = install(other, Engine.NGINX, "")
-    values = {"actor": people.outsider, "team": people.other_team, "install": there, "root": "/srv/www/shop/blog"}
+    there = web_server(other, Engine.NGINX, "")
+    values = {"actor": people.outsider, "team": people.other_team, "web_server": there, "root": "/srv/www/shop/blog"}
     shop(people, "blog", **values)
     with pytest.raises(ValidationError, match=r"/srv/www/shop on web-2 .* ask an administrator"):
-        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), web_server=there)
 
 
 def test_rollback_is_rejected_when_files_now_belong_to_another_team(people: Cast) -> None:

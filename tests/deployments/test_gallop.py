@@ -29,7 +29,7 @@ def gallop(server_root: Path) -> Iterator[GallopInstance]:
 def test_site_moves_from_nginx_to_gallop_and_back_on_one_port(
     machine: Machine, nginx: NginxInstance, gallop: GallopInstance
 ) -> None:
-    here, own = machine.install(nginx, Engine.NGINX), machine.install(gallop, Engine.NATIVE)
+    here, own = machine.web_server(nginx, Engine.NGINX), machine.web_server(gallop, Engine.NATIVE)
     site = machine.site("shop", here)
     machine.deploy(site)
     move(machine, site, own)
@@ -43,7 +43,7 @@ def test_site_moves_from_nginx_to_gallop_and_back_on_one_port(
 def test_configuration_rejected_by_gallop_is_rolled_back_with_its_message(
     machine: Machine, gallop: GallopInstance
 ) -> None:
-    site = machine.site("shop", machine.install(gallop, Engine.NATIVE))
+    site = machine.site("shop", machine.web_server(gallop, Engine.NATIVE))
     machine.deploy(site)
     websites.snippet_create(
         actor=machine.people.admin, site=site, engine="native", text="limit_req zone=maybe;", block=site.blocks.get()
@@ -71,11 +71,11 @@ def test_site_moves_through_all_web_servers_on_one_port(
     gallop: GallopInstance,
     request: pytest.FixtureRequest,
 ) -> None:
-    first, second = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
-    third = machine.install(gallop, Engine.NATIVE)
+    first, second = machine.web_server(nginx, Engine.NGINX), machine.web_server(apache, Engine.APACHE)
+    third = machine.web_server(gallop, Engine.NATIVE)
     way = [(second, "apache"), (third, "gallop"), (first, "nginx")]
     if "openlitespeed" in SERVERS:
-        fourth = openlitespeed_served(request.getfixturevalue("openlitespeed")).install(machine)
+        fourth = openlitespeed_served(request.getfixturevalue("openlitespeed")).web_server(machine)
         way += [
             (fourth, "litespeed"),
             (third, "gallop"),
@@ -85,7 +85,7 @@ def test_site_moves_through_all_web_servers_on_one_port(
         ]
     site = machine.site("shop", first)
     machine.deploy(site)
-    for install, name in way:
-        move(machine, site, install)
+    for web_server, name in way:
+        move(machine, site, web_server)
         assert machine.answers("shop", "this is shop")
         assert name in served_by(machine)

@@ -35,7 +35,7 @@ def asked(machine: Machine, kind: str, **params: Any) -> HostOperation:
 @pytest.fixture
 def shop(remote: Machine, served: Served) -> Site:
     """Live, with logs of its own."""
-    site = remote.site("shop", served.install(remote))
+    site = remote.site("shop", served.web_server(remote))
     folder = served.server.paths["log_dir"]
     block = site.blocks.get()
     logs = {"access_log": f"{folder}/shop.access.log", "error_log": f"{folder}/shop.error.log"}
@@ -76,13 +76,13 @@ def test_site_logs_are_read_from_the_end(remote: Machine, shop: Site) -> None:
 
 
 def test_web_server_is_stopped_started_and_reloaded(remote: Machine, shop: Site) -> None:
-    install = shop.install
-    assert install is not None
+    web_server = shop.web_server
+    assert web_server is not None
     for action, running in (("stop", False), ("start", True), ("reload", True)):
-        operation = asked(remote, OperationKind.SERVICE, install=install.pk, action=action)
+        operation = asked(remote, OperationKind.SERVICE, web_server=web_server.pk, action=action)
         assert operation.status == JobStatus.SUCCEEDED, operation.error
-        install.refresh_from_db()
-        assert install.is_running is running
+        web_server.refresh_from_db()
+        assert web_server.is_running is running
         assert eventually(lambda wanted=running: is_served(remote) is wanted)  # type: ignore[misc]
 
 
@@ -96,8 +96,8 @@ def is_served(machine: Machine) -> bool:
 def test_host_check_finds_web_server_and_its_facts(remote: Machine, shop: Site) -> None:
     operation = asked(remote, OperationKind.CHECK)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
-    install = shop.install
-    assert install is not None
-    install.refresh_from_db()
-    assert (install.is_running, bool(install.version)) == (True, True)
-    assert str(install) in operation.result["servers"]
+    web_server = shop.web_server
+    assert web_server is not None
+    web_server.refresh_from_db()
+    assert (web_server.is_running, bool(web_server.version)) == (True, True)
+    assert str(web_server) in operation.result["servers"]

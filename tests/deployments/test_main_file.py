@@ -12,10 +12,10 @@ from panel.core.errors import ApplicationError
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.main_file.services import KEPT, main_plan
-from panel.deployments.models import Deployment, DeploymentStatus, InstallState
+from panel.deployments.models import Deployment, DeploymentStatus, WebServerState
 from panel.deployments.planning import services
 from panel.hosts.claims import Attempt
-from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.hosts.models import Engine, Layout, WebServer
 from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine
 from tests.support.cast import signed_in
@@ -40,12 +40,12 @@ def nginx(server_root: Path) -> Iterator[NginxInstance]:
 
 
 @pytest.fixture(params=[Layout.SITES, Layout.CONF_D])
-def install(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance) -> EngineInstall:
+def web_server(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance) -> WebServer:
     """A server with a site on it, and a main file that says more than a minimum."""
     text = nginx.main_config.read_text().rstrip().removesuffix("}")
     nginx.main_config.write_text(text + OWN % free_port())
     nginx.reload()
-    found = machine.install(nginx, Engine.NGINX, request.param)
+    found = machine.web_server(nginx, Engine.NGINX, request.param)
     machine.deploy(machine.site("shop", found))
     return found
 
@@ -60,11 +60,11 @@ def run(machine: Machine, plan: Deployment, *, accept_drift: bool = False) -> De
 
 
 def test_main_file_is_managed_rewritten_after_drift_and_returned(
-    machine: Machine, nginx: NginxInstance, install: EngineInstall
+    machine: Machine, nginx: NginxInstance, web_server: WebServer
 ) -> None:
     main, kept = nginx.main_config, Path(f"{nginx.main_config}{KEPT}")
     original, admin = main.read_text(), machine.people.admin
-    plan = main_plan(actor=admin, install=install, managed=True)
+    plan = main_plan(actor=admin, web_server=web_server, managed=True)
     assert main.read_text() == original, "a plan changes nothing"
     assert "keepalive_timeout 7 is replaced by keepalive_timeout 65s" in [note.text for note in plan.plan.warnings]
     run(machine, plan)
@@ -75,33 +75,33 @@ def test_main_file_is_managed_rewritten_after_drift_and_returned(
     assert kept.read_text() == original
     assert machine.answers("shop", "this is shop")
     # Sites come and go without touching it, and it is watched like their files.
-    machine.deploy(machine.site("other", install))
+    machine.deploy(machine.site("other", web_server))
     assert main.read_text() == text
     assert drift.drift_check(machine.host) == []
     main.write_text(text + "# by hand\n")
     (row,) = drift.drift_check(machine.host)
     assert row.path == str(main)
     page = signed_in(admin).get(f"/deployments/drift/{row.pk}").content.decode()
-    assert f"/deployments/servers/{install.pk}/main-file" in page
-    install.workers = 2
-    install.save()
-    again = main_plan(actor=admin, install=install, managed=True)
+    assert f"/deployments/servers/{web_server.pk}/main-file" in page
+    web_server.workers = 2
+    web_server.save()
+    again = main_plan(actor=admin, web_server=web_server, managed=True)
     assert again.plan.drifted == [str(main)]
     with pytest.raises(ApplicationError, match="Edited on the host"):
         services.deployment_confirm(actor=admin, deployment=again)
     run(machine, again, accept_drift=True)
     assert "worker_processes 2;" in main.read_text() and "by hand" not in main.read_text()
-    run(machine, main_plan(actor=admin, install=install, managed=False))
+    run(machine, main_plan(actor=admin, web_server=web_server, managed=False))
     assert main.read_text() == original
     assert not kept.exists()
-    assert InstallState.objects.get(install=install).main_files == []
+    assert WebServerState.objects.get(web_server=web_server).main_files == []
     assert machine.answers("shop", "this is shop")
 
 
 def test_main_file_rejected_by_nginx_leaves_original(machine: Machine, nginx: NginxInstance) -> None:
     """The site relies on what the panel's file takes away: a longer hash bucket than the panel's."""
-    install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
-    machine.deploy(machine.site("shop", install))
+    web_server = machine.web_server(nginx, Engine.NGINX, Layout.CONF_D)
+    machine.deploy(machine.site("shop", web_server))
     text = nginx.main_config.read_text()
     nginx.main_config.write_text(text.replace("http {", "http {\n    server_names_hash_bucket_size 1024;"))
     (nginx.root / "conf.d" / "long.conf").write_text(
@@ -109,30 +109,30 @@ def test_main_file_rejected_by_nginx_leaves_original(machine: Machine, nginx: Ng
     )
     nginx.reload()
     original = nginx.main_config.read_text()
-    plan = main_plan(actor=machine.people.admin, install=install, managed=True)
+    plan = main_plan(actor=machine.people.admin, web_server=web_server, managed=True)
     services.deployment_confirm(actor=machine.people.admin, deployment=plan)
     execution.deployment_execute(plan.uuid)
     plan.refresh_from_db()
     assert plan.status == DeploymentStatus.ROLLED_BACK
     assert "server_names_hash_bucket_size" in plan.error
     assert nginx.main_config.read_text() == original
-    assert not InstallState.objects.filter(install=install).exclude(main_files=[]).exists()
+    assert not WebServerState.objects.filter(web_server=web_server).exclude(main_files=[]).exists()
 
 
 def test_main_file_management_requires_administrator_on_page_and_api(machine: Machine, nginx: NginxInstance) -> None:
-    install, people = machine.install(nginx, Engine.NGINX), machine.people
+    web_server, people = machine.web_server(nginx, Engine.NGINX), machine.people
     with pytest.raises(PermissionDenied):
-        main_plan(actor=people.owner, install=install, managed=True)
+        main_plan(actor=people.owner, web_server=web_server, managed=True)
     with pytest.raises(ApplicationError, match="already is the distribution's"):
-        main_plan(actor=people.admin, install=install, managed=False)
-    url = f"/deployments/servers/{install.pk}/main-file"
+        main_plan(actor=people.admin, web_server=web_server, managed=False)
+    url = f"/deployments/servers/{web_server.pk}/main-file"
     assert signed_in(people.owner).post(url, {"managed": "on"}).status_code == 403
     client = signed_in(people.admin)
     assert f'action="{url}"' in client.get(f"/hosts/{machine.host.name}/").content.decode()
     shown = client.get(client.post(url, {"managed": "on"})["Location"]).content.decode()
     assert "Deploy the main file" in shown and "nginx.conf.distribution" in shown
     caller = caller_of(people.admin)
-    answer = caller.post(f"installs/{install.pk}/main-file/", {"managed": True})
+    answer = caller.post(f"web-servers/{web_server.pk}/main-file/", {"managed": True})
     assert answer.status_code == 201
     (plan,) = answer.json()["deployments"]
     assert [file["path"] for file in plan["plan"]["files"]] == [
@@ -142,6 +142,6 @@ def test_main_file_management_requires_administrator_on_page_and_api(machine: Ma
     with pytest.raises(PermissionDenied):
         services.deployment_confirm(actor=people.owner, deployment=row)
     run(machine, row)
-    assert caller.get(f"installs/{install.pk}/").json()["main_files"] == [
+    assert caller.get(f"web-servers/{web_server.pk}/").json()["main_files"] == [
         str(nginx.main_config), f"{nginx.main_config}{KEPT}",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.sample_plans import carried_out, live, planned, shop
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 
 def status(deployment: Deployment) -> tuple[str, str]:
@@ -35,8 +35,8 @@ def test_older_plan_of_same_site_is_closed_with_reason(people: Cast) -> None:
 
 
 def test_outdated_plan_is_closed_with_its_whole_batch(people: Cast) -> None:
-    far = install(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
-    shops = [shop(people), shop(people, "blog", install=far)]
+    far = web_server(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
+    shops = [shop(people), shop(people, "blog", web_server=far)]
     batch = services.deployment_plan(actor=people.owner, sites=shops)
     live(people, shops[0])
     assert {status(row)[0] for row in batch} == {DeploymentStatus.CANCELLED}

@@ -16,7 +16,7 @@ from panel.deployments.revisions.rendered import sha256_of
 from panel.hosts.models import Engine, Host, HostOperation, HostStatus, OperationKind
 from panel.websites import services as websites
 from tests.deployments.sample_plans import carried_out, live, planned, shop
-from tests.support.cast import Cast, install, signed_in
+from tests.support.cast import Cast, signed_in, web_server
 
 
 def url(name: str, *args: object) -> str:
@@ -140,10 +140,10 @@ def test_plan_page_shows_warnings_before_confirm_button(people: Cast) -> None:
 def test_move_plan_pages_describe_both_halves(people: Cast) -> None:
     site = shop(people)
     live(people, site)
-    (within,) = services.site_move(actor=people.owner, site=site, install=people.apache)
+    (within,) = services.site_move(actor=people.owner, site=site, web_server=people.apache)
     assert within.title == "Move to another web server on web-1"
     other = Host.objects.create(name="web-2", connection="local", status=HostStatus.READY, site_roots=["/srv/www"])
-    up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
+    up, down = services.site_move(actor=people.owner, site=site, web_server=web_server(other, Engine.NGINX, ""))
     client = signed_in(people.owner)
     listed = client.get(url("list")).content.decode()
     assert f'href="{url("detail", up.uuid)}">Move: deploy on web-2</a>' in listed
@@ -197,7 +197,7 @@ def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
     record = next(file for file in revision.files if not file["link"])
     row = Drift.objects.create(
         site=site,
-        install=people.nginx,
+        web_server=people.nginx,
         path=record["path"],
         expected_sha256=record["sha256"],
         found_sha256=sha256_of(content) if content else "",
@@ -269,7 +269,7 @@ def test_rejected_move_names_conflict_and_keeps_selection(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     live(people, shop(people, "other"))
-    answer = signed_in(people.owner).post("/sites/shop/server/", {"install": people.apache.pk}, follow=True)
+    answer = signed_in(people.owner).post("/sites/shop/server/", {"web_server": people.apache.pk}, follow=True)
     page = answer.content.decode()
     assert "server block 1: *:80 is already used by nginx" in page
     assert f'<option value="{people.apache.pk}" selected>' in page
@@ -349,6 +349,6 @@ def test_move_page_shows_problems_of_target_web_server(people: Cast) -> None:
     choice = client.get("/sites/shop/server/").content.decode()
     assert f'<option value="{people.apache.pk}"' in choice
     assert f'<option value="{people.nginx.pk}"' not in choice and "Decide later" not in choice
-    plan = client.post("/sites/shop/server/", {"install": people.apache.pk}, follow=True).content.decode()
+    plan = client.post("/sites/shop/server/", {"web_server": people.apache.pk}, follow=True).content.decode()
     assert "No site is the default server of port 80." in plan
     assert "/mend/" not in plan, "it is mended on the server that the site stands on, where it is not there"

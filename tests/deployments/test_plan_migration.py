@@ -13,14 +13,14 @@ from panel.deployments.plan import FileAction, FileRecord, PlanFile, PlanSite, P
 migration = import_module("migrations.deployments.0007_typed_plan")
 
 OLD: dict[str, Any] = {
-    "sites": [{"id": 1, "name": "shop", "install": 7, "number": None, "previous": 2, "unknown": 1}],
-    "installs": [7],
-    "files": [{"path": "/etc/a.conf", "site": "shop", "install": 7, "action": "put", "mode": 420, "expect": None}],
+    "sites": [{"id": 1, "name": "shop", "web_server": 7, "number": None, "previous": 2, "unknown": 1}],
+    "web_servers": [7],
+    "files": [{"path": "/etc/a.conf", "site": "shop", "web_server": 7, "action": "put", "mode": 420, "expect": None}],
     "warnings": [{"site": "shop", "where": "", "text": "kept", "nearest": ""}],
     "drifted": ["/etc/a.conf"],
     "checked": False,
     "unchecked": "web-1 does not answer.",
-    "after": {"main": {"install": 7, "files": [{"path": "/etc/nginx.conf", "mode": 420}]}},
+    "after": {"main": {"web_server": 7, "files": [{"path": "/etc/nginx.conf", "mode": 420}]}},
 }
 
 
@@ -29,7 +29,7 @@ def test_plan_migration_keeps_every_part_of_an_old_plan() -> None:
     assert plan.sites == [PlanSite(1, "shop", "7", None, 2)]
     assert plan.files == [PlanFile("/etc/a.conf", "shop", 7, FileAction.PUT, 0o644)]
     assert plan.warnings == [PlanWarning("shop", "", "kept")]
-    assert (plan.installs, plan.drifted, plan.checked) == ([7], ["/etc/a.conf"], False)
+    assert (plan.web_servers, plan.drifted, plan.checked) == ([7], ["/etc/a.conf"], False)
     assert plan.main_files == [FileRecord("/etc/nginx.conf", 0o644)]
     assert plan_from_json(plan_to_json(plan)) == plan
 
@@ -40,7 +40,7 @@ def test_plan_migration_keeps_every_part_of_an_old_plan() -> None:
         ({}, OnSuccess.NOTHING),
         ({"enabled": False}, OnSuccess.DISABLE),
         ({"enabled": False, "delete": [1]}, OnSuccess.DELETE),
-        ({"install": 7, "then": ["x"]}, OnSuccess.MOVE),
+        ({"web_server": 7, "then": ["x"]}, OnSuccess.MOVE),
         ({"waits_for": "x"}, OnSuccess.NOTHING),
         (OLD["after"], OnSuccess.MAIN),
     ],

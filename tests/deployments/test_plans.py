@@ -22,11 +22,11 @@ from panel.deployments.models import (
 )
 from panel.deployments.planning import plans, services
 from panel.deployments.planning.changes import Change
-from panel.hosts.models import Engine, EngineInstall, Host, Layout
+from panel.hosts.models import Engine, Host, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.sample_plans import carried_out, files, live, planned, shop
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 
 def test_first_plan_shows_every_file_as_new(people: Cast) -> None:
@@ -111,8 +111,8 @@ def test_planning_requires_permission_to_deploy(people: Cast) -> None:
 
 def test_sites_of_several_hosts_form_one_batch(people: Cast) -> None:
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
-    nginx = install(other, Engine.NGINX, "")
-    sites = [shop(people), shop(people, "two"), shop(people, "far", install=nginx)]
+    nginx = web_server(other, Engine.NGINX, "")
+    sites = [shop(people), shop(people, "two"), shop(people, "far", web_server=nginx)]
     found = services.deployment_plan(actor=people.owner, sites=sites)
     assert [(row.host.name, row.items.count()) for row in found] == [("web-1", 2), ("web-2", 1)]
     assert len({row.batch for row in found}) == 1
@@ -128,8 +128,8 @@ def test_plan_query_count_does_not_grow_with_hosts(people: Cast) -> None:
         for number in range(count):
             host = Host.objects.create(name=f"host-{count}-{number}", status="unreachable", site_roots=["/srv/www"])
             values = {"engine": Engine.NGINX, "layout": Layout.SITES, "paths": people.nginx.paths}
-            install = EngineInstall.objects.create(host=host, **values)
-            sites.append(shop(people, f"site-{count}-{number}", install=install))
+            web_server = WebServer.objects.create(host=host, **values)
+            sites.append(shop(people, f"site-{count}-{number}", web_server=web_server))
         with CaptureQueriesContext(connection) as captured:
             (first, *others) = services.deployment_plan(actor=people.admin, sites=sites)
             services.deployment_confirm(actor=people.admin, deployment=first)
@@ -192,7 +192,7 @@ def test_deployment_success_makes_revision_live_and_failure_is_recorded(people: 
 
 
 def test_plan_lists_settings_that_web_server_cannot_express(people: Cast) -> None:
-    site = shop(people, install=people.apache)
+    site = shop(people, web_server=people.apache)
     websites.location_create(
         actor=people.owner, block=site.blocks.get(), pattern="/", handler="static", rate_limit_rps=5
     )
@@ -215,7 +215,7 @@ def test_plan_keeps_and_reports_adopted_text(people: Cast) -> None:
     site = shop(people)
     path = next(file.path for file in planned(people, site).plan.files if file.action == "put")
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
-    PinnedFile.objects.create(site=site, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
+    PinnedFile.objects.create(site=site, web_server=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
     plan = planned(people, site).plan
     (file,) = [file for file in plan.files if file.path == path]
     assert "+# mine" in file.diff
@@ -224,15 +224,15 @@ def test_plan_keeps_and_reports_adopted_text(people: Cast) -> None:
 
 def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -> None:
     """The admin's file said otherwise when it was read again; the site that is planned is another one."""
-    server = EngineInstall.objects.create(
+    server = WebServer.objects.create(
         host=people.host,
         engine=Engine.OPENLITESPEED,
         layout=Layout.VHOSTS,
         paths=people.nginx.paths | {"config_root": "/usr/local/lsws/conf", "prefix": "/usr/local/lsws"},
     )
-    live(people, shop(people, install=server))
+    live(people, shop(people, web_server=server))
     own = {"name": "Main", "address": "", "port": 80, "secure": True, "text": "address *:80\nsecure 1"}
-    other = shop(people, "other", install=server, port=81)
+    other = shop(people, "other", web_server=server, port=81)
     server.own_listeners = [own]
     server.save()
     with pytest.raises(ApplicationError, match="own listener Main already uses port 80 with TLS"):
@@ -241,7 +241,7 @@ def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -
 
 def test_changing_sites_are_left_out_only_on_their_own_web_server(people: Cast) -> None:
     """What another host's deployment takes over from this one stands here as long as this one's says nothing else."""
-    here, there = people.nginx, install(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
+    here, there = people.nginx, web_server(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
     first, second = shop(people), shop(people, "blog")
     live(people, first)
     live(people, second)

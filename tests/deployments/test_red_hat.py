@@ -9,7 +9,7 @@ import pytest
 
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services
-from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.hosts.models import Engine, Layout, WebServer
 from panel.websites import services as websites
 from tests.deployments.real_host import Machine
 from tests.support.apache import RedHatApache
@@ -24,8 +24,8 @@ def apache(server_root: Path) -> Iterator[RedHatApache]:
 
 
 @pytest.fixture
-def install(machine: Machine, apache: RedHatApache) -> EngineInstall:
-    found = machine.install(apache, Engine.APACHE, Layout.CONF_D)
+def web_server(machine: Machine, apache: RedHatApache) -> WebServer:
+    found = machine.web_server(apache, Engine.APACHE, Layout.CONF_D)
     found.own_ports = []
     found.save()
     return found
@@ -36,10 +36,10 @@ def names(apache: RedHatApache) -> list[str]:
 
 
 def test_site_file_is_in_conf_d_and_stays_there_when_disabled(
-    machine: Machine, apache: RedHatApache, install: EngineInstall
+    machine: Machine, apache: RedHatApache, web_server: WebServer
 ) -> None:
     main = apache.main_config.read_text()
-    site = machine.site("shop", install)
+    site = machine.site("shop", web_server)
     machine.deploy(site)
     assert machine.answers("shop", "this is shop")
     assert names(apache) == ["00-paddock-listen.conf", "50-shop.conf"]
@@ -51,9 +51,9 @@ def test_site_file_is_in_conf_d_and_stays_there_when_disabled(
 
 
 def test_configuration_rejected_by_httpd_is_rolled_back(
-    machine: Machine, apache: RedHatApache, install: EngineInstall
+    machine: Machine, apache: RedHatApache, web_server: WebServer
 ) -> None:
-    site = machine.site("shop", install)
+    site = machine.site("shop", web_server)
     machine.deploy(site)
     before = (apache.root / "conf.d" / "50-shop.conf").read_text()
     websites.snippet_create(

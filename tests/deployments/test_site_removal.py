@@ -19,7 +19,7 @@ from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.sample_plans import carried_out, files, live, planned, shop
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 
 def test_rollback_reaches_any_earlier_revision(people: Cast) -> None:
@@ -78,7 +78,7 @@ def test_live_site_cannot_be_deleted_without_deployment(people: Cast) -> None:
     with pytest.raises(ApplicationError, match="is live on nginx on web-1"):
         websites.site_delete(actor=people.owner, site=site)
     with pytest.raises(ApplicationError, match="Move the site instead"):
-        websites.site_install_set(actor=people.owner, site=site, install=people.apache)
+        websites.site_web_server_set(actor=people.owner, site=site, web_server=people.apache)
     deployment = services.site_delete(actor=people.owner, site=site)
     assert deployment is not None
     services.deployment_confirm(actor=people.owner, deployment=deployment)
@@ -100,30 +100,30 @@ def test_move_to_another_host_deploys_there_first(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
-    nginx = install(other, Engine.NGINX, "")
-    up, down = services.site_move(actor=people.owner, site=site, install=nginx)
+    nginx = web_server(other, Engine.NGINX, "")
+    up, down = services.site_move(actor=people.owner, site=site, web_server=nginx)
     services.deployment_confirm(actor=people.owner, deployment=up)
     down.refresh_from_db()
     assert down.status == DeploymentStatus.PLANNED
     carried_out(up)
     down.refresh_from_db()
     assert down.status == DeploymentStatus.QUEUED
-    assert Site.objects.get().install == nginx
+    assert Site.objects.get().web_server == nginx
     carried_out(down)
     state = SiteState.objects.get()
     assert state.status == SiteStatus.LIVE
     assert state.revision is not None
-    assert state.revision.install == nginx
+    assert state.revision.web_server == nginx
 
 
 def test_failed_move_to_another_host_leaves_site_in_place(people: Cast) -> None:
     site = shop(people)
     before = live(people, site).items.get().revision
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
-    up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
+    up, down = services.site_move(actor=people.owner, site=site, web_server=web_server(other, Engine.NGINX, ""))
     services.deployment_confirm(actor=people.owner, deployment=up)
     carried_out(up, outcome="failed", error="no")
     down.refresh_from_db()
     assert down.status == DeploymentStatus.CANCELLED
     assert live_revision(site) == before
-    assert Site.objects.get().install == people.nginx
+    assert Site.objects.get().web_server == people.nginx

@@ -16,7 +16,7 @@ from panel.core.errors import Conflict
 from panel.deployments.models import Blob, Deployment, DeploymentStatus, PinnedFile, Revision
 from panel.deployments.planning import inputs, services
 from panel.deployments.revisions.rendered import sha256_of
-from panel.hosts.models import EngineInstall, Host, Layout
+from panel.hosts.models import Host, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import (
     Certificate,
@@ -44,7 +44,7 @@ def site(people: Cast) -> Site:
         team=people.team,
         name="shop",
         domains=["shop.example"],
-        install=people.nginx,
+        web_server=people.nginx,
         certificate=certificate,
         root="/srv/www/shop",
     )
@@ -74,7 +74,7 @@ def confirmed(people: Cast, deployment: Deployment) -> str:
 def adopt(site: Site, text: str = "# by hand\n") -> None:
     path = Revision.objects.filter(site=site).latest("pk").files[0]["path"]
     blob, _ = Blob.objects.get_or_create(sha256=sha256_of(text), content=text, size=len(text))
-    PinnedFile.objects.create(site=site, install=site.install, path=path, blob=blob)
+    PinnedFile.objects.create(site=site, web_server=site.web_server, path=path, blob=blob)
 
 
 CHANGES: dict[str, Callable[[Site], Any]] = {
@@ -97,11 +97,11 @@ CHANGES: dict[str, Callable[[Site], Any]] = {
     "a certificate's key": lambda site: Certificate.objects.update(private_key_pem="another key"),
     "an adopted edit": adopt,
     "what its caches hold": lambda site: Site.objects.filter(pk=site.pk).update(cache_mb=9),
-    "the web server's version": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(version="1.99.0"),
-    "the server's folders": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(
-        paths={**EngineInstall.objects.get(pk=site.install_id).paths, "config_root": "/opt/nginx"}
+    "the web server's version": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(version="1.99.0"),
+    "the server's folders": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(
+        paths={**WebServer.objects.get(pk=site.web_server_id).paths, "config_root": "/opt/nginx"}
     ),
-    "the server's layout": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(layout=Layout.CONF_D),
+    "the server's layout": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(layout=Layout.CONF_D),
     "the host's site roots": lambda site: Host.objects.update(site_roots=["/srv/elsewhere"]),
 }
 
@@ -145,7 +145,7 @@ def test_plan_is_stale_when_adopted_edit_is_released(people: Cast, site: Site) -
 def test_move_plan_is_stale_when_input_changed(people: Cast, site: Site) -> None:
     RawSnippet.objects.all().delete()  # Apache has none of it
     live(people, site)
-    (deployment,) = services.site_move(actor=people.admin, site=site, install=people.apache)
+    (deployment,) = services.site_move(actor=people.admin, site=site, web_server=people.apache)
     Location.objects.filter(block__site=site, handler="proxy").update(read_timeout_s=77)
     with pytest.raises(Conflict, match="outdated: shop has changed"):
         confirmed(people, deployment)
@@ -166,13 +166,13 @@ def test_plan_is_valid_when_unrelated_fields_changed(people: Cast, site: Site) -
         team=people.team,
         name="blog",
         domains=["blog.example"],
-        install=people.nginx,
+        web_server=people.nginx,
         root="/srv/www/blog",
     )
     deployment = planned(people, site)
     ServerBlock.objects.filter(site=other).update(autoindex=True)
     Site.objects.filter(pk=site.pk).update(notes="ask Ann first")
-    EngineInstall.objects.filter(pk=site.install_id).update(is_running=True, workers=3)
+    WebServer.objects.filter(pk=site.web_server_id).update(is_running=True, workers=3)
     site.blocks.get().save()
     RawSnippet.objects.create(site=site, engine="apache", text="FileETag None", block=site.blocks.get())
     assert confirmed(people, deployment) == DeploymentStatus.QUEUED

@@ -70,7 +70,7 @@ def test_failed_deployment_offers_new_plan_of_its_kind(people: Cast, kind: str) 
         assert first
         failed = services.site_rollback(actor=people.owner, site=site, revision=first)
     elif kind == "move":
-        failed = services.site_move(actor=people.owner, site=site, install=people.apache)[0]
+        failed = services.site_move(actor=people.owner, site=site, web_server=people.apache)[0]
     else:
         (failed,) = services.deployment_plan(actor=people.owner, sites=[site], kind=DeploymentKind(kind))
     services.deployment_confirm(actor=people.owner, deployment=failed)

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from tests.api.caller import caller_of
 from tests.deployments.gallop_host import stop, two_sites, with_gallop
@@ -84,13 +84,13 @@ def test_traffic_rates_use_two_readings_and_counts_survive_reload(machine: Machi
 
 def test_traffic_page_reports_stopped_or_silent_web_server(machine: Machine) -> None:
     shop, _blog = two_sites(machine)
-    install = EngineInstall.objects.get(engine="native")
-    stop(int(Path(install.paths["pid_file"]).read_text()))
+    web_server = WebServer.objects.get(engine="native")
+    stop(int(Path(web_server.paths["pid_file"]).read_text()))
     page = signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()
     assert "is the server running?" in page
-    EngineInstall.objects.filter(pk=install.pk).update(engine="nginx")
+    WebServer.objects.filter(pk=web_server.pk).update(engine="nginx")
     page = signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()
     assert "reports no traffic figures" in page and 'hx-trigger="every' not in page
     assert caller_of(machine.people.owner).get("sites/shop/traffic/").status_code == 422
-    Site.objects.filter(pk=shop.pk).update(install=None)
+    Site.objects.filter(pk=shop.pk).update(web_server=None)
     assert "has no web server yet" in signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()

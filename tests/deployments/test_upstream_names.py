@@ -15,7 +15,7 @@ from tests.support.nginx import NginxInstance
 
 def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machine, nginx: NginxInstance) -> None:
     """The name is one that only the host's resolver understands; it was stored before such spellings were refused."""
-    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
     upstream = websites.upstream_create(
         actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
     )
@@ -29,7 +29,7 @@ def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machin
 
 def test_deployment_resolves_names_again_before_upload(machine: Machine, nginx: NginxInstance) -> None:
     """The host could not be asked when the plan was made."""
-    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
     upstream = websites.upstream_create(
         actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
     )

@@ -40,7 +40,7 @@ deployments_execute([UUID(uuid) for uuid in sys.argv[2:]])
 
 
 def confirmed(machine: Machine, nginx: NginxInstance) -> Deployment:
-    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
     deployment = machine.plan(site)
     services.deployment_confirm(actor=machine.people.owner, deployment=deployment)
     return deployment

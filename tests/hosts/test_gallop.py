@@ -17,7 +17,7 @@ from panel import env
 from panel.accounts.models import User
 from panel.core.jobs import JobStatus
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
+from panel.hosts.models import Host, HostOperation, OperationKind, WebServer
 from panel.hosts.native import install_private_nginx
 from panel.hosts.services import operation_request, register_local_host
 from panel.hosts.targets import engine_control, target_for
@@ -42,7 +42,7 @@ def here(settings: Any, server_root: Path) -> Iterator[Host]:
     pool.close()
 
 
-def install(host: Host, admin: User) -> HostOperation:
+def web_server(host: Host, admin: User) -> HostOperation:
     operation = operation_request(actor=admin, host=host, kind=OperationKind.INSTALL_NATIVE)
     operation_execute(operation.uuid)
     operation.refresh_from_db()
@@ -50,24 +50,24 @@ def install(host: Host, admin: User) -> HostOperation:
 
 
 def test_gallop_is_installed_and_runs(here: Host, admin: User) -> None:
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
-    server = EngineInstall.objects.get()
+    server = WebServer.objects.get()
     assert (server.engine, server.manages_main_config, server.is_running) == ("native", True, True)
     assert server.version
     assert Path(server.paths["binary"]).stat().st_mode & 0o777 == 0o755
     pid = Path(server.paths["pid_file"]).read_text()
-    again = install(here, admin)
+    again = web_server(here, admin)
     assert again.result["outcome"] == "unchanged"
     assert Path(server.paths["pid_file"]).read_text() == pid
-    assert EngineInstall.objects.count() == 1
+    assert WebServer.objects.count() == 1
 
 
 def test_gallop_files_are_private_and_workers_reach_temporary_files(here: Host, admin: User) -> None:
     """Root starts it, its workers are nobody: they pass through its folders to the temporary files of uploads, and
     nobody else may write what the next `-s stop` believes, or a log."""
-    assert install(here, admin).status == JobStatus.SUCCEEDED
-    paths = EngineInstall.objects.get().paths
+    assert web_server(here, admin).status == JobStatus.SUCCEEDED
+    paths = WebServer.objects.get().paths
     prefix = Path(paths["prefix"])
     folders = [prefix, prefix / "temp", Path(paths["log_dir"]), Path(paths["pid_file"]).parent]
     assert {str(folder): oct(folder.stat().st_mode & 0o777) for folder in folders} == {
@@ -89,20 +89,20 @@ def test_gallop_files_are_private_and_workers_reach_temporary_files(here: Host, 
 
 
 def test_edited_gallop_main_file_is_restored(here: Host, admin: User) -> None:
-    install(here, admin)
-    main = Path(EngineInstall.objects.get().paths["main_config"])
+    web_server(here, admin)
+    main = Path(WebServer.objects.get().paths["main_config"])
     text = main.read_text()
     main.write_text(text + "# edited\n")
-    assert install(here, admin).result["outcome"] == "applied"
+    assert web_server(here, admin).result["outcome"] == "applied"
     assert main.read_text() == text
 
 
 def test_missing_gallop_binary_is_reported_with_remedy(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
     settings.GALLOP_BINARY = tmp_path / "gallop"
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.FAILED
     assert str(tmp_path / "gallop") in operation.error
-    assert not EngineInstall.objects.exists()
+    assert not WebServer.objects.exists()
 
 
 def test_gallop_binary_that_does_not_run_on_host_is_reported(
@@ -111,23 +111,23 @@ def test_gallop_binary_that_does_not_run_on_host_is_reported(
     broken = tmp_path / "gallop"
     broken.write_bytes(b"\x7fELF not really")
     settings.GALLOP_BINARY = broken
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.FAILED
     assert "does not run on this machine" in operation.error
-    assert not EngineInstall.objects.exists()
+    assert not WebServer.objects.exists()
 
 
-def running_program(server: EngineInstall) -> str:
+def running_program(server: WebServer) -> str:
     return os.readlink(f"/proc/{Path(server.paths['pid_file']).read_text().strip()}/exe")
 
 
 def test_newer_gallop_replaces_running_one(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
-    install(here, admin)
-    server = EngineInstall.objects.get()
+    web_server(here, admin)
+    server = WebServer.objects.get()
     newer = tmp_path / "gallop"
     newer.write_bytes(Path(gallop_binary()).read_bytes() + b"newer")
     settings.GALLOP_BINARY = newer
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
     assert running_program(server) == server.paths["binary"]  # and not "... (deleted)"
     assert Path(server.paths["binary"]).read_bytes().endswith(b"newer")
@@ -144,13 +144,13 @@ def test_newer_gallop_replaces_running_one(here: Host, admin: User, settings: An
 def test_failing_newer_gallop_leaves_former_one_running(
     script: str, words: str, here: Host, admin: User, settings: Any, tmp_path: Path
 ) -> None:
-    install(here, admin)
-    server = EngineInstall.objects.get()
+    web_server(here, admin)
+    server = WebServer.objects.get()
     before = Path(server.paths["binary"]).read_bytes()
     broken = tmp_path / "gallop"
     broken.write_text(f"#!/bin/sh\n{script}\n")
     settings.GALLOP_BINARY = broken
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.FAILED
     assert words in operation.error
     assert Path(server.paths["binary"]).read_bytes() == before
@@ -161,8 +161,8 @@ def test_failing_newer_gallop_leaves_former_one_running(
 def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
     here: Host, admin: User, settings: Any, tmp_path: Path
 ) -> None:
-    install(here, admin)
-    server = EngineInstall.objects.get()
+    web_server(here, admin)
+    server = WebServer.objects.get()
     binary, main = Path(server.paths["binary"]), Path(server.paths["main_config"])
     before, text = binary.read_bytes(), main.read_text()
     left = [binary.with_name(".gallop.4242"), binary.with_name(".gallop.4242.former")]
@@ -174,14 +174,14 @@ def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
         f'echo "broken;" >> {main}\necho "no" >&2; exit 1\n'
     )
     settings.GALLOP_BINARY = worse
-    operation = install(here, admin)
+    operation = web_server(here, admin)
     assert operation.status == JobStatus.FAILED
     assert "does not start either, so the server is down" in operation.error and "broken" in operation.error
     assert binary.read_bytes() == before
     assert [path.name for path in binary.parent.iterdir()] == ["gallop"]
     main.write_text(text)
     settings.GALLOP_BINARY = Path(gallop_binary())
-    assert install(here, admin).status == JobStatus.SUCCEEDED
+    assert web_server(here, admin).status == JobStatus.SUCCEEDED
     with pool.session(target_for(here)) as agent:
         started = agent.call("service", {"engine": plain(engine_control(server)), "action": "start"})
     assert started["running"]
@@ -205,12 +205,12 @@ def test_prepare_command_sets_up_local_host(here: Host) -> None:
     call_command("register_local_host")
     here.refresh_from_db()
     assert here.facts["cpus"] >= 1
-    assert EngineInstall.objects.filter(engine="native").count() == 1
+    assert WebServer.objects.filter(engine="native").count() == 1
 
 
 def test_gallop_workers_never_run_as_root(here: Host, admin: User) -> None:
-    assert install(here, admin).status == JobStatus.SUCCEEDED
-    paths = EngineInstall.objects.get().paths
+    assert web_server(here, admin).status == JobStatus.SUCCEEDED
+    paths = WebServer.objects.get().paths
     assert "user nobody;" in Path(paths["main_config"]).read_text()
     (Path(paths["config_root"]) / "conf.d" / "site.conf").write_text(f"server {{ listen 127.0.0.1:{free_port()}; }}\n")
     pid = int(Path(paths["pid_file"]).read_text())
@@ -232,11 +232,11 @@ def test_folder_closed_to_workers_is_reported_with_remedy(settings: Any, server_
     settings.LOCAL_HOST_ROOT = settings.HOME / "host"
     settings.LOCAL_HOST_ROOT.mkdir(parents=True)
     (server_root / "private").chmod(0o700)
-    operation = install(register_local_host(), admin)
+    operation = web_server(register_local_host(), admin)
     pool.close()
     assert operation.status == JobStatus.FAILED
     assert f"cannot enter {server_root}/private" in operation.error and "PADDOCK_LOCAL_HOST_FOLDER" in operation.error
-    assert not EngineInstall.objects.exists() and not list(server_root.rglob("gallop.conf"))
+    assert not WebServer.objects.exists() and not list(server_root.rglob("gallop.conf"))
 
 
 def test_local_folder_is_outside_private_home(monkeypatch: pytest.MonkeyPatch, server_root: Path) -> None:

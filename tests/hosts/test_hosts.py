@@ -14,7 +14,7 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.hosts import selectors
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, Host, HostOperation, HostStatus, OperationKind
+from panel.hosts.models import Host, HostOperation, HostStatus, OperationKind, WebServer
 from panel.hosts.services import (
     host_create,
     host_delete,
@@ -61,10 +61,10 @@ def test_host_becomes_ready_after_fingerprint_is_trusted(host: Host, admin: User
     assert run(host, admin).status == JobStatus.SUCCEEDED
     assert host.status == HostStatus.READY
     assert host.facts["cpus"] >= 1
-    assert {install.engine for install in host.installs.all()} >= {"nginx", "apache"}
-    again = host.installs.count()
+    assert {web_server.engine for web_server in host.web_servers.all()} >= {"nginx", "apache"}
+    again = host.web_servers.count()
     assert run(host, admin).status == JobStatus.SUCCEEDED
-    assert host.installs.count() >= again
+    assert host.web_servers.count() >= again
 
 
 def test_trust_is_rejected_for_different_fingerprint(host: Host, admin: User, sshd: SshServer) -> None:
@@ -298,9 +298,9 @@ def test_private_key_with_passphrase_is_rejected_with_remedy(admin: User, tmp_pa
 
 
 def test_host_deletion_lists_losses_and_is_rejected_while_sites_exist(admin: User, host: Host) -> None:
-    install = EngineInstall.objects.create(host=host, engine="nginx", paths={}, layout="sites")
+    web_server = WebServer.objects.create(host=host, engine="nginx", paths={}, layout="sites")
     team = Team.objects.create(name="Shop", slug="shop")
-    site = Site.objects.create(name="shop", team=team, install=install)
+    site = Site.objects.create(name="shop", team=team, web_server=web_server)
     assert selectors.host_losses(host)[0] == "the site shop, which is deployed there"
     with pytest.raises(ValidationError, match="Type web-1 to confirm"):
         host_delete(actor=admin, host=host, confirm="web")

@@ -22,9 +22,15 @@ from panel.hosts import claims, preparing
 from panel.hosts.claims import Attempt
 from panel.hosts.execution import operation_execute, orphans_queue
 from panel.hosts.locks import host_lock
-from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, OperationKind
-from panel.hosts.services import install_adopt, install_create, operation_cancel, operation_request, register_local_host
-from panel.hosts.services.installs import installs_found
+from panel.hosts.models import Connection, Host, HostOperation, HostStatus, OperationKind, WebServer
+from panel.hosts.services import (
+    operation_cancel,
+    operation_request,
+    register_local_host,
+    web_server_adopt,
+    web_server_create,
+)
+from panel.hosts.services.web_servers import web_servers_found
 from panel.hosts.watching import host_watch
 from panel.remote import pool
 from tests.agents.sites import Sites
@@ -61,8 +67,8 @@ def ask(host: Host, admin: User, kind: str, **params: Any) -> HostOperation:
 @pytest.mark.parametrize(
     ("kind", "params", "words"),
     [
-        ("service", {"install": 1, "action": "reload"}, "Reload a web server"),
-        ("service", {"install": 1, "action": "stop"}, "Stop a web server"),
+        ("service", {"web_server": 1, "action": "reload"}, "Reload a web server"),
+        ("service", {"web_server": 1, "action": "stop"}, "Stop a web server"),
         ("check", {}, "Check host"),
     ],
 )
@@ -80,10 +86,10 @@ def test_private_web_server_is_shown_but_unmanaged_until_registered(here: Host, 
     operation = ask(here, admin, OperationKind.CHECK)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
     main_config = str(sites.server.main_config)
-    assert not here.installs.filter(paths__main_config=main_config).exists()
-    assert here.installs.filter(engine="nginx", paths__main_config="/etc/nginx/nginx.conf").exists()
+    assert not here.web_servers.filter(paths__main_config=main_config).exists()
+    assert here.web_servers.filter(engine="nginx", paths__main_config="/etc/nginx/nginx.conf").exists()
     here.refresh_from_db()
-    found = install_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
+    found = web_server_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
     assert found.paths == sites.server.paths
     assert found.is_running
     assert "http_ssl_module" in found.modules
@@ -91,7 +97,7 @@ def test_private_web_server_is_shown_but_unmanaged_until_registered(here: Host, 
     here.refresh_from_db()
     assert main_config not in [item["paths"]["main_config"] for item in here.facts["other_servers"]]
     with pytest.raises(Conflict, match="found no web server"):
-        install_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
+        web_server_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
     sites.server.stop()
     ask(here, admin, OperationKind.CHECK)
     found.refresh_from_db()
@@ -122,50 +128,50 @@ def test_concurrent_checks_add_web_server_once(here: Host) -> None:
     def check(_: int) -> list[dict[str, Any]]:
         try:
             begin.wait(60)
-            return installs_found(here, servers)
+            return web_servers_found(here, servers)
         finally:
             connection.close()
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(check, range(4))) == [[]] * 4
-    assert here.installs.count() == 5
+    assert here.web_servers.count() == 5
 
 
 def test_unreadable_web_server_does_not_hide_others(here: Host) -> None:
     odd, plain = found_server("odd", "relative/nginx.conf"), found_server("plain", "/srv/plain/nginx.conf")
-    (left,) = installs_found(here, [odd, plain])
+    (left,) = web_servers_found(here, [odd, plain])
     assert "absolute path" in left["fault"]
-    assert [row.label for row in here.installs.all()] == ["plain"]
+    assert [row.label for row in here.web_servers.all()] == ["plain"]
 
 
 def test_web_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites: Sites) -> None:
-    install = install_create(
+    web_server = web_server_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
     for action, running in (("stop", False), ("start", True), ("reload", True)):
-        operation = ask(here, admin, OperationKind.SERVICE, install=install.pk, action=action)
+        operation = ask(here, admin, OperationKind.SERVICE, web_server=web_server.pk, action=action)
         assert operation.status == JobStatus.SUCCEEDED, operation.error
-        install.refresh_from_db()
-        assert install.is_running is running
+        web_server.refresh_from_db()
+        assert web_server.is_running is running
     assert sites.body("shop") == "old"
     # Whatever was noted before, looking at the host tells what is.
-    EngineInstall.objects.filter(pk=install.pk).update(is_running=False)
+    WebServer.objects.filter(pk=web_server.pk).update(is_running=False)
     assert host_watch(here.pk)
-    install.refresh_from_db()
-    assert install.is_running
-    ask(here, admin, OperationKind.SERVICE, install=install.pk, action="stop")
-    EngineInstall.objects.filter(pk=install.pk).update(is_running=True)
+    web_server.refresh_from_db()
+    assert web_server.is_running
+    ask(here, admin, OperationKind.SERVICE, web_server=web_server.pk, action="stop")
+    WebServer.objects.filter(pk=web_server.pk).update(is_running=True)
     assert host_watch(here.pk)
-    install.refresh_from_db()
-    assert not install.is_running
+    web_server.refresh_from_db()
+    assert not web_server.is_running
 
 
 def test_rejected_configuration_is_reported_with_server_message(here: Host, admin: User, sites: Sites) -> None:
-    install = install_create(
+    web_server = web_server_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
     sites.put("broken.conf", "no_such_directive;\n")
-    operation = ask(here, admin, OperationKind.SERVICE, install=install.pk, action="reload")
+    operation = ask(here, admin, OperationKind.SERVICE, web_server=web_server.pk, action="reload")
     assert operation.status == JobStatus.FAILED
     assert "no_such_directive" in operation.error
     assert sites.body("shop") == "old"
@@ -175,10 +181,10 @@ def test_rejected_configuration_is_reported_with_server_message(here: Host, admi
     ("kind", "params", "field"),
     [
         ("service", {}, "params"),
-        ("service", {"install": 1, "action": "start", "x": 1}, "params"),
-        ("service", {"install": 0, "action": "start"}, "install"),
-        ("service", {"install": "1; id", "action": "start"}, "install"),
-        ("service", {"install": 0, "action": "start; id"}, "action"),
+        ("service", {"web_server": 1, "action": "start", "x": 1}, "params"),
+        ("service", {"web_server": 0, "action": "start"}, "web_server"),
+        ("service", {"web_server": "1; id", "action": "start"}, "web_server"),
+        ("service", {"web_server": 0, "action": "start; id"}, "action"),
         ("check", {"a": 1}, "params"),
         ("format_disk", {}, "kind"),
     ],
@@ -200,10 +206,10 @@ def test_job_is_run_by_one_worker_only(here: Host, admin: User) -> None:
 
 
 def test_job_stays_queued_while_host_is_busy(here: Host, admin: User, sites: Sites) -> None:
-    install = install_create(
+    web_server = web_server_create(
         actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
     )
-    params = {"install": install.pk, "action": "stop"}
+    params = {"web_server": web_server.pk, "action": "stop"}
     operation = operation_request(actor=admin, host=here, kind=OperationKind.SERVICE, params=params)
     with host_lock(here, "a deployment"):
         assert operation_execute(operation.uuid) == Attempt.BUSY
@@ -233,12 +239,12 @@ def test_only_queued_jobs_can_be_cancelled(here: Host, admin: User) -> None:
 def test_web_server_registered_by_hand_is_checked(here: Host, admin: User, sites: Sites) -> None:
     for paths in ({}, {**sites.server.paths, "binary": "nginx"}, {**sites.server.paths, "config_root": "/etc"}):
         with pytest.raises(ValidationError) as refused:
-            install_create(actor=admin, host=here, engine="nginx", paths=paths, label="mine", layout="conf_d")
+            web_server_create(actor=admin, host=here, engine="nginx", paths=paths, label="mine", layout="conf_d")
         assert list(refused.value.message_dict) == ["paths"]
     with pytest.raises(ValidationError) as refused:
-        install_create(actor=admin, host=here, engine="nginx", paths=sites.server.paths, layout="vhosts")
+        web_server_create(actor=admin, host=here, engine="nginx", paths=sites.server.paths, layout="vhosts")
     assert list(refused.value.message_dict) == ["layout"]
-    assert not EngineInstall.objects.exists()
+    assert not WebServer.objects.exists()
 
 
 def test_package_plan_lists_installed_and_upgraded_services() -> None:

@@ -171,35 +171,37 @@ def test_detected_web_server_is_registered_and_removed(admin: Client, owner: Cli
     sent = {"engine": "nginx", "main_config": main_config}
     assert owner.post("/hosts/web-1/servers/+adopt/", sent).status_code == 403
     admin.post("/hosts/web-1/servers/+adopt/", sent | {"main_config": "/etc/shadow"})
-    assert not people.host.installs.filter(label="shop").exists()
+    assert not people.host.web_servers.filter(label="shop").exists()
     admin.post("/hosts/web-1/servers/+adopt/", sent)
-    install = people.host.installs.get(label="shop")
-    assert install.paths["main_config"] == main_config
+    web_server = people.host.web_servers.get(label="shop")
+    assert web_server.paths["main_config"] == main_config
     assert "Other running instances" not in text_of(admin.get("/hosts/web-1/"))
-    forget = f"/hosts/web-1/servers/{install.pk}/forget/"
+    forget = f"/hosts/web-1/servers/{web_server.pk}/forget/"
     assert "keeps running" in text_of(admin.get(forget))
     assert owner.post(forget).status_code == 403
-    assert people.host.installs.filter(label="shop").exists()
+    assert people.host.web_servers.filter(label="shop").exists()
     admin.post(forget)
-    assert not people.host.installs.filter(label="shop").exists()
+    assert not people.host.web_servers.filter(label="shop").exists()
 
 
 def test_web_server_with_sites_cannot_be_removed(admin: Client, people: Cast, shop: Site) -> None:
     page = text_of(admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/forget/", follow=True))
     assert "cannot be deleted because it has sites: shop" in page
-    assert people.host.installs.filter(pk=people.nginx.pk).exists()
+    assert people.host.web_servers.filter(pk=people.nginx.pk).exists()
 
 
 def test_web_server_is_started_and_stop_dialog_lists_sites(admin: Client, people: Cast, shop: Site) -> None:
-    admin.post("/hosts/web-1/service/", {"install": people.nginx.pk, "action": "start"})
-    assert HostOperation.objects.get().params == {"install": people.nginx.pk, "action": "start"}
+    admin.post("/hosts/web-1/service/", {"web_server": people.nginx.pk, "action": "start"})
+    assert HostOperation.objects.get().params == {"web_server": people.nginx.pk, "action": "start"}
     assert "<li>shop</li>" in text_of(admin.get(f"/hosts/web-1/servers/{people.nginx.pk}/stop/"))
     assert HostOperation.objects.count() == 1
     admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/stop/")
     assert HostOperation.objects.count() == 2
 
 
-@pytest.mark.parametrize("sent", [{"install": "x", "action": "start"}, {"install": "999999", "action": "start"}, {}])
+@pytest.mark.parametrize(
+    "sent", [{"web_server": "x", "action": "start"}, {"web_server": "999999", "action": "start"}, {}]
+)
 def test_unknown_web_server_returns_404(admin: Client, people: Cast, sent: dict[str, str]) -> None:
     answer = admin.post("/hosts/web-1/service/", sent, follow=True)
     assert 'class="message tone-bad"' in text_of(answer)

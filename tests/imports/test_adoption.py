@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError
 from panel.deployments.models import DeploymentStatus, ReplacedFile
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, WebServer
 from panel.imports import services, sources
 from panel.imports.models import Import
 from panel.websites.certificates import self_signed
@@ -98,7 +98,7 @@ class Scene:
         self.write("conf.d/blog.conf", BLOG)
         self.write("conf.d/backend.conf", BACKEND)
         nginx.reload()
-        self.install = machine.install(nginx, Engine.NGINX)
+        self.web_server = machine.web_server(nginx, Engine.NGINX)
         assert eventually(lambda: self.ask("/").text == "this is shop")
 
     def write(self, name: str, text: str) -> None:
@@ -122,7 +122,7 @@ class Scene:
         return found
 
     def read(self) -> Import:
-        return services.import_read_host(actor=self.machine.people.admin, install=self.install)
+        return services.import_read_host(actor=self.machine.people.admin, web_server=self.web_server)
 
     def adopt(self, record: Import, *names: str) -> list[Site]:
         adopted = services.import_adopt(
@@ -315,10 +315,10 @@ def test_apache_sites_answer_as_before(apache_remote: Machine, apache: ApacheIns
         ]
 
     before = answers()
-    install: EngineInstall = machine.install(apache, Engine.APACHE)
-    install.version = apache.version
-    install.save()
-    record = services.import_read_host(actor=machine.people.admin, install=install)
+    web_server: WebServer = machine.web_server(apache, Engine.APACHE)
+    web_server.version = apache.version
+    web_server.save()
+    record = services.import_read_host(actor=machine.people.admin, web_server=web_server)
     report = services.report_of(record)
     assert [site.name for site in report.sites] == ["first-example", "shop-example", "away-example"]
     assert not [item for site in report.sites for item in site.refused]

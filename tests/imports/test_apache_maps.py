@@ -11,7 +11,7 @@ import pytest
 from panel.imports.mapping import mapped
 from panel.imports.reading import Fault, Loader, SourceFile
 from panel.imports.report import FoundSite
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.imports.test_cache_and_log_maps import apache, outcomes
 
 OVERRIDE = "<Directory /srv/www/shop>\nAllowOverride All\nRequire all granted\n</Directory>"
@@ -37,8 +37,8 @@ def live(inside: str, files: dict[str, str], outside: str = "", faults: Sequence
     loaded = Loader("apache", find, "/etc/apache2", {}, ("/srv/www",)).load("/etc/apache2/apache2.conf")
     assert not loaded.faults
     loaded.faults += faults
-    install = InstallSpec("apache", "sites", "/etc/apache2", "/var/log/apache2", site_roots=("/srv/www",))
-    (site,) = mapped(loaded, install, "/etc/apache2").sites
+    web_server = WebServerSpec("apache", "sites", "/etc/apache2", "/var/log/apache2", site_roots=("/srv/www",))
+    (site,) = mapped(loaded, web_server, "/etc/apache2").sites
     return site
 
 

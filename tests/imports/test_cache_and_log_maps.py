@@ -8,7 +8,7 @@ from panel.imports.mapping import mapped
 from panel.imports.reading import Loader, SourceFile
 from panel.imports.report import FoundSite
 from panel.rendering.logformats import NGINX
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 HTTP = """
 proxy_cache_path /var/cache/nginx/shop keys_zone=shop:10m max_size=2g;
@@ -33,10 +33,10 @@ def apache(inside: str, port: int = 80) -> FoundSite:
 
 
 def _site(engine: str, text: str, layout: str) -> FoundSite:
-    install = InstallSpec(engine, layout, "/etc/server", "/var/log/server", site_roots=("/srv/www",))  # type: ignore[arg-type]
+    web_server = WebServerSpec(engine, layout, "/etc/server", "/var/log/server", site_roots=("/srv/www",))  # type: ignore[arg-type]
     loaded = Loader(engine, lambda _pattern: [], "/etc/server").load_file(SourceFile("/etc/server/site.conf", text))
     assert not loaded.faults
-    (site,) = mapped(loaded, install, "/etc/server").sites
+    (site,) = mapped(loaded, web_server, "/etc/server").sites
     return site
 
 

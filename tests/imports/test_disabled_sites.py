@@ -30,8 +30,8 @@ def record(remote: Machine, nginx: NginxInstance) -> Import:
         (nginx.root / path).write_text(SITE.format(port=remote.port, name=name, www=nginx.root / "www"))
     (nginx.root / "sites-available" / "notes.bak").write_text("no configuration at all {")
     nginx.reload()
-    install = remote.install(nginx, Engine.NGINX, Layout.CONF_D)
-    return services.import_read_host(actor=remote.people.admin, install=install)
+    web_server = remote.web_server(nginx, Engine.NGINX, Layout.CONF_D)
+    return services.import_read_host(actor=remote.people.admin, web_server=web_server)
 
 
 def test_disabled_sites_are_found_and_shown(record: Import, remote: Machine) -> None:
@@ -69,13 +69,13 @@ def test_an_adopted_one_stays_disabled_until_it_is_enabled(
 
 
 def test_the_panels_own_disabled_sites_are_not_found_again(remote: Machine, nginx: NginxInstance) -> None:
-    install = remote.install(nginx, Engine.NGINX, Layout.CONF_D)
-    site = remote.site("shop", install)
+    web_server = remote.web_server(nginx, Engine.NGINX, Layout.CONF_D)
+    site = remote.site("shop", web_server)
     remote.deploy(site)
     plan = deployments.site_disable(actor=remote.people.owner, site=site)
     assert plan is not None
     assert remote.run(plan).status == DeploymentStatus.SUCCEEDED
-    record = services.import_read_host(actor=remote.people.admin, install=install)
+    record = services.import_read_host(actor=remote.people.admin, web_server=web_server)
     assert services.report_of(record).sites == []
 
 
@@ -85,13 +85,13 @@ def test_what_adopting_left_behind_is_no_disabled_site(remote: Machine, nginx: N
     (nginx.root / "sites-available" / "by-hand.conf").write_text(text)
     (nginx.root / "sites-enabled" / "by-hand.conf").symlink_to("../sites-available/by-hand.conf")
     nginx.reload()
-    install = remote.install(nginx, Engine.NGINX)
+    web_server = remote.web_server(nginx, Engine.NGINX)
     people = remote.people
-    record = services.import_read_host(actor=people.admin, install=install)
+    record = services.import_read_host(actor=people.admin, web_server=web_server)
     adopted = services.import_adopt(actor=people.admin, record=record, names=["shop-example"], team=people.team)
     remote.deploy(*adopted.sites)
     assert (nginx.root / "sites-available" / "by-hand.conf").exists()
-    again = services.import_read_host(actor=people.admin, install=install)
+    again = services.import_read_host(actor=people.admin, web_server=web_server)
     assert services.report_of(again).sites == []
 
 
@@ -109,6 +109,6 @@ def test_apaches_layouts_in_an_uploaded_folder(db: None, main: str, live: str, d
         name = Path(path).name.partition(".")[0]
         files[path] = f"<VirtualHost *:80>\nServerName {name}.example\nDocumentRoot /srv/www/{name}\n</VirtualHost>\n"
     data = zipped(files)
-    record = services.import_read_upload(actor=people.admin, install=people.apache, filename="etc.zip", data=data)
+    record = services.import_read_upload(actor=people.admin, web_server=people.apache, filename="etc.zip", data=data)
     report = services.report_of(record)
     assert {site.name: site.enabled for site in report.sites} == {"live-example": True, "old-example": False}

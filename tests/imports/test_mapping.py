@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, WebServer
 from panel.imports import services
 from panel.imports.report import FoundSite, Report
 from panel.websites.models import Site
 from panel.websites.services import site_export
 from tests.imports import archives
-from tests.support.cast import Cast, cast, install
+from tests.support.cast import Cast, cast, web_server
 
 OLS = {
     "lsws/conf/httpd_config.conf": """\
@@ -93,16 +93,16 @@ def people(db: None) -> Cast:
     return cast()
 
 
-def read(people: Cast, server: EngineInstall, files: dict[str, str]) -> Report:
+def read(people: Cast, server: WebServer, files: dict[str, str]) -> Report:
     record = services.import_read_upload(
-        actor=people.admin, install=server, filename="folder.tar.gz", data=archives.tar(files)
+        actor=people.admin, web_server=server, filename="folder.tar.gz", data=archives.tar(files)
     )
     return services.report_of(record)
 
 
-def adopted(people: Cast, server: EngineInstall, files: dict[str, str], *names: str) -> list[dict[str, Any]]:
+def adopted(people: Cast, server: WebServer, files: dict[str, str], *names: str) -> list[dict[str, Any]]:
     data = archives.tar(files)
-    record = services.import_read_upload(actor=people.admin, install=server, filename="folder.tar.gz", data=data)
+    record = services.import_read_upload(actor=people.admin, web_server=server, filename="folder.tar.gz", data=data)
     done = services.import_adopt(
         actor=people.admin, record=record, names=names, team=people.team, accept_refused=True, add_folders=True
     )
@@ -116,7 +116,7 @@ def outcome(site: FoundSite, text: str) -> tuple[str, str]:
 
 
 def test_openlitespeed_hosts_are_found_with_the_listeners_that_lead_to_them(people: Cast) -> None:
-    report = read(people, install(people.host, Engine.OPENLITESPEED, ""), OLS)
+    report = read(people, web_server(people.host, Engine.OPENLITESPEED, ""), OLS)
     assert [fault.message.rpartition("/")[2] for fault in report.faults] == ["many.conf does not exist"]
     shop, blog = report.sites
     block = shop.definition["blocks"][0]
@@ -131,7 +131,7 @@ def test_openlitespeed_hosts_are_found_with_the_listeners_that_lead_to_them(peop
 
 
 def test_openlitespeed_directives_say_what_becomes_of_them(people: Cast) -> None:
-    shop = read(people, install(people.host, Engine.OPENLITESPEED, ""), OLS).sites[0]
+    shop = read(people, web_server(people.host, Engine.OPENLITESPEED, ""), OLS).sites[0]
     assert outcome(shop, "docroot") == ("mapped", "vhconf.conf:1")
     assert outcome(shop, "context /api/") == ("mapped", "vhconf.conf:12")
     assert outcome(shop, "context /odd") == ("snippet", "vhconf.conf:24")
@@ -140,7 +140,7 @@ def test_openlitespeed_directives_say_what_becomes_of_them(people: Cast) -> None
 
 
 def test_openlitespeed_sites_are_adopted_as_they_are(people: Cast) -> None:
-    server = install(people.host, Engine.OPENLITESPEED, "")
+    server = web_server(people.host, Engine.OPENLITESPEED, "")
     (shop,) = adopted(people, server, OLS, "shop")
     block = shop["blocks"][0]
     assert (block["root"], block["index"]) == ("/srv/www/shop/html", ["index.php", "index.html"])

@@ -22,7 +22,7 @@ from panel.imports import services
 from panel.imports.models import Import
 from panel.remote import pool
 from panel.rendering.openlitespeed.main import main
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from panel.websites.certificates import self_signed
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
@@ -178,11 +178,11 @@ class Scene:
         backend = "listener Back {{\n  address 127.0.0.1:{backend}\n  secure 0\n  map stays *\n}}\n"
         self.write("conf/httpd_config.conf", self.main() + (LISTENERS + backend).format(**self.values))
         machine.root.chmod(0o755)
-        self.install = machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+        self.web_server = machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
 
     def main(self) -> str:
-        install = InstallSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log", "1.9.1")
-        (file,) = main(install, user="www-data", workers=1, pid_file="", temp_dir=f"{self.root}/tmp")
+        web_server = WebServerSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log", "1.9.1")
+        (file,) = main(web_server, user="www-data", workers=1, pid_file="", temp_dir=f"{self.root}/tmp")
         return file.text.replace("include paddock.conf\n", "")
 
     def write(self, name: str, text: str) -> None:
@@ -206,7 +206,7 @@ class Scene:
         return answer.status, answer.text
 
     def read(self) -> Import:
-        return services.import_read_host(actor=self.machine.people.admin, install=self.install)
+        return services.import_read_host(actor=self.machine.people.admin, web_server=self.web_server)
 
     def adopt(self, record: Import, *names: str, **values: Any) -> list[Site]:
         people = self.machine.people
@@ -277,7 +277,7 @@ if source() is not None:
     def test_a_site_that_asks_otherwise_of_a_listener_of_the_servers_own_is_refused(scene: Scene) -> None:
         scene.machine.deploy(*scene.adopt(scene.read(), "first"))
         with pytest.raises(ValidationError) as refused:
-            scene.machine.site("plain", scene.install, port=scene.values["tls"])
+            scene.machine.site("plain", scene.web_server, port=scene.values["tls"])
         (words,) = refused.value.message_dict["port"]
         assert f"the web server's own listener Secure already uses port {scene.values['tls']} with TLS" in words
         assert scene.secure("stays") == (200, "this is stays")

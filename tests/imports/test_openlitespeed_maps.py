@@ -7,9 +7,11 @@ import pytest
 from panel.imports.mapping import mapped
 from panel.imports.reading import Loader, SourceFile
 from panel.imports.report import FoundSite
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
-INSTALL = InstallSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", site_roots=("/srv",))
+WEB_SERVER = WebServerSpec(
+    "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", site_roots=("/srv",)
+)
 LISTENER = "listener Default {\n  address *:80\n  map shop shop.example\n}\n"
 HOST = "virtualHost shop {{\n  vhRoot /srv/shop\n  docRoot $VH_ROOT/html\n  {more}\n}}\n"
 FRONT = "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n"
@@ -22,7 +24,7 @@ def sites(main: str, **files: str) -> list[FoundSite]:
     loader = Loader("openlitespeed", lambda path: [held[path]] if path in held else [], "/usr/local/lsws")
     loaded = loader.load("/usr/local/lsws/conf/httpd_config.conf")
     assert not loaded.faults
-    return mapped(loaded, INSTALL, "/usr/local/lsws").sites
+    return mapped(loaded, WEB_SERVER, "/usr/local/lsws").sites
 
 
 def shop(more: str, **files: str) -> FoundSite:

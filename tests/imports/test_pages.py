@@ -32,8 +32,10 @@ def text_of(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def uploaded(client: Client, install: int, data: bytes, name: str = "nginx.tar.gz") -> Any:
-    return client.post("/hosts/web-1/imports/+upload/", {"install": install, "archive": SimpleUploadedFile(name, data)})
+def uploaded(client: Client, web_server: int, data: bytes, name: str = "nginx.tar.gz") -> Any:
+    return client.post(
+        "/hosts/web-1/imports/+upload/", {"web_server": web_server, "archive": SimpleUploadedFile(name, data)}
+    )
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_the_ticked_sites_become_drafts(people: Cast, record: Import) -> None:
     page = text_of(answer)
     assert "1 site was adopted as a draft." in page
     site = Site.objects.get()
-    assert (site.name, site.team, site.install) == ("shop-example", people.team, people.nginx)
+    assert (site.name, site.team, site.web_server) == ("shop-example", people.team, people.nginx)
     assert [item.pattern for item in site.blocks.get().locations.all()] == ["/", "/status", "/api/"]
     assert 'value="shop-example">' in page.split('id="next"')[1], "the plan is the next step"
     assert not site.deployment_items.exists()
@@ -130,7 +132,7 @@ def test_only_administrators_see_what_was_read(people: Cast, record: Import, who
     for path in ("/hosts/web-1/imports/", address(record), address(record, "sites/shop-example/")):
         answer = client.get(path)
         assert answer.status_code == 403 and "shop.example" not in text_of(answer)
-    assert client.post("/hosts/web-1/imports/+read/", {"install": people.nginx.pk}).status_code == 403
+    assert client.post("/hosts/web-1/imports/+read/", {"web_server": people.nginx.pk}).status_code == 403
     assert uploaded(client, people.nginx.pk, b"x").status_code == 403
     assert client.post(address(record), {"sites": ["shop-example"], "team": people.team.pk}).status_code == 403
     assert client.post(address(record, "delete/")).status_code == 403
@@ -200,10 +202,10 @@ def test_from_the_live_configuration_to_the_verified_deployment(remote: Machine,
     (nginx.root / "conf.d" / "mine.conf").write_text(LIVE.format(port=remote.port, www=nginx.root / "www"))
     nginx.reload()
     assert remote.answers("shop", "this is shop")
-    install = remote.install(nginx, Engine.NGINX)
+    web_server = remote.web_server(nginx, Engine.NGINX)
     client = signed_in(remote.people.admin)
     open_sudo(client)
-    read = client.post("/hosts/web-1/imports/+read/", {"install": install.pk}, follow=True)
+    read = client.post("/hosts/web-1/imports/+read/", {"web_server": web_server.pk}, follow=True)
     assert "shop-example" in text_of(read), text_of(read)
     where = read.redirect_chain[-1][0]
     client.post(where, {"sites": ["shop-example"], "team": remote.people.team.pk})
@@ -224,7 +226,7 @@ def test_a_host_that_cannot_be_asked_is_said_at_the_form(people: Cast) -> None:
     people.host.connection, people.host.address, people.host.port = "ssh", "127.0.0.1", 1
     people.host.host_key = ""
     people.host.save()
-    answer = signed_in(people.admin).post("/hosts/web-1/imports/+read/", {"install": people.nginx.pk})
+    answer = signed_in(people.admin).post("/hosts/web-1/imports/+read/", {"web_server": people.nginx.pk})
     assert answer.status_code == 422
     assert "web-1" in text_of(answer) and not Import.objects.exists()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from panel.deployments.models import DeploymentStatus
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, WebServer
 from panel.imports import services
 from panel.rendering.logformats import NGINX
 from tests.deployments.real_host import Machine
@@ -144,8 +144,8 @@ PASSWORD = {"Authorization": "Basic YW5uOnBhc3N3b3Jk"}  # ann:password
 HASHED = "ann:$apr1$8sadkfjl$4aMs39v5T/zu2BXunH0ho1\n"  # openssl passwd -apr1 -salt 8sadkfjl password
 
 
-def adopted(machine: Machine, install: EngineInstall, *names: str) -> None:
-    record = services.import_read_host(actor=machine.people.admin, install=install)
+def adopted(machine: Machine, web_server: WebServer, *names: str) -> None:
+    record = services.import_read_host(actor=machine.people.admin, web_server=web_server)
     done = services.import_adopt(actor=machine.people.admin, record=record, names=names, team=machine.people.team)
     deployment = machine.run(machine.plan(*done.sites))
     assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
@@ -159,11 +159,11 @@ def _enable(machine: Machine, apache: ApacheInstance, text: str) -> None:
     assert eventually(lambda: ask(machine.port, "/", host="shop.example").status in (200, 301))
 
 
-def _installed(machine: Machine, apache: ApacheInstance) -> EngineInstall:
-    install = machine.install(apache, Engine.APACHE)
-    install.version = apache.version
-    install.save()
-    return install
+def _installed(machine: Machine, apache: ApacheInstance) -> WebServer:
+    web_server = machine.web_server(apache, Engine.APACHE)
+    web_server.version = apache.version
+    web_server.save()
+    return web_server
 
 
 def _answers(machine: Machine, *paths: str, headers: dict[str, str] | None = None) -> list[Answer]:
@@ -188,11 +188,11 @@ def test_an_adopted_cache_keeps_the_same_answers_and_the_log_the_same_lines(
     nginx.reload()
     assert eventually(lambda: len(said("/app/x")) == 32)
     assert keeps() == (True, False)
-    install = remote.install(nginx, Engine.NGINX)
-    install.manages_main_config = True  # what it keeps lies below its own folder then, where a test may write
-    install.save()
+    web_server = remote.web_server(nginx, Engine.NGINX)
+    web_server.manages_main_config = True  # what it keeps lies below its own folder then, where a test may write
+    web_server.save()
     Path(nginx.root / "temp").mkdir()
-    adopted(remote, install, "shop-example")
+    adopted(remote, web_server, "shop-example")
     text = next(path for path in nginx.root.rglob("shop-example.conf") if path.is_file()).read_text()
     assert "proxy_cache_valid 200 3600s;" in text and "Raw directives" not in text
     assert eventually(lambda: keeps() == (True, False))
@@ -261,10 +261,10 @@ def test_a_site_with_htaccess_files_and_a_password_file(apache_remote: Machine, 
 
     before = answers()
     assert [status for status, _location, _text in before] == [200, 200, 200, 403, 403, 200, 401, 200, 200]
-    install = _installed(machine, apache)
-    (found,) = services.report_of(services.import_read_host(actor=machine.people.admin, install=install)).sites
+    web_server = _installed(machine, apache)
+    (found,) = services.report_of(services.import_read_host(actor=machine.people.admin, web_server=web_server)).sites
     assert not found.refused
-    adopted(machine, install, "shop-example")
+    adopted(machine, web_server, "shop-example")
     assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
 
 
@@ -311,7 +311,7 @@ def test_a_password_file_of_the_servers_own_folder_goes_on_asking(remote: Machin
         return [ask(remote.port, "/secret/a.txt", host="shop.example", headers=sent).status for sent in asked]
 
     assert eventually(lambda: statuses() == [401, 200, 401])
-    adopted(remote, remote.install(nginx, Engine.NGINX), "shop-example")
+    adopted(remote, remote.web_server(nginx, Engine.NGINX), "shop-example")
     text = next(path for path in nginx.root.rglob("shop-example.conf") if path.is_file()).read_text()
     assert f"auth_basic_user_file {nginx.root}/passwords;" in text
     assert eventually(lambda: statuses() == [401, 200, 401])

@@ -9,7 +9,6 @@ from panel.rendering.spec import (
     CacheTime,
     ErrorPage,
     Header,
-    InstallSpec,
     Listen,
     Location,
     PhpPool,
@@ -20,6 +19,7 @@ from panel.rendering.spec import (
     TlsFiles,
     Upstream,
     UpstreamServer,
+    WebServerSpec,
 )
 
 BCRYPT = "$2y$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"
@@ -28,13 +28,13 @@ HTTP = (Listen(80), Listen(80, "::"))
 HTTPS = (Listen(443, tls=True, http2=True), Listen(443, "::", tls=True, http2=True))
 PHP = PhpPool("main", "unix:/run/php/php8.2-fpm.sock")
 
-INSTALLS = {
-    "nginx": InstallSpec("nginx", "sites", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
-    "apache": InstallSpec("apache", "sites", "/etc/apache2", "/var/log", "2.4.71", site_roots=("/srv",)),
-    "openlitespeed": InstallSpec(
+WEB_SERVERS = {
+    "nginx": WebServerSpec("nginx", "sites", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
+    "apache": WebServerSpec("apache", "sites", "/etc/apache2", "/var/log", "2.4.71", site_roots=("/srv",)),
+    "openlitespeed": WebServerSpec(
         "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/var/log", "1.9.1", site_roots=("/srv",)
     ),
-    "native": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", "0.1.0", site_roots=("/srv",)),
+    "native": WebServerSpec("native", "conf_d", "/etc/gallop", "/var/log", "0.1.0", site_roots=("/srv",)),
 }
 
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from panel.rendering import names, render, render_install, variables
+from panel.rendering import names, render, render_web_server, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.expiry import parse as parse_expiry
 from panel.rendering.readers import Read, apache, nginx, openlitespeed
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.rendering.hostile import FIELDS, HARMLESS, HARMLESS_VALUES
 
-INSTALLS = {
-    "nginx": InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
-    "gallop": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", site_roots=("/srv",)),
-    "apache": InstallSpec("apache", "conf_d", "/etc/httpd", "/var/log", site_roots=("/srv",)),
-    "openlitespeed": InstallSpec(
+WEB_SERVERS = {
+    "nginx": WebServerSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
+    "gallop": WebServerSpec("native", "conf_d", "/etc/gallop", "/var/log", site_roots=("/srv",)),
+    "apache": WebServerSpec("apache", "conf_d", "/etc/httpd", "/var/log", site_roots=("/srv",)),
+    "openlitespeed": WebServerSpec(
         "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/var/log", site_roots=("/srv",)
     ),
 }  # fmt: skip
@@ -28,11 +28,11 @@ Shape = tuple[object, ...]
 
 def texts(engine: str, field: str, value: str) -> list[str]:
     """The configuration files of a site with this value there; NotExpressible where the value is refused."""
-    spec, install = FIELDS[field](value), INSTALLS[engine]
-    files = render(spec, install)
+    spec, web_server = FIELDS[field](value), WEB_SERVERS[engine]
+    files = render(spec, web_server)
     if engine == "openlitespeed":
         # A fixed answer lies in a file of its own, as it is.
-        return [file.text for file in [*files, *render_install([spec], install)] if file.path.endswith(".conf")]
+        return [file.text for file in [*files, *render_web_server([spec], web_server)] if file.path.endswith(".conf")]
     return [files[0].text]
 
 

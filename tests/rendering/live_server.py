@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from panel.rendering import render, render_install
-from panel.rendering.spec import Header, InstallSpec, Listen, Location, ServerBlock, SiteSpec
+from panel.rendering import render, render_web_server
+from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec, WebServerSpec
 from tests.rendering.servers import write_files
 from tests.support.apache import ApacheInstance
 from tests.support.http_client import Answer, ask
@@ -21,7 +21,7 @@ class Live:
     def __init__(self, engine: str, root: Path) -> None:
         self.server = NginxInstance(root) if engine == "nginx" else ApacheInstance(root)
         self.port = free_port()
-        self.install = InstallSpec(engine, "sites", str(root), str(root / "log"), own_ports=frozenset())  # type: ignore[arg-type]
+        self.web_server = WebServerSpec(engine, "sites", str(root), str(root / "log"), own_ports=frozenset())  # type: ignore[arg-type]
         self.generation = 0
         self.root = root
 
@@ -35,8 +35,8 @@ class Live:
         sites = [self.marked(spec) for spec in (*specs, probe)]
         for link in (self.root / "sites-enabled").iterdir():
             link.unlink()
-        files = [file for item in sites for file in render(item, self.install)]
-        write_files([*files, *render_install(sites, self.install)], self.root)
+        files = [file for item in sites for file in render(item, self.web_server)]
+        write_files([*files, *render_web_server(sites, self.web_server)], self.root)
         self.server.start() if self.generation == 1 else self.server.reload()
         assert eventually(lambda: ask(self.port, host="probe.invalid").text == text, every_s=0.01)
 

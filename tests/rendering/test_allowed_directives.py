@@ -11,7 +11,7 @@ import pytest
 from panel.rendering import snippets
 from panel.rendering.policy import Policy
 from panel.rendering.snippets import POLICIES
-from tests.rendering.cases import INSTALLS
+from tests.rendering.cases import WEB_SERVERS
 from tests.support.process import tool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,21 +90,21 @@ def test_every_row_names_known_kinds_and_one_verdict(engine: str) -> None:
 
 @pytest.mark.parametrize(("engine", "text"), cases("refused"))
 def test_directive_that_leads_out_of_the_site_is_refused(engine: str, text: str) -> None:
-    problems = snippets.check(text, INSTALLS[engine])
+    problems = snippets.check(text, WEB_SERVERS[engine])
     assert problems and all(problem.line and problem.message for problem in problems)
 
 
 @pytest.mark.parametrize("text", [text for engine, text in cases("refused") if engine == "nginx"])
 def test_gallop_refuses_the_directives_that_nginx_refuses(text: str) -> None:
-    assert snippets.check(text, INSTALLS["native"])
+    assert snippets.check(text, WEB_SERVERS["native"])
 
 
 @pytest.mark.parametrize(("engine", "text"), cases("allowed"))
 def test_common_directive_is_allowed(engine: str, text: str) -> None:
-    assert snippets.check(text, INSTALLS[engine]) == []
+    assert snippets.check(text, WEB_SERVERS[engine]) == []
 
 
 def test_unknown_directive_is_refused_with_an_alternative() -> None:
-    (problem,) = snippets.check("gzip on;\nfrobnicate on;", INSTALLS["nginx"])
+    (problem,) = snippets.check("gzip on;\nfrobnicate on;", WEB_SERVERS["nginx"])
     assert str(problem).startswith("line 2, frobnicate: is not in the list of directives that a site can contain.")
     assert "server's own configuration" in problem.message

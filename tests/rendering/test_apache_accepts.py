@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from panel.rendering import render, render_install, render_main
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering import render, render_main, render_web_server
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.rendering.cases import CASES
 from tests.rendering.servers import relocated, write_certificates, write_files
 from tests.support.process import tool
@@ -18,12 +18,12 @@ from tests.support.process import tool
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_apache_accepts_the_site(case: Callable[[], SiteSpec], server_root: Path) -> None:
     binary = tool("apache2", "httpd")
-    install = InstallSpec("apache", "sites", f"{server_root}/etc", f"{server_root}/var/log", own_ports=frozenset())
+    web_server = WebServerSpec("apache", "sites", f"{server_root}/etc", f"{server_root}/var/log", own_ports=frozenset())
     spec = relocated(case(), server_root)
     for folder in ("etc/sites-enabled", "var/log/sites", "tmp"):
         (server_root / folder).mkdir(parents=True)
-    write_files(render_main(install, temp_dir=f"{server_root}/tmp"), server_root)
-    write_files([*render(spec, install), *render_install([spec], install)], server_root)
+    write_files(render_main(web_server, temp_dir=f"{server_root}/tmp"), server_root)
+    write_files([*render(spec, web_server), *render_web_server([spec], web_server)], server_root)
     write_certificates(spec)
     for block in spec.blocks:
         for root in [block.root, *(location.root for location in block.locations)]:

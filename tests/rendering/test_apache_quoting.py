@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from panel.rendering import render, render_install, render_main
+from panel.rendering import render, render_main, render_web_server
 from panel.rendering.apache.quoting import word
 from panel.rendering.errors import NotExpressible
 from panel.rendering.readers import Read, apache
-from panel.rendering.spec import InstallSpec
-from tests.rendering.escaping import INSTALLS, fault, written_or_refused
+from panel.rendering.spec import WebServerSpec
+from tests.rendering.escaping import WEB_SERVERS, fault, written_or_refused
 from tests.rendering.hostile import FIELDS, values
 from tests.support.process import tool
 
-INSTALL = INSTALLS["apache"]
+WEB_SERVER = WEB_SERVERS["apache"]
 
 
 def flat(items: tuple[Read, ...]) -> list[Read]:
@@ -46,7 +46,7 @@ def test_any_word_comes_back_as_it_was(value: str) -> None:
 @given(value=values)
 def test_a_header_value_arrives_exactly(value: str) -> None:
     try:
-        text = render(FIELDS["header value"](value.replace("$", "$$")), INSTALL)[0].text
+        text = render(FIELDS["header value"](value.replace("$", "$$")), WEB_SERVER)[0].text
     except NotExpressible:
         assert re.search(r"[\x00-\x1f\x7f]|^ | $", value)
         return
@@ -61,14 +61,14 @@ def test_a_header_value_arrives_exactly(value: str) -> None:
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=values)
 def test_the_real_apache_takes_what_was_not_refused(field: str, value: str, server_root: Path) -> None:
-    install = InstallSpec("apache", "sites", f"{server_root}/etc", "/var/log", own_ports=frozenset())
+    web_server = WebServerSpec("apache", "sites", f"{server_root}/etc", "/var/log", own_ports=frozenset())
     spec = FIELDS[field](value)
     try:
-        (site, *_) = render(spec, install)
+        (site, *_) = render(spec, web_server)
     except NotExpressible:
         return
-    (main,) = render_main(install, temp_dir=str(server_root))
-    (listen, _) = render_install([spec], install)
+    (main,) = render_main(web_server, temp_dir=str(server_root))
+    (listen, _) = render_web_server([spec], web_server)
     config = server_root / "all.conf"
     main_text = main.text.replace("IncludeOptional sites-enabled/*.conf", "").replace("/var/log", str(server_root))
     config.write_text(main_text.replace(f"ServerRoot {server_root}/etc", f"ServerRoot {server_root}"))

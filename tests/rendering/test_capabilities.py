@@ -12,7 +12,6 @@ from panel.rendering.capabilities import OFFERS, READ_BY, TABLE, Difference, dif
 from panel.rendering.spec import (
     AccessRule,
     Header,
-    InstallSpec,
     Listen,
     Location,
     RateLimit,
@@ -21,15 +20,16 @@ from panel.rendering.spec import (
     TlsFiles,
     Upstream,
     UpstreamServer,
+    WebServerSpec,
 )
-from tests.rendering.cases import CASES, INSTALLS, limits, names, tls
+from tests.rendering.cases import CASES, WEB_SERVERS, limits, names, tls
 from tests.rendering.hostile import block, located, site
 
-OUTSIDE = {"LocalServices", "InstallSpec", "OwnListener", "RenderedFile"}
+OUTSIDE = {"LocalServices", "WebServerSpec", "OwnListener", "RenderedFile"}
 
 
 def found(spec: SiteSpec, engine: str) -> dict[str, Difference]:
-    return {item.field: item for item in differences(spec, INSTALLS[engine])}
+    return {item.field: item for item in differences(spec, WEB_SERVERS[engine])}
 
 
 def test_every_member_of_the_spec_is_in_the_table() -> None:
@@ -46,7 +46,7 @@ def test_every_row_is_about_a_member_that_exists() -> None:
 
 def test_old_nginx_has_no_http3_and_a_new_one_has() -> None:
     assert found(tls(), "nginx")["/blocks/0/listens/1/http3"].severity == "not_offered"
-    new = InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.27.4")
+    new = WebServerSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.27.4")
     assert not [item for item in differences(tls(), new) if item.field.endswith("http3")]
 
 
@@ -70,7 +70,9 @@ def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
     def said(path: str) -> list[str]:
         own = Location("=", path, "static", access_rules=(AccessRule("deny", "all"),))
         spec = site(block(index=("index.html",), locations=(own, folder)))
-        found = [item for item in differences(spec, INSTALLS["openlitespeed"]) if item.field.endswith("access_rules")]
+        found = [
+            item for item in differences(spec, WEB_SERVERS["openlitespeed"]) if item.field.endswith("access_rules")
+        ]
         return [item.nearest for item in found]
 
     assert "the rules of the folder's location; set the same rules there" in said("/docs/index.html")
@@ -79,12 +81,12 @@ def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
 
 def test_gallop_says_all_golden_sites() -> None:
     for case in CASES:
-        assert differences(case(), INSTALLS["native"]) == [], case.__name__
+        assert differences(case(), WEB_SERVERS["native"]) == [], case.__name__
 
 
 @pytest.mark.parametrize("engine", OFFERS)
 def test_a_plain_site_has_no_differences(engine: str) -> None:
-    assert differences(site(block(locations=(Location("", "/", "static"),))), INSTALLS[engine]) == []
+    assert differences(site(block(locations=(Location("", "/", "static"),))), WEB_SERVERS[engine]) == []
 
 
 @pytest.mark.parametrize(
@@ -109,11 +111,11 @@ def test_nginx_leaves_out_backups_when_balancing_by_address() -> None:
 
 
 def test_apache_without_a_needed_module_says_which() -> None:
-    install = InstallSpec(
+    web_server = WebServerSpec(
         "apache", "conf_d", "/etc/httpd", "/var/log", "2.4.62", modules=frozenset({"alias", "allowmethods", "dir"})
     )
     spec = site(block(headers=(Header("X-A", "b"),)))
-    assert [item.what for item in differences(spec, install)] == [
+    assert [item.what for item in differences(spec, web_server)] == [
         "Apache has not loaded mod_headers, which this site needs"
     ]
 
@@ -132,7 +134,7 @@ def test_the_overview_names_a_verdict_for_every_engine() -> None:
 def test_listening_with_tls_alone_is_no_difference() -> None:
     secure = ServerBlock((Listen(443, tls=True),), ("a.test",), root="/srv/a", tls=TlsFiles("t", "/t.pem", "/t.key"))
     for engine in OFFERS:
-        assert differences(site(secure), INSTALLS[engine]) == []
+        assert differences(site(secure), WEB_SERVERS[engine]) == []
 
 
 def _cases() -> list[Callable[[], SiteSpec]]:
@@ -142,7 +144,7 @@ def _cases() -> list[Callable[[], SiteSpec]]:
 @pytest.mark.parametrize("engine", OFFERS)
 def test_each_difference_names_what_is_there(engine: str) -> None:
     for case in _cases():
-        for item in differences(case(), INSTALLS[engine]):
+        for item in differences(case(), WEB_SERVERS[engine]):
             value: object = spec_module.to_json(case())
             for part in item.field.split("/")[1:]:
                 value = value[int(part)] if isinstance(value, list) else value[part]  # type: ignore[index]

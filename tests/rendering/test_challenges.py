@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from panel.rendering import challenges, render, render_install
+from panel.rendering import challenges, render, render_web_server
 from panel.rendering.explain import Request, explain
 from panel.rendering.spec import (
     AccessRule,
     BasicAuth,
-    InstallSpec,
     Listen,
     Location,
     Rewrite,
@@ -24,6 +23,7 @@ from panel.rendering.spec import (
     TlsFiles,
     Upstream,
     UpstreamServer,
+    WebServerSpec,
 )
 from tests.rendering.cases import BCRYPT
 from tests.rendering.servers import write_certificates, write_files
@@ -98,7 +98,7 @@ def ports() -> Iterator[Ports]:
 @pytest.mark.parametrize("engine", SERVERS)
 def test_challenges_are_answered_whatever_the_site_says(engine: str, server_root: Path, ports: Ports) -> None:
     server = SERVERS[engine](server_root)
-    install = InstallSpec(
+    web_server = WebServerSpec(
         engine,  # type: ignore[arg-type]
         "sites",
         str(server_root),
@@ -111,8 +111,8 @@ def test_challenges_are_answered_whatever_the_site_says(engine: str, server_root
     specs = sites(server_root, ports)
     for spec in specs:
         write_certificates(spec)
-        write_files(render(spec, install), server_root)
-    write_files(render_install(specs, install), server_root)
+        write_files(render(spec, web_server), server_root)
+    write_files(render_web_server(specs, web_server), server_root)
     with server:
         assert eventually(lambda: ask(ports.plain, host="proxy.test").text == "the application")
         folder = Path(challenges.folder_of(str(server_root)))

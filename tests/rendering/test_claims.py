@@ -150,11 +150,11 @@ def test_real_server_answers_as_before_where_nothing_is_taken(live: Live, own_na
     found = answers(live, own)
     assert answers(live, None) == ["theirs"] * 3
     if "taken" in found:
-        assert takes([own], [theirs], live.install.engine)
+        assert takes([own], [theirs], live.web_server.engine)
     if own_names == ("v.w.b.test",):
         assert "taken" in found
     if own_names == ("a.test",):
-        assert not takes([own], [theirs], live.install.engine) and found == ["theirs"] * 3
+        assert not takes([own], [theirs], live.web_server.engine) and found == ["theirs"] * 3
 
 
 def test_real_server_gives_a_specific_address_all_its_requests(live: Live) -> None:
@@ -162,7 +162,7 @@ def test_real_server_gives_a_specific_address_all_its_requests(live: Live) -> No
     theirs = ServerBlock((Listen(live.port),), THEIR_NAMES)
     found = answers(live, own)
     assert found == ["taken"] * 3
-    assert [claim.value for claim in takes([own], [theirs], live.install.engine)] == [f"127.0.0.1:{live.port}"]
+    assert [claim.value for claim in takes([own], [theirs], live.web_server.engine)] == [f"127.0.0.1:{live.port}"]
 
 
 def test_overlap_among_many_names_is_found_fast() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from panel.rendering import render
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.rendering.hostile import FIELDS, located
 
 
@@ -14,14 +14,14 @@ from tests.rendering.hostile import FIELDS, located
 @pytest.mark.parametrize("character", ["\0", "\x01", "\r", "\x1b", "\x7f"])
 @pytest.mark.parametrize("field", FIELDS)
 def test_no_field_takes_a_control_character(field: str, character: str, engine: str) -> None:
-    install = InstallSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
+    web_server = WebServerSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
     for value in (character, f"a{character}b"):
         with pytest.raises(NotExpressible):
-            render(FIELDS[field](value), install)
+            render(FIELDS[field](value), web_server)
 
 
 @pytest.mark.parametrize("engine", ["nginx", "native", "apache", "openlitespeed"])
 def test_a_status_that_no_server_answers_with_is_refused(engine: str) -> None:
-    install = InstallSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
+    web_server = WebServerSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
     with pytest.raises(NotExpressible, match="use 200 to 599"):
-        render(located(handler="return", return_code=99, return_value="gone"), install)
+        render(located(handler="return", return_code=99, return_value="gone"), web_server)

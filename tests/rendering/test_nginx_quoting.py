@@ -13,10 +13,10 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import word
 from panel.rendering.readers import nginx
 from tests.rendering.crossplane_reader import disagreement, words
-from tests.rendering.escaping import INSTALLS, fault, written_or_refused
+from tests.rendering.escaping import WEB_SERVERS, fault, written_or_refused
 from tests.rendering.hostile import FIELDS, values
 
-INSTALL = INSTALLS["nginx"]
+WEB_SERVER = WEB_SERVERS["nginx"]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -40,7 +40,7 @@ def test_any_word_comes_back_as_it_was(value: str) -> None:
 def test_a_fixed_answer_arrives_exactly(value: str) -> None:
     """Every dollar sign is meant literally here, as `$$` says."""
     try:
-        text = render(FIELDS["return body"](value.replace("$", "$$")), INSTALL)[0].text
+        text = render(FIELDS["return body"](value.replace("$", "$$")), WEB_SERVER)[0].text
     except NotExpressible:
         assert re.search(r"[\x00-\x08\x0b-\x1f\x7f]", value)
         return

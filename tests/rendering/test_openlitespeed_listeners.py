@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from panel.rendering import render_install
+from panel.rendering import render_web_server
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, Listen, OwnListener, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, OwnListener, ServerBlock, SiteSpec, WebServerSpec
 
 OWN = (
     OwnListener("Default", "", 80, False, "address *:80\nsecure 0\nmap old *"),
@@ -17,8 +17,8 @@ OWN = (
 
 
 def rendered(*listens: Listen) -> str:
-    install = InstallSpec("openlitespeed", "vhosts", "/srv/conf", "/srv/log", own_listeners=OWN)
-    files = render_install([SiteSpec("shop", (ServerBlock(listens, ("shop.test",)),))], install)
+    web_server = WebServerSpec("openlitespeed", "vhosts", "/srv/conf", "/srv/log", own_listeners=OWN)
+    files = render_web_server([SiteSpec("shop", (ServerBlock(listens, ("shop.test",)),))], web_server)
     return next(file.text for file in files if file.path == "/srv/conf/paddock.conf")
 
 

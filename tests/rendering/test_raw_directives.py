@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from panel.rendering import render, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
-from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
-from tests.rendering.cases import INSTALLS
+from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec, WebServerSpec
+from tests.rendering.cases import WEB_SERVERS
 from tests.rendering.hostile import block, site, values
 
 DANGEROUS = {
@@ -87,20 +87,20 @@ def in_location(text: str) -> SiteSpec:
 
 @pytest.mark.parametrize(("engine", "text"), [(e, text) for e, texts in DANGEROUS.items() for text in texts])
 def test_dangerous_directives_are_refused_everywhere(engine: str, text: str) -> None:
-    install = INSTALLS[engine]
-    problems = snippets.check(f"# first\n{text}", install)
+    web_server = WEB_SERVERS[engine]
+    problems = snippets.check(f"# first\n{text}", web_server)
     assert problems
     assert all(problem.line >= 2 and problem.message for problem in problems)
     for build, field in ((in_block, "/blocks/0/snippet"), (in_location, "/blocks/0/locations/0/snippet")):
         with pytest.raises(NotExpressible) as refusal:
-            render(build(text), install)
+            render(build(text), web_server)
         assert refusal.value.field == field
         assert "line " in refusal.value.message
 
 
 @pytest.mark.parametrize(("engine", "text"), [(e, text) for e, texts in UNBALANCED.items() for text in texts])
 def test_text_that_would_leave_its_block_is_refused(engine: str, text: str) -> None:
-    assert snippets.check(text, INSTALLS[engine])
+    assert snippets.check(text, WEB_SERVERS[engine])
 
 
 @pytest.mark.parametrize("engine", HARMLESS)
@@ -110,20 +110,20 @@ def test_harmless_directives_are_rendered_as_they_are(engine: str) -> None:
         if engine == "openlitespeed"
         else HARMLESS[engine]
     )
-    assert snippets.check(HARMLESS[engine], INSTALLS[engine]) == []
+    assert snippets.check(HARMLESS[engine], WEB_SERVERS[engine]) == []
     for build in (in_block, in_location):
-        assert text.strip() in render(build(text), INSTALLS[engine])[0].text
+        assert text.strip() in render(build(text), WEB_SERVERS[engine])[0].text
 
 
 @pytest.mark.parametrize("engine", OF_BLOCKS)
 def test_directive_of_server_blocks_is_refused_in_location(engine: str) -> None:
-    assert OF_BLOCKS[engine] in render(in_block(OF_BLOCKS[engine]), INSTALLS[engine])[0].text
+    assert OF_BLOCKS[engine] in render(in_block(OF_BLOCKS[engine]), WEB_SERVERS[engine])[0].text
     with pytest.raises(NotExpressible, match="not allowed in this part"):
-        render(in_location(OF_BLOCKS[engine]), INSTALLS[engine])
+        render(in_location(OF_BLOCKS[engine]), WEB_SERVERS[engine])
 
 
 def test_a_problem_names_directive_and_line() -> None:
-    (problem,) = snippets.check("gzip on;\n\ninclude /etc/x;\n", INSTALLS["nginx"])
+    (problem,) = snippets.check("gzip on;\n\ninclude /etc/x;\n", WEB_SERVERS["nginx"])
     assert (
         str(problem)
         == "line 3, include: is not allowed in a site: it includes configuration that Paddock did not check"
@@ -133,16 +133,16 @@ def test_a_problem_names_directive_and_line() -> None:
 @pytest.mark.parametrize("character", ["\0", "\r", "\x1b", "\x7f"])
 @pytest.mark.parametrize("engine", HARMLESS)
 def test_control_characters_are_refused(engine: str, character: str) -> None:
-    assert snippets.check(f"gzip{character} on;", INSTALLS[engine])
+    assert snippets.check(f"gzip{character} on;", WEB_SERVERS[engine])
 
 
 def test_paths_must_lie_below_the_hosts_folders() -> None:
-    install = replace(INSTALLS["nginx"], site_roots=("/srv/sites",))
-    assert snippets.check("root /srv/sites/a;", install) == []
-    assert "outside the folders" in snippets.check("root /srv/sitesx;", install)[0].message
-    assert "outside the folders" in snippets.check("root /srv/sites/../x;", install)[0].message
-    assert "outside the folders" in snippets.check("root relative;", install)[0].message
-    assert "contains a variable" in snippets.check("root /srv/sites/$host;", install)[0].message
+    web_server = replace(WEB_SERVERS["nginx"], site_roots=("/srv/sites",))
+    assert snippets.check("root /srv/sites/a;", web_server) == []
+    assert "outside the folders" in snippets.check("root /srv/sitesx;", web_server)[0].message
+    assert "outside the folders" in snippets.check("root /srv/sites/../x;", web_server)[0].message
+    assert "outside the folders" in snippets.check("root relative;", web_server)[0].message
+    assert "contains a variable" in snippets.check("root /srv/sites/$host;", web_server)[0].message
 
 
 @pytest.mark.parametrize("engine", HARMLESS)
@@ -151,7 +151,7 @@ def test_paths_must_lie_below_the_hosts_folders() -> None:
 def test_what_is_not_refused_stays_in_its_block(engine: str, text: str) -> None:
     """A marker written after the snippet is still where it belongs."""
     read = {"nginx": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}[engine]
-    if snippets.check(text, INSTALLS[engine]):
+    if snippets.check(text, WEB_SERVERS[engine]):
         return
     around = {
         "nginx": ("server {\n", "\nmarker on;\n}\n"),
@@ -168,9 +168,9 @@ def test_what_is_not_refused_stays_in_its_block(engine: str, text: str) -> None:
 
 def test_a_second_rewrite_block_is_refused_where_openlitespeed_would_take_no_notice_of_it() -> None:
     again = "rewrite {\nenable 1\nrules <<<END\nRewriteRule ^/a$ /b [L]\nEND\n}"
-    install = InstallSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", "1.9.1")
+    web_server = WebServerSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", "1.9.1")
     block = ServerBlock((Listen(80),), ("a.example",), root="/srv/a", snippet=again)
-    assert "RewriteRule ^/a$" in render(SiteSpec("a", (block,)), install)[0].text
+    assert "RewriteRule ^/a$" in render(SiteSpec("a", (block,)), web_server)[0].text
     place = Location("", "/old/", "static", try_files=("$uri", "/new"))
     with pytest.raises(NotExpressible, match="contains a block rewrite"):
-        render(SiteSpec("a", (replace(block, locations=(place,)),)), install)
+        render(SiteSpec("a", (replace(block, locations=(place,)),)), web_server)

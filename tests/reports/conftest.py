@@ -26,13 +26,13 @@ from panel.websites.models import Site
 from tests.benchmarks.conftest import (  # noqa: F401 - fixtures
     admin,
     host,
-    install,
     operator,
     outsider,
     scenario,
     site,
     team,
     viewer,
+    web_server,
 )
 from tests.benchmarks.finished_runs import recorded
 
@@ -147,7 +147,7 @@ def ended_suite(
         host_name="here",
         title=f"{definition.title} on here",
         plan=[definition.short[0].stored()],
-        setups=[{"slug": chosen.slug, "label": chosen.label, "install": None}],
+        setups=[{"slug": chosen.slug, "label": chosen.label, "web_server": None}],
         status="finished",
         finished_at=timezone.now(),
     )

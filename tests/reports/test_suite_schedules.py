@@ -11,7 +11,7 @@ from django.test import Client
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, SuiteRun
 from panel.benchmarks.suites.services import suite_advance
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.reports import watching
 from panel.reports.models import Report, Schedule
 from panel.reports.services import report_create, schedule_run_now
@@ -30,7 +30,7 @@ def client(operator: User) -> Client:
 
 
 @pytest.fixture
-def form(host: Host, install: EngineInstall) -> dict[str, Any]:
+def form(host: Host, web_server: WebServer) -> dict[str, Any]:
     return {
         "name": "Small files on Sundays",
         "cron": "0 3 * * 0",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.test import Client
 
 from panel.accounts.models import Role, Team, User
-from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostStatus, Layout
+from panel.hosts.models import Connection, Engine, Host, HostStatus, Layout, WebServer
 from panel.websites.models import Allowance, AllowanceKind
 
 
@@ -20,8 +20,8 @@ class Cast:
     viewer: User  # of `team`
     outsider: User  # an operator of `other_team`
     host: Host
-    nginx: EngineInstall
-    apache: EngineInstall
+    nginx: WebServer
+    apache: WebServer
 
 
 def person(name: str, role: Role) -> User:
@@ -45,14 +45,14 @@ def signed_in(person: User) -> Client:
     return client
 
 
-def install(host: Host, engine: Engine, root: str, **values: object) -> EngineInstall:
+def web_server(host: Host, engine: Engine, root: str, **values: object) -> WebServer:
     """A server whose files are where Debian puts them, below `root`."""
-    row = _install(host, engine, root, **values)
+    row = _web_server(host, engine, root, **values)
     row.save()
     return row
 
 
-def _install(host: Host, engine: Engine, root: str, **values: object) -> EngineInstall:
+def _web_server(host: Host, engine: Engine, root: str, **values: object) -> WebServer:
     paths = {
         "binary": f"/usr/sbin/{engine.value}",
         "prefix": f"{root}/etc/{engine.value}",
@@ -62,7 +62,7 @@ def _install(host: Host, engine: Engine, root: str, **values: object) -> EngineI
         "pid_file": f"{root}/run/{engine.value}.pid",
     }
     defaults: dict[str, object] = {"layout": Layout.SITES, "paths": paths}
-    return EngineInstall(host=host, engine=engine, **(defaults | values))
+    return WebServer(host=host, engine=engine, **(defaults | values))
 
 
 def cast(root: str = "") -> Cast:
@@ -77,8 +77,8 @@ def cast(root: str = "") -> Cast:
     host = Host.objects.create(
         name="web-1", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=[f"{root}/srv/www"]
     )
-    nginx, apache = EngineInstall.objects.bulk_create(
-        _install(host, engine, root) for engine in (Engine.NGINX, Engine.APACHE)
+    nginx, apache = WebServer.objects.bulk_create(
+        _web_server(host, engine, root) for engine in (Engine.NGINX, Engine.APACHE)
     )
     everything_listed(host)
     return Cast(team, other_team, admin, owner, viewer, outsider, host, nginx, apache)

@@ -24,7 +24,7 @@ class Daemon:
 
     @property
     def paths(self) -> dict[str, str]:
-        """What an EngineInstall of this server holds in `paths`."""
+        """What an WebServer of this server holds in `paths`."""
         return {
             "binary": self.binary,
             "prefix": str(self.root),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from panel.rendering import render_main
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 VARIABLE = "PADDOCK_OPENLITESPEED"
@@ -58,7 +58,7 @@ class OpenLiteSpeedInstance:
 
     @property
     def paths(self) -> dict[str, str]:
-        """What an EngineInstall of this server holds in `paths`."""
+        """What an WebServer of this server holds in `paths`."""
         return {
             "binary": self.binary,
             "prefix": str(self.root),
@@ -70,9 +70,9 @@ class OpenLiteSpeedInstance:
 
     def manage(self, more: str = "") -> Self:
         """The main file as the panel writes it, without any site yet; `more`: lines after it."""
-        install = InstallSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log")
+        web_server = WebServerSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log")
         pid_file, temporary = str(self.pid_file), f"{self.root}/tmp"
-        main, *others = render_main(install, user="www-data", workers=1, temp_dir=temporary, pid_file=pid_file)
+        main, *others = render_main(web_server, user="www-data", workers=1, temp_dir=temporary, pid_file=pid_file)
         for made in (main, *others):
             Path(made.path).write_text(made.text)
         with self.main_config.open("a") as file:

@@ -13,7 +13,7 @@ from panel.benchmarks.runs import measuring
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.claims import Attempt
-from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.models import Engine, WebServer
 from panel.remote import pool
 from panel.trials import execution, services
 from panel.trials.models import Contender, Trial
@@ -36,11 +36,11 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stand:
     """`shop` stands on nginx; Apache and gallop are installed on the same machine."""
 
-    def __init__(self, machine: Machine, installs: dict[str, EngineInstall]) -> None:
+    def __init__(self, machine: Machine, web_servers: dict[str, WebServer]) -> None:
         self.machine = machine
-        self.installs = installs
+        self.web_servers = web_servers
         self.running = {"nginx"}  # which servers are to run whenever no trial does
-        self.site: Site = machine.site("shop", installs["nginx"])
+        self.site: Site = machine.site("shop", web_servers["nginx"])
         self.block = self.site.blocks.get()
         self.log = machine.root / "log" / "shop.log"
         self.block.access_log = str(self.log)
@@ -48,12 +48,12 @@ class Stand:
         machine.deploy(self.site)
 
     @property
-    def others(self) -> list[EngineInstall]:
-        return [install for install in self.installs.values() if install != self.site.install]
+    def others(self) -> list[WebServer]:
+        return [web_server for web_server in self.web_servers.values() if web_server != self.site.web_server]
 
     def queued(self, **values: Any) -> Trial:
         owner = self.machine.people.owner
-        return services.trial_create(actor=owner, site=self.site, installs=self.others, load=load(**values))
+        return services.trial_create(actor=owner, site=self.site, web_servers=self.others, load=load(**values))
 
     def tried(self, **values: Any) -> Trial:
         """Queued, carried out, and as it is then."""
@@ -82,12 +82,14 @@ class Stand:
         self.assert_running()
 
     def found_running(self) -> set[str]:
-        return {name for name, install in self.installs.items() if is_running(install.engine, install.paths)}
+        return {
+            name for name, web_server in self.web_servers.items() if is_running(web_server.engine, web_server.paths)
+        }
 
     def assert_running(self) -> None:
         """By their processes, and by what the panel says."""
         assert self.found_running() == self.running
-        noted = set(EngineInstall.objects.filter(is_running=True).values_list("engine", flat=True))
+        noted = set(WebServer.objects.filter(is_running=True).values_list("engine", flat=True))
         assert noted <= self.running, "a trial's own starts are not noted, and its stops are"
 
 
@@ -130,7 +132,7 @@ def standing(root: Path, sshd: SshServer | None = None) -> Iterator[Stand]:
         machine = Machine(root, sshd)
         apache, gallop = ApacheInstance(root / "apache"), GallopInstance(root / "gallop")
         servers = {Engine.NGINX: nginx, Engine.APACHE: apache, Engine.NATIVE: gallop}
-        yield Stand(machine, {engine.value: machine.install(server, engine) for engine, server in servers.items()})
+        yield Stand(machine, {engine.value: machine.web_server(server, engine) for engine, server in servers.items()})
         apache.stop()
         gallop.stop()
     pool.close()

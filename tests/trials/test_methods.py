@@ -97,7 +97,7 @@ def of_application(trial: Trial) -> set[str]:
 
 def asked(stand: Stand, **values: Any) -> dict[str, Any]:
     shape = {"load": "replay", "concurrency": 2, "duration_s": 1, "rounds": 3}
-    return {**shape, "installs": [stand.installs["native"].pk], **values}
+    return {**shape, "web_servers": [stand.web_servers["native"].pk], **values}
 
 
 def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand: Stand, arrived: Arrived) -> None:
@@ -170,7 +170,7 @@ def test_a_trial_is_run_again_with_its_load_and_servers(stand: Stand) -> None:
     second = Trial.objects.exclude(pk=first.pk).get()
     assert answer.url == reverse("trials:detail", args=[second.uuid])  # type: ignore[attr-defined]
     assert second.load == first.load
-    shown = [list(trial.contenders.values_list("install", flat=True)) for trial in (first, second)]
+    shown = [list(trial.contenders.values_list("web_server", flat=True)) for trial in (first, second)]
     assert shown[0] == shown[1]
     client.post(again)
     assert Trial.objects.count() == 2, "one at a time"

@@ -70,7 +70,7 @@ if source() is not None:
     def four(stand: Stand) -> Iterator[Stand]:
         """OpenLiteSpeed too is installed on the machine, and stopped."""
         server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
-        stand.installs["openlitespeed"] = stand.machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+        stand.web_servers["openlitespeed"] = stand.machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
         yield stand
         server.stop()
 
@@ -114,13 +114,13 @@ if source() is not None:
         for position, name in ((3, "openlitespeed"), (2, "native"), (3, "openlitespeed"), (0, "nginx")):
             four.switched(trial.contenders.get(position=position))
             four.running |= {name}
-            assert four.site.install == four.installs[name]
+            assert four.site.web_server == four.web_servers[name]
             served = four.machine.get("shop")
             assert served.text == "this is shop"
             assert {"openlitespeed": "litespeed", "native": "gallop"}.get(name, name) in served.headers[
                 "server"
             ].lower()
-            assert four.block.access_log == f"{four.installs[name].paths['log_dir']}/shop.log", "the log follows"
+            assert four.block.access_log == f"{four.web_servers[name].paths['log_dir']}/shop.log", "the log follows"
             trial = Trial.objects.select_related("site", "switch", "run").get()
             way_back = results.way_back(trial)
             assert (way_back.label if way_back else "") == ("nginx" if position else "")
@@ -159,7 +159,7 @@ if source() is not None:
         logged(four, ["/", "/index.html", "/gone"])
         owner = four.machine.people.owner
         replay = services.load_from_log(actor=owner, site=four.site, duration_s=1, concurrency=2, rounds=1).load
-        again = services.trial_create(actor=owner, site=four.site, installs=four.others, load=replay, is_replay=True)
+        again = services.trial_create(actor=owner, site=four.site, web_servers=four.others, load=replay, is_replay=True)
         carried_out(again)
         assert again.status == JobStatus.SUCCEEDED, again.error
         assert found(again) == alike(["OpenLiteSpeed", *LABELS[:3]])

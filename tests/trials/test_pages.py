@@ -22,7 +22,7 @@ from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
 from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.finished_runs import finished_run
-from tests.support.cast import Cast, cast, install, signed_in
+from tests.support.cast import Cast, cast, signed_in, web_server
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def page(shop: Site) -> str:
 
 
 def chosen(people: Cast, **values: Any) -> dict[str, Any]:
-    return {"installs": [people.apache.pk], "load": "quick:ab-keep-alive"} | values
+    return {"web_servers": [people.apache.pk], "load": "quick:ab-keep-alive"} | values
 
 
 def shown(client: Client, url: str) -> str:
@@ -55,9 +55,9 @@ def shown(client: Client, url: str) -> str:
 @pytest.fixture
 def trial(people: Cast, shop: Site) -> Trial:
     """Ended: Apache answered alike and was measured 1.1 times as fast, gallop answered otherwise."""
-    native = install(people.host, Engine.NATIVE, "")
+    native = web_server(people.host, Engine.NATIVE, "")
     load = services.load_chosen(actor=people.owner, site=shop, choice="quick:ab-keep-alive")[0]
-    made = services.trial_create(actor=people.owner, site=shop, installs=[people.apache, native], load=load)
+    made = services.trial_create(actor=people.owner, site=shop, web_servers=[people.apache, native], load=load)
     copy = make_site("shop-copy", people.team, people.apache, 8081)
     deployed(copy)
     scenario = Scenario(name="Short", **{key: value for key, value in load.items() if key != "name"})
@@ -89,8 +89,8 @@ def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) ->
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"installs": []}, "Choose at least one other web server"),
-        ({"installs": [999]}, "“999” is not available"),
+        ({"web_servers": []}, "Choose at least one other web server"),
+        ({"web_servers": [999]}, "“999” is not available"),
         ({"load": "replay"}, "“replay” is not available"),  # the site writes no log of its own
         ({"load": "scenario:1"}, "“scenario:1” is not available"),
     ],
@@ -209,7 +209,7 @@ def test_a_program_starts_follows_and_cancels_a_trial(people: Cast, owner: Calle
     ("changes", "pointer"),
     [
         ({"site": "none"}, "/site"),
-        ({"installs": [999]}, "/installs/0"),
+        ({"web_servers": [999]}, "/web_servers/0"),
         ({"load": "everything"}, "/load"),
         ({"load": "scenario:1"}, "/load"),
         ({"load": "replay"}, "/load"),

@@ -30,7 +30,7 @@ def tried_while(stand: Stand, monkeypatch: pytest.MonkeyPatch, happens: Callable
 
 def told(stand: Stand, action: str) -> None:
     """An admin has gallop started or stopped."""
-    params = {"install": stand.installs["native"].pk, "action": action}
+    params = {"web_server": stand.web_servers["native"].pk, "action": action}
     admin, host = stand.machine.people.admin, stand.machine.host
     operation = operation_request(actor=admin, host=host, kind=OperationKind.SERVICE, params=params)
     errands.operation_execute(operation.uuid)
@@ -50,7 +50,7 @@ def test_what_was_stopped_is_stopped_again_and_what_ran_goes_on(stand: Stand, mo
 
 def test_a_server_that_got_a_site_meanwhile_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = stand.machine
-    blog = machine.site("blog", stand.installs["native"], port=free_port())
+    blog = machine.site("blog", stand.web_servers["native"], port=free_port())
     tried_while(stand, monkeypatch, lambda: machine.deploy(blog))
     stand.running.add("native")
     stand.assert_running()

@@ -36,7 +36,7 @@ def test_three_servers_are_measured_with_the_same_site_and_nothing_is_left(stand
     assert statuses(trial) == [ContenderStatus.SAME] * 3
     assert trial.run is not None
     assert trial.run.status in (RunStatus.FINISHED, RunStatus.INVALID)
-    labels = [install.get_engine_display() for install in stand.installs.values()]
+    labels = [web_server.get_engine_display() for web_server in stand.web_servers.values()]
     assert [target["label"] for target in trial.run.summary["targets"]] == labels
     assert_asked_as_the_original(stand, trial.run)
     stand.assert_as_before()
@@ -74,7 +74,7 @@ def test_a_site_that_answers_nothing_good_is_not_tried_further(stand: Stand) -> 
 
 def test_the_winner_serves_the_site_in_one_step_and_the_way_back_is_another(stand: Stand) -> None:
     trial = stand.tried()
-    folders = {position: stand.installs[name].paths["log_dir"] for position, name in ((2, "native"), (0, "nginx"))}
+    folders = {position: stand.web_servers[name].paths["log_dir"] for position, name in ((2, "native"), (0, "nginx"))}
     for position, name in ((2, "gallop"), (0, "nginx")):
         stand.switched(trial.contenders.get(position=position))
         assert name in stand.machine.get("shop").headers["server"]
@@ -92,7 +92,7 @@ def test_its_own_log_is_replayed_and_what_is_gone_is_left_out(stand: Stand) -> N
     found = services.load_from_log(actor=owner, site=stand.site, duration_s=1, concurrency=2, rounds=1).load
     assert set(found["paths"]) == {"/", "/index.html", "/gone"}
     assert found["tool"] == "wrk"
-    trial = services.trial_create(actor=owner, site=stand.site, installs=stand.others, load=found, is_replay=True)
+    trial = services.trial_create(actor=owner, site=stand.site, web_servers=stand.others, load=found, is_replay=True)
     carried_out(trial)
     assert trial.status == JobStatus.SUCCEEDED, trial.error
     assert set(trial.load["paths"]) == {"/", "/index.html"}
@@ -103,9 +103,11 @@ def test_its_own_log_is_replayed_and_what_is_gone_is_left_out(stand: Stand) -> N
 def test_what_cannot_be_tried_is_refused_before_anything_is_queued(stand: Stand) -> None:
     people = stand.machine.people
     with pytest.raises(ApplicationError, match="at least one other"):
-        services.trial_create(actor=people.owner, site=stand.site, installs=[stand.installs["nginx"]], load=load())
+        services.trial_create(
+            actor=people.owner, site=stand.site, web_servers=[stand.web_servers["nginx"]], load=load()
+        )
     with pytest.raises(PermissionDenied):
-        services.trial_create(actor=people.viewer, site=stand.site, installs=stand.others, load=load())
+        services.trial_create(actor=people.viewer, site=stand.site, web_servers=stand.others, load=load())
     with pytest.raises(ApplicationError, match="no address for HTTP"):
         stand.queued(arguments={"concurrency": 2, "requests": 50, "tls": True})
     stand.queued()

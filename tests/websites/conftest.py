@@ -33,7 +33,7 @@ def shop_definition(people: Cast, **changes: Any) -> dict[str, Any]:
     base = {
         "name": "shop",
         "team": people.team.slug,
-        "install": people.nginx.pk,
+        "web_server": people.nginx.pk,
         "upstreams": [{"name": "app", "servers": [{"address": "127.0.0.1:3000"}]}],
         "php_pools": [{"name": "php", "address": "unix:/run/php/php8.2-fpm.sock"}],
         "blocks": [block],

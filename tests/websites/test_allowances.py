@@ -130,7 +130,7 @@ def test_operators_see_own_allowances_and_change_none(people: Cast) -> None:
 
 
 def test_listed_overlap_lets_operator_save(people: Cast) -> None:
-    given = {"install": people.nginx, "root": "/srv/www/blog"}
+    given = {"web_server": people.nginx, "root": "/srv/www/blog"}
     services.site_create(
         actor=people.outsider, team=people.other_team, name="blog", domains=["*.blog.example"], **given
     )
@@ -142,7 +142,7 @@ def test_listed_overlap_lets_operator_save(people: Cast) -> None:
             name="shop",
             domains=["shop.blog.example"],
             address="127.0.0.1",
-            install=people.nginx,
+            web_server=people.nginx,
             root="/srv/www/shop",
         )
 
@@ -158,7 +158,7 @@ def test_listed_overlap_lets_operator_save(people: Cast) -> None:
 
 def test_upgrade_lists_services_in_use(people: Cast) -> None:
     """For the one team whose sites name them; for every team, to be reviewed, where several do."""
-    given = {"install": people.nginx, "actor": people.admin}
+    given = {"web_server": people.nginx, "actor": people.admin}
     for name, team in (("shop", people.team), ("second", people.team), ("blog", people.other_team)):
         site = services.site_create(team=team, name=name, domains=[f"{name}.test"], upstream="127.0.0.1:3000", **given)
         services.php_pool_create(actor=people.admin, site=site, name="php", address="unix:/var/run/php/www.sock")

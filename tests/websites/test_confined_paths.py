@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from panel.deployments.planning.services import deployment_plan
 from panel.rendering import render
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, Listen, Location, Rewrite, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, Location, Rewrite, ServerBlock, SiteSpec, WebServerSpec
 from panel.websites import services
 from panel.websites.models import Site
 from tests.api.caller import SITE, caller_of
@@ -42,12 +42,12 @@ def test_location_outside_site_folder_is_rejected_by_service_api_and_page(
 ) -> None:
     values = {"pattern": "/f/"} | values
     site = services.site_create(
-        actor=people.owner, team=people.team, name="shop", install=people.nginx, domains=["shop.example"], root=WWW
+        actor=people.owner, team=people.team, name="shop", web_server=people.nginx, domains=["shop.example"], root=WWW
     )
     with pytest.raises(ValidationError) as caught:
         services.location_create(actor=people.owner, block=site.blocks.get(), **values)
     assert list(caught.value.message_dict) == [field] and words in caught.value.message_dict[field][0]
-    definition = deepcopy(SITE) | {"name": "second", "install": people.nginx.pk}
+    definition = deepcopy(SITE) | {"name": "second", "web_server": people.nginx.pk}
     definition["blocks"][0] |= {"locations": [values], "names": ["second.example"]}
     answer = caller_of(people.owner).post("sites/", definition)
     assert answer.status_code == 422 and words in answer.content.decode(), answer.content
@@ -82,18 +82,18 @@ HONEST = [
 @pytest.mark.parametrize("values", HONEST)
 def test_location_inside_site_folder_is_accepted_and_planned(people: Cast, values: dict[str, Any]) -> None:
     site = services.site_create(
-        actor=people.owner, team=people.team, name="shop", install=people.nginx, domains=["shop.example"], root=WWW
+        actor=people.owner, team=people.team, name="shop", web_server=people.nginx, domains=["shop.example"], root=WWW
     )
     services.location_create(actor=people.owner, block=site.blocks.get(), **({"pattern": "/f/"} | values))
     assert deployment_plan(actor=people.owner, sites=[site])
 
 
-INSTALL = InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log/nginx", "1.26.0")
+WEB_SERVER = WebServerSpec("nginx", "conf_d", "/etc/nginx", "/var/log/nginx", "1.26.0")
 
 
 def text(**values: Any) -> str:
     block = ServerBlock((Listen(80),), ("a.example",), root=WWW, **values)
-    return "".join(file.text for file in render(SiteSpec("shop", (block,)), INSTALL))
+    return "".join(file.text for file in render(SiteSpec("shop", (block,)), WEB_SERVER))
 
 
 def test_path_checks_are_rendered_only_for_unproven_paths() -> None:
@@ -136,10 +136,10 @@ def test_gallop_gets_site_folders_when_it_supports_confine_files() -> None:
             Location("", "/raw/", "static", snippet="if ($arg_a) { return 204; }\nroot /srv/raw;"),
         ),
     )
-    install = InstallSpec(
+    web_server = WebServerSpec(
         "native", "conf_d", "/etc/gallop", "/var/log/gallop", "0.1.0", frozenset({"confine_files"}), ("/srv",)
     )
-    found = render(SiteSpec("shop", (block,)), install)[0].text
+    found = render(SiteSpec("shop", (block,)), web_server)[0].text
     assert f"confine_files /srv/media/m /srv/one /srv/raw {WWW};" in found
-    older = InstallSpec("native", "conf_d", "/etc/gallop", "/var/log/gallop", "0.1.0", site_roots=("/srv",))
+    older = WebServerSpec("native", "conf_d", "/etc/gallop", "/var/log/gallop", "0.1.0", site_roots=("/srv",))
     assert "confine_files" not in render(SiteSpec("shop", (block,)), older)[0].text

@@ -12,11 +12,11 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.test import Client
 
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering import render
 from panel.rendering.lint import Finding
 from panel.websites import linting
-from panel.websites.freeze import install_spec, site_spec
+from panel.websites.freeze import site_spec, web_server_spec
 from panel.websites.models import RawSnippet, Site
 from panel.websites.services import site_define, site_export
 from tests.api.caller import caller_of
@@ -37,7 +37,7 @@ def site(people: Cast, **members: Any) -> Site:
     data = {
         "name": "shop",
         "team": people.team.slug,
-        "install": people.nginx.pk,
+        "web_server": people.nginx.pk,
         "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
         "blocks": [block(**members)],
     }
@@ -152,13 +152,17 @@ FINE: list[dict[str, Any]] = [
 ]
 
 
-def refusal(made: Site, install: EngineInstall, folder: Path) -> str:
+def refusal(made: Site, web_server: WebServer, folder: Path) -> str:
     """What the real server's own test says against the site; "" where it takes it."""
-    texts = [file.text for file in render(site_spec(made, install), install_spec(install)) if file.path[-5:] == ".conf"]
+    texts = [
+        file.text
+        for file in render(site_spec(made, web_server), web_server_spec(web_server))
+        if file.path[-5:] == ".conf"
+    ]
     assert texts
     # The test opens ports; below these folders nothing is there, and nothing may be made.
     own = [text.replace("listen 80", f"listen {free_port()}") for text in texts]
-    status, said, _which = configtest(str(install.engine), folder, [(made.name, own)])
+    status, said, _which = configtest(str(web_server.engine), folder, [(made.name, own)])
     return said if status else ""
 
 
@@ -204,7 +208,7 @@ def test_correct_configuration_has_no_warnings(people: Cast, members: dict[str, 
 def test_apache_raw_directives_are_read_by_apache_grammar(
     people: Cast, tmp_path: Path, text: str, code: str | None
 ) -> None:
-    data = {"name": "shop", "team": people.team.slug, "install": people.apache.pk}
+    data = {"name": "shop", "team": people.team.slug, "web_server": people.apache.pk}
     made = site_define(actor=people.admin, data=data | {"blocks": [block(snippets={"apache": text})]})
     found = linting.site_findings(made)
     assert [item.code for item in found] == ([code] if code else [])
@@ -224,8 +228,8 @@ def test_apache_raw_directives_are_read_by_apache_grammar(
     ],
 )
 def test_open_proxy_is_rejected_and_reported_when_already_stored(people: Cast, engine: str, text: str) -> None:
-    install = people.nginx if engine == "nginx" else people.apache
-    data = {"name": "shop", "team": people.team.slug, "install": install.pk}
+    web_server = people.nginx if engine == "nginx" else people.apache
+    data = {"name": "shop", "team": people.team.slug, "web_server": web_server.pk}
     with pytest.raises(ValidationError):
         site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, text))]})
     made = site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, "# later"))]})
@@ -243,7 +247,7 @@ def test_fix_keeps_other_raw_directives(people: Cast) -> None:
 
 def test_default_server_of_another_site_prevents_warning(people: Cast) -> None:
     site(people)
-    other = {"name": "blog", "team": people.team.slug, "install": people.nginx.pk}
+    other = {"name": "blog", "team": people.team.slug, "web_server": people.nginx.pk}
     blog = site_define(
         actor=people.admin, data=other | {"blocks": [block(listens=[{"port": 80}], names=["blog.example"])]}
     )
@@ -338,7 +342,7 @@ def test_default_server_in_host_files_prevents_warning(people: Cast) -> None:
 
 
 def test_debian_apache_default_server_prevents_warning(people: Cast) -> None:
-    data = site_export(site(people)) | {"install": people.apache.pk}
+    data = site_export(site(people)) | {"web_server": people.apache.pk}
     data["blocks"][0]["listens"] = [{"port": 80}, {"port": 81}]
     site_define(actor=people.admin, data=data, site=Site.objects.get())
     found = {"main_config": people.apache.paths["main_config"], "path": "/etc/apache2/sites-enabled/000-default.conf"}

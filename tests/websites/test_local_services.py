@@ -11,7 +11,7 @@ from panel.hosts.models import Connection, Engine, Host, HostStatus
 from panel.rendering.targets import LocalServices, service_canonical, target_of
 from panel.websites import checks, services
 from panel.websites.models import Allowance, AllowanceKind, PhpPool, Site, UpstreamServer
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 WORDS = "ask an administrator to add it"
 POOL = "unix:/run/php/blog.sock"
@@ -34,7 +34,7 @@ def shop(people: Cast, blog: Site) -> Site:
 
 def made(people: Cast, name: str, actor: Any, **values: Any) -> Site:
     team = people.other_team if actor == people.outsider else people.team
-    given = {"install": people.nginx, "domains": [f"{name}.test"]} | values
+    given = {"web_server": people.nginx, "domains": [f"{name}.test"]} | values
     given |= {} if "upstream" in given else {"root": f"/srv/www/{name}"}
     return services.site_create(actor=actor, team=team, name=name, **given)
 
@@ -142,16 +142,16 @@ def test_php_pool_address_change_to_local_service_is_rejected(people: Cast, shop
 
 
 def test_draft_is_checked_when_it_gets_a_web_server(people: Cast, blog: Site) -> None:
-    site = made(people, "second", people.owner, install=None, upstream="127.0.0.1:3000")
+    site = made(people, "second", people.owner, web_server=None, upstream="127.0.0.1:3000")
     with pytest.raises(ValidationError, match=WORDS):
-        services.site_install_set(actor=people.owner, site=site, install=people.nginx)
+        services.site_web_server_set(actor=people.owner, site=site, web_server=people.nginx)
 
 
 def test_allowances_apply_per_host(people: Cast, shop: Site) -> None:
     host = Host.objects.create(
         name="web-2", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=["/srv/www"]
     )
-    there = install(host, Engine.NGINX, "")
+    there = web_server(host, Engine.NGINX, "")
     listed(people, "127.0.0.1:3000", people.team)
     site = made(people, "second", people.owner, upstream="127.0.0.1:3000")
     (problem,) = checks.site_problems(site, there, actor=people.owner)

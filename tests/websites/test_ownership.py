@@ -15,7 +15,7 @@ from panel.hosts.models import Connection, Engine, Host, HostStatus
 from panel.websites import checks, services
 from panel.websites.models import Allowance, AllowanceKind, Listen, ServerName, Site
 from tests.api.caller import caller_of
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 WORDS = "ask an administrator to allow it"
 
@@ -33,7 +33,7 @@ def shop(people: Cast, blog: Site) -> Site:
 
 def made(people: Cast, name: str, actor: Any, **values: Any) -> Site:
     team = people.other_team if actor == people.outsider else people.team
-    given = {"install": people.nginx, "domains": [f"{name}.test"], "root": f"/srv/www/{name}"} | values
+    given = {"web_server": people.nginx, "domains": [f"{name}.test"], "root": f"/srv/www/{name}"} | values
     return services.site_create(actor=actor, team=team, name=name, **given)
 
 
@@ -41,7 +41,7 @@ def other_host(people: Cast) -> Any:
     host = Host.objects.create(
         name="web-2", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=["/srv/www"]
     )
-    return install(host, Engine.NGINX, "")
+    return web_server(host, Engine.NGINX, "")
 
 
 def refused(caught: pytest.ExceptionInfo[ValidationError]) -> list[str]:
@@ -94,9 +94,9 @@ def test_name_without_overlap_is_saved(people: Cast, shop: Site, name: str) -> N
 def test_name_belongs_to_team_on_every_port_server_and_host(people: Cast, blog: Site) -> None:
     for place in (
         {"port": 8443},
-        {"install": people.apache, "port": 8080},
-        {"install": other_host(people)},
-        {"install": None},
+        {"web_server": people.apache, "port": 8080},
+        {"web_server": other_host(people)},
+        {"web_server": None},
     ):
         with pytest.raises(ValidationError) as caught:
             made(people, "second", people.owner, domains=["blog.example"], **place)
@@ -106,7 +106,7 @@ def test_name_belongs_to_team_on_every_port_server_and_host(people: Cast, blog: 
 def test_local_name_belongs_to_team_on_its_host_only(people: Cast) -> None:
     made(people, "blog", people.outsider, domains=["localhost", "10.0.0.1", "www.*"])
     there = other_host(people)
-    made(people, "second", people.owner, domains=["localhost", "10.0.0.1", "www.*"], install=there)
+    made(people, "second", people.owner, domains=["localhost", "10.0.0.1", "www.*"], web_server=there)
     for name in ("localhost", "10.0.0.1", "www.shop.test"):
         with pytest.raises(ValidationError) as caught:
             made(people, "third", people.owner, domains=[name], port=81)
@@ -149,9 +149,9 @@ def test_ipv6_address_is_rejected_when_its_wildcard_is_used(people: Cast, blog: 
     with pytest.raises(ValidationError) as caught:
         services.block_update(actor=people.owner, block=block, listens=[{"port": 80, "address": "::1"}])
     assert refused(caught) == ["listens"]
-    made(people, "there", people.outsider, install=people.apache, port=8080)
+    made(people, "there", people.outsider, web_server=people.apache, port=8080)
     with pytest.raises(ValidationError, match=WORDS):
-        made(people, "second", people.owner, install=people.apache, port=8080, address="::1")
+        made(people, "second", people.owner, web_server=people.apache, port=8080, address="::1")
 
 
 def test_address_belongs_to_first_team(people: Cast) -> None:
@@ -229,11 +229,11 @@ def test_site_transfer_must_not_split_name_between_teams(people: Cast, shop: Sit
 
 
 def test_web_server_change_is_rejected_when_address_takes_over_requests(people: Cast, shop: Site) -> None:
-    made(people, "there", people.outsider, install=people.apache, port=8080)
-    site = made(people, "second", people.owner, port=8080, address="127.0.0.1", install=None)
+    made(people, "there", people.outsider, web_server=people.apache, port=8080)
+    site = made(people, "second", people.owner, port=8080, address="127.0.0.1", web_server=None)
     with pytest.raises(ValidationError) as caught:
-        services.site_install_set(actor=people.owner, site=site, install=people.apache)
-    assert refused(caught) == ["install"]
+        services.site_web_server_set(actor=people.owner, site=site, web_server=people.apache)
+    assert refused(caught) == ["web_server"]
     problems = checks.site_problems(site, people.apache, actor=people.owner)
     assert [problem.where for problem in problems] == ["blocks/0/listens"]
 
@@ -321,10 +321,10 @@ DOORS: dict[str, tuple[str, str, Any]] = {
     "definition": ("PUT", "sites/shop/definition/", {"name": "shop", "team": "shop", "blocks": [BLOCK]}),
     "definition's upstream": ("PUT", "sites/shop/definition/", {"name": "shop", "blocks": [], "upstreams": [UPSTREAM]}),
     "definition's pool": ("PUT", "sites/shop/definition/", {"name": "shop", "blocks": [], "php_pools": [POOL]}),
-    "new site": ("POST", "sites/", {"name": "new", "team": "shop", "install": 0, "blocks": [BLOCK]}),
-    "new sites": ("POST", "sites/", [{"name": "new", "team": "shop", "install": 0, "blocks": [BLOCK]}]),
+    "new site": ("POST", "sites/", {"name": "new", "team": "shop", "web_server": 0, "blocks": [BLOCK]}),
+    "new sites": ("POST", "sites/", [{"name": "new", "team": "shop", "web_server": 0, "blocks": [BLOCK]}]),
     "quick": ("POST", "sites/quick/", {
-        "name": "new", "team": "shop", "install": 0, "domains": ["blog.example"], "root": "/srv/www/new",
+        "name": "new", "team": "shop", "web_server": 0, "domains": ["blog.example"], "root": "/srv/www/new",
     }),
     "clone": ("POST", "sites/shop/clone/", {"name": "new", "domains": ["blog.example"]}),
     "new block": ("POST", "blocks/", {"site": "shop"} | BLOCK),
@@ -340,7 +340,7 @@ DOORS: dict[str, tuple[str, str, Any]] = {
 def test_api_rejects_names_of_another_team_everywhere(people: Cast, shop: Site, door: str) -> None:
     Allowance.objects.all().delete()
     method, path, body = DOORS[door]
-    text = json.dumps(body).replace('"install": 0', f'"install": {people.nginx.pk}')
+    text = json.dumps(body).replace('"web_server": 0', f'"web_server": {people.nginx.pk}')
     before = services.site_export(shop)
     answer = caller_of(people.owner).call(method, path.replace("BLOCK", str(shop.blocks.get().pk)), json.loads(text))
     assert answer.status_code == 422, answer.content

@@ -13,7 +13,7 @@ from panel.hosts.logs import Log
 from panel.hosts.models import Connection, Engine, Host, HostStatus
 from panel.websites import checks, logs, paths, services
 from panel.websites.models import Location, ServerBlock, Site
-from tests.support.cast import Cast, install
+from tests.support.cast import Cast, web_server
 
 LOG = "/var/log/nginx/blog.log"
 WORDS = "ask an administrator"
@@ -37,7 +37,7 @@ def shop(people: Cast, blog: Site) -> Site:
 
 def made(people: Cast, name: str, actor: Any, **values: Any) -> Site:
     team = people.other_team if actor == people.outsider else people.team
-    given = {"install": people.nginx, "domains": [f"{name}.example"], "root": f"/srv/www/{name}"} | values
+    given = {"web_server": people.nginx, "domains": [f"{name}.example"], "root": f"/srv/www/{name}"} | values
     return services.site_create(actor=actor, team=team, name=name, **given)
 
 
@@ -118,31 +118,31 @@ def test_paths_of_disabled_sites_are_checked(people: Cast, blog: Site, shop: Sit
 
 def test_paths_are_checked_across_web_servers_of_host(people: Cast, blog: Site) -> None:
     with pytest.raises(ValidationError, match=WORDS):
-        made(people, "second", people.owner, install=people.apache, port=8080, root="/srv/www/blog")
+        made(people, "second", people.owner, web_server=people.apache, port=8080, root="/srv/www/blog")
 
 
 def test_path_is_checked_when_site_moves_to_host(people: Cast, blog: Site) -> None:
     host = Host.objects.create(
         name="web-2", connection=Connection.LOCAL, status=HostStatus.READY, site_roots=["/srv/www"]
     )
-    there = install(host, Engine.NGINX, "")
-    site = made(people, "second", people.owner, install=there, root="/srv/www/blog")
+    there = web_server(host, Engine.NGINX, "")
+    site = made(people, "second", people.owner, web_server=there, root="/srv/www/blog")
     with pytest.raises(ValidationError) as caught:
-        services.site_install_set(actor=people.owner, site=site, install=people.nginx)
-    assert refused(caught.value, "/srv/www/blog") == ["install"]
+        services.site_web_server_set(actor=people.owner, site=site, web_server=people.nginx)
+    assert refused(caught.value, "/srv/www/blog") == ["web_server"]
     site = Site.objects.get(pk=site.pk)
-    assert site.install == there
+    assert site.web_server == there
     problems = checks.site_problems(site, people.nginx, actor=people.owner)
     assert [problem.where for problem in problems] == ["blocks/0/root"]
-    data = services.site_export(site) | {"install": people.nginx.pk}
+    data = services.site_export(site) | {"web_server": people.nginx.pk}
     with pytest.raises(ValidationError, match=WORDS):
         services.site_define(actor=people.owner, data=data, site=site)
 
 
 def test_path_is_checked_when_draft_gets_a_web_server(people: Cast, blog: Site) -> None:
-    site = made(people, "second", people.owner, install=None, root="/srv/www/blog")
+    site = made(people, "second", people.owner, web_server=None, root="/srv/www/blog")
     with pytest.raises(ValidationError, match=WORDS):
-        services.site_install_set(actor=people.owner, site=site, install=people.nginx)
+        services.site_web_server_set(actor=people.owner, site=site, web_server=people.nginx)
 
 
 def test_teammates_share_paths(people: Cast, shop: Site) -> None:

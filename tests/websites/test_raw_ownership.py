@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from panel.deployments.planning import services as deployments
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering import snippets
 from panel.websites import checks, paths, services
 from panel.websites.models import Allowance, AllowanceKind, RawSnippet, Site
@@ -44,15 +44,15 @@ TARGETS = [
 ]
 
 
-def server(people: Cast, engine: str) -> EngineInstall:
-    row: EngineInstall = people.apache if engine == "apache" else people.nginx
+def server(people: Cast, engine: str) -> WebServer:
+    row: WebServer = people.apache if engine == "apache" else people.nginx
     return row
 
 
 def made(people: Cast, name: str, engine: str, team: Any, **values: Any) -> Site:
     port = 8080 if engine == "apache" else 80
     block = {"listens": [{"port": port}], "names": [f"{name}.example"], "root": f"/srv/www/{name}"} | values
-    data = {"name": name, "team": team.slug, "install": server(people, engine).pk, "blocks": [block]}
+    data = {"name": name, "team": team.slug, "web_server": server(people, engine).pk, "blocks": [block]}
     return services.site_define(actor=people.admin, data=data)
 
 

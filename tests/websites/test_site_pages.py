@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from panel.deployments.models import Blob, PinnedFile
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import services
 from panel.websites.models import Certificate, PhpPool, Site, Upstream
 from tests.support.cast import Cast, signed_in
@@ -57,7 +57,7 @@ def test_overview_lists_files_with_adopted_host_edits(owner: Client, people: Cas
     assert "Adopted files" not in text_of(owner.get(where))
     Blob.objects.create(sha256="ab", content="# mine\n", size=7)
     path = "/etc/nginx/conf.d/shop.conf"
-    PinnedFile.objects.create(site=shop, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
+    PinnedFile.objects.create(site=shop, web_server=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
     told = text_of(owner.get(where)).partition("Adopted files")[2]
     assert path in told
     assert "/deployments/drift" in told
@@ -76,7 +76,7 @@ def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) 
 
 def test_rendered_files_of_unknown_web_server_return_404(owner: Client, shop: Site) -> None:
     for wanted in ("999999", "abc", "-1"):
-        assert "server_name" not in text_of(owner.get(f"/sites/shop/raw/?install={wanted}"))
+        assert "server_name" not in text_of(owner.get(f"/sites/shop/raw/?web_server={wanted}"))
 
 
 def test_upstream_is_added_changed_and_not_deleted_while_used(owner: Client, shop: Site) -> None:
@@ -150,12 +150,12 @@ def test_site_clone_gets_own_domains(owner: Client, shop: Site) -> None:
 
 
 def test_draft_can_choose_web_server(owner: Client, people: Cast, shop: Site) -> None:
-    assert owner.post("/sites/shop/server/", {"install": people.apache.pk}).status_code == 302
+    assert owner.post("/sites/shop/server/", {"web_server": people.apache.pk}).status_code == 302
     shop.refresh_from_db()
-    assert shop.install == people.apache
-    assert owner.post("/sites/shop/server/", {"install": "999999"}).status_code == 422
+    assert shop.web_server == people.apache
+    assert owner.post("/sites/shop/server/", {"web_server": "999999"}).status_code == 422
     shop.refresh_from_db()
-    assert shop.install == people.apache
+    assert shop.web_server == people.apache
 
 
 def test_renaming_site_keeps_other_fields(owner: Client, people: Cast, shop: Site) -> None:
@@ -163,7 +163,7 @@ def test_renaming_site_keeps_other_fields(owner: Client, people: Cast, shop: Sit
     assert owner.post("/sites/shop/edit/", sent)["Location"] == "/sites/store/"
     shop.refresh_from_db()
     assert (shop.name, shop.health_path, shop.notes) == ("store", "/health", "Mind the gap")
-    assert EngineInstall.objects.get(sites=shop) == people.nginx
+    assert WebServer.objects.get(sites=shop) == people.nginx
 
 
 def test_site_deletion_requires_typed_name_and_lists_losses(owner: Client, shop: Site) -> None:
@@ -227,7 +227,7 @@ def test_selected_sites_are_preset_in_benchmark_form(owner: Client, shop: Site) 
 
 
 def test_site_clone_gets_web_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:
-    given = {"name": "shop-2", "domains": "", "install": people.apache.pk, "port": "99999"}
+    given = {"name": "shop-2", "domains": "", "web_server": people.apache.pk, "port": "99999"}
     refused = owner.post("/sites/shop/clone/", given)
     assert refused.status_code == 422
     assert "65535" in refused.content.decode()
@@ -235,7 +235,7 @@ def test_site_clone_gets_web_server_and_port_in_one_step(owner: Client, people: 
     assert not Site.objects.filter(name="shop-2").exists()
     done = owner.post("/sites/shop/clone/", given | {"domains": "two.example", "port": "8099"})
     assert done.status_code == 302, done.content.decode()
-    assert Site.objects.get(name="shop-2").install == people.apache
+    assert Site.objects.get(name="shop-2").web_server == people.apache
 
 
 def test_problem_links_to_editor_only_for_permitted_users(people: Cast, shop: Site) -> None:

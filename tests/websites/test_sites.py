@@ -22,7 +22,7 @@ def shop(people: Cast, **values: Any) -> Site:
         "team": people.team,
         "name": "shop",
         "domains": ["shop.example"],
-        "install": people.nginx,
+        "web_server": people.nginx,
         "root": "/srv/www/shop",
     }
     return services.site_create(**(given | values))
@@ -127,9 +127,9 @@ def test_second_default_server_on_listen_is_rejected(people: Cast) -> None:
 def test_port_used_by_another_web_server_is_rejected(people: Cast) -> None:
     shop(people)
     with pytest.raises(ValidationError, match="is already used by nginx on web-1 for the site shop"):
-        shop(people, name="shop-2", domains=["other.example"], install=people.apache)
+        shop(people, name="shop-2", domains=["other.example"], web_server=people.apache)
     services.site_enable(actor=people.owner, site=Site.objects.get(), enabled=False)
-    shop(people, name="shop-2", domains=["other.example"], install=people.apache)
+    shop(people, name="shop-2", domains=["other.example"], web_server=people.apache)
 
 
 def test_enabling_site_checks_same_rules(people: Cast) -> None:
@@ -145,9 +145,9 @@ def test_enabling_site_checks_same_rules(people: Cast) -> None:
 def test_clone_for_another_web_server_keeps_names_and_is_enabled(people: Cast) -> None:
     site = shop(people)
     with pytest.raises(ValidationError, match="is already used by nginx on web-1"):
-        services.site_clone(actor=people.owner, site=site, name="copy", install=people.apache)
-    copy = services.site_clone(actor=people.owner, site=site, name="copy", install=people.apache, port=8081)
-    assert (copy.enabled, copy.install) == (True, people.apache)
+        services.site_clone(actor=people.owner, site=site, name="copy", web_server=people.apache)
+    copy = services.site_clone(actor=people.owner, site=site, name="copy", web_server=people.apache, port=8081)
+    assert (copy.enabled, copy.web_server) == (True, people.apache)
     assert list(copy.blocks.get().names.values_list("name", flat=True)) == ["shop.example"]
     assert {listen.port for listen in copy.blocks.get().listens.filter(tls=False)} == {8081}
 
@@ -341,7 +341,7 @@ def test_fetched_parts_refer_to_their_own_parent(people: Cast) -> None:
 )
 def test_web_servers_share_port_only_on_different_addresses(people: Cast, first: str, second: str, clash: bool) -> None:
     shop(people, address=first)
-    other = {"name": "shop-2", "domains": ["other.example"], "install": people.apache, "address": second}
+    other = {"name": "shop-2", "domains": ["other.example"], "web_server": people.apache, "address": second}
     if clash:
         with pytest.raises(ValidationError, match="is already used by nginx on web-1"):
             shop(people, **other)
@@ -369,12 +369,12 @@ def test_conflicts_are_found_for_many_sites_at_once(people: Cast, clash: str, dj
     elif clash == "tls":
         Listen.objects.filter(block__site=second).update(tls=True)
     elif clash == "server":
-        Site.objects.filter(pk=second.pk).update(install=people.apache)
+        Site.objects.filter(pk=second.pk).update(web_server=people.apache)
     if clash == "disabled":
         Site.objects.update(enabled=False)
     with django_assert_num_queries(1):
         suspects = checks.clash_suspects([first, second])
     assert suspects == ({first.pk, second.pk} if clash not in ("", "disabled") else set())
     for site in Site.objects.all():
-        assert site.install is not None
-        assert bool(checks.site_clashes(people.admin, site, site.install)) == (site.pk in suspects)
+        assert site.web_server is not None
+        assert bool(checks.site_clashes(people.admin, site, site.web_server)) == (site.pk in suspects)

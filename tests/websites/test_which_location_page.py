@@ -48,7 +48,7 @@ def test_which_location_page_reports_unused_port(owner: Client, shop: Site) -> N
 
 
 def test_which_location_page_works_for_draft_without_web_server(owner: Client, people: Cast) -> None:
-    services.site_define(actor=people.owner, data=shop_definition(people, install=None))
+    services.site_define(actor=people.owner, data=shop_definition(people, web_server=None))
     assert "/health" in text_of(owner.get(URL, {"url": "http://shop.example/health"}))
 
 
@@ -75,7 +75,7 @@ def test_which_location_page_hides_matching_site_of_another_team(
     owner: Client, admin: Client, people: Cast, shop: Site
 ) -> None:
     block = {"listens": [{"port": 80}], "names": ["hidden.example"], "root": "/srv/www/b", "locations": []}
-    data = {"name": "secret-project", "team": "blog", "install": people.nginx.pk, "blocks": [block]}
+    data = {"name": "secret-project", "team": "blog", "web_server": people.nginx.pk, "blocks": [block]}
     services.site_define(actor=people.outsider, data=data)
     page = text_of(owner.get(URL, {"url": "http://hidden.example/"}))
     assert "site handles this request. Ask an administrator" in page

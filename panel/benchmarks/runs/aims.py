@@ -42,7 +42,7 @@ class Aim:
 
 def site_aims(run: Run) -> list[Aim]:
     """Deployed sites of a run; ApplicationError if one was deleted since."""
-    return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__install__host")]
+    return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__web_server__host")]
 
 
 def _site_aim(row: RunTarget, run: Run) -> Aim:
@@ -51,8 +51,8 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
     revision = row.revision
     return Aim(
         row=row,
-        remote=target_for(revision.install.host),
-        host=revision.install.host.name,
+        remote=target_for(revision.web_server.host),
+        host=revision.web_server.host.name,
         endpoint=targets.endpoint_as(revision, run.parameters["arguments"], row.base_url),
         allowed=targets.allowed(revision),
         trees=targets.trees(revision),
@@ -63,11 +63,11 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
 def _standing_there(revision: Revision) -> dict[str, Any]:
     site = Site.objects.select_related("state__revision").get(pk=revision.site_id)
     current = getattr(getattr(site, "state", None), "revision", None)
-    install = revision.install
+    web_server = revision.web_server
     return {
-        "engine": install.engine,
-        "version": install.version,
-        "workers": install.workers,
+        "engine": web_server.engine,
+        "version": web_server.version,
+        "workers": web_server.workers,
         "revision": current.number if current else None,
         "digest": current.digest if current else "",
     }

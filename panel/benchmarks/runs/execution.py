@@ -43,7 +43,7 @@ def run_execute(uuid: UUID) -> Attempt:
 def _hosts(run: Run) -> list[Host]:
     """Hosts of the run's targets and of its load generator."""
     load = run.parameters.get("stand", {}).get("load_host")
-    found = Q(installs__in=run.targets.values("install")) | Q(pk=load)
+    found = Q(web_servers__in=run.targets.values("web_server")) | Q(pk=load)
     return list(Host.objects.filter(found).distinct().order_by("pk"))
 
 

@@ -234,7 +234,7 @@ class Measuring:
         """Upload the load generator to every host of the run; a test bed brings its own."""
         for aim in self.aims:
             if aim.host not in self.uploaded and aim.row.revision is not None:
-                host = aim.row.revision.install.host
+                host = aim.row.revision.web_server.host
                 with pool.session(aim.remote) as agent:
                     brought = programs.upload(host, agent, settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD")
                 self.uploaded[aim.host] = brought

@@ -180,7 +180,7 @@ def _run_store(
 ) -> Run:
     _check_sites(actor, sites)
     revisions = [targets.live_revision(site) for site in sites]
-    refuse_paused(revision.install.host for revision in revisions)
+    refuse_paused(revision.web_server.host for revision in revisions)
     endpoints = [targets.endpoint(revision, parameters["arguments"]) for revision in revisions]
     names = ", ".join(site.name for site in sites)
     run = Run(
@@ -196,11 +196,11 @@ def _run_store(
             run=run,
             position=position,
             site=site,
-            install=revision.install,
+            web_server=revision.web_server,
             revision=revision,
             label=_label(site, revision),
             base_url=found.base_url,
-            engine=revision.install.engine,
+            engine=revision.web_server.engine,
         )
     audit_record(actor=actor, action="run.create", target=run, after={"title": run.title, "parameters": parameters})
     transaction.on_commit(lambda: run_wake(run))
@@ -215,7 +215,7 @@ def run_wake(run: Run) -> None:
 
 
 def _label(site: Site, revision: Revision) -> str:
-    return f"{site.name} ({revision.install.get_engine_display()}, {revision.install.host.name})"[:200]
+    return f"{site.name} ({revision.web_server.get_engine_display()}, {revision.web_server.host.name})"[:200]
 
 
 def _check_sites(actor: User, sites: Sequence[Site]) -> None:

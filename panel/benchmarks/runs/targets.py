@@ -12,7 +12,7 @@ from panel.benchmarks.tools.arguments import Arguments
 from panel.benchmarks.tools.commands import Endpoint
 from panel.core.errors import ApplicationError
 from panel.deployments.models import Revision, SiteState, SiteStatus
-from panel.hosts.models import Connection, Engine, EngineInstall, HostStatus
+from panel.hosts.models import Connection, Engine, HostStatus, WebServer
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec, from_json
 from panel.websites.models import Site
 
@@ -29,11 +29,11 @@ _APPLICATION = ["php-fpm*", "lsphp*"]
 
 def live_revision(site: Site) -> Revision:
     """The live revision. ApplicationError if the site is not deployed, or its host is not ready."""
-    state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
+    state = SiteState.objects.filter(site=site).select_related("revision__web_server__host").first()
     if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
         raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
     revision = state.revision
-    host = revision.install.host
+    host = revision.web_server.host
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         raise ApplicationError(
             f"{site.name} is on {host.name}, which is {host.get_status_display().lower()}. Check the host first.",
@@ -102,9 +102,9 @@ def allowed(revision: Revision) -> list[str]:
 
 def trees(revision: Revision) -> dict[str, list[str]]:
     """Roots of the process trees of the server and, with PHP, of the application on the host."""
-    install: EngineInstall = revision.install
-    pid_file = install.paths.get("pid_file", "")
-    found = {"server": [pid_file] if pid_file else _PROCESSES[Engine(install.engine)]}
+    web_server: WebServer = revision.web_server
+    pid_file = web_server.paths.get("pid_file", "")
+    found = {"server": [pid_file] if pid_file else _PROCESSES[Engine(web_server.engine)]}
     if from_json(SiteSpec, revision.spec).php_pools:
         found["application"] = _APPLICATION
     return found

@@ -13,14 +13,14 @@ from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS, Case, Preset
 from panel.benchmarks.testbeds.layout import able
 from panel.benchmarks.testbeds.stands import program
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 
 
 @dataclass(frozen=True)
 class Lineup:
     """`setups` with their web servers; the reasons why others are left out; and the cases that some of them support."""
 
-    setups: list[tuple[Setup, EngineInstall]]
+    setups: list[tuple[Setup, WebServer]]
     left_out: list[str]
     cases: list[Case]
 
@@ -79,20 +79,18 @@ def expected(
     )
 
 
-def _available(
-    definition: Suite, host: Host, chosen: Sequence[str]
-) -> tuple[list[tuple[Setup, EngineInstall]], list[str]]:
+def _available(definition: Suite, host: Host, chosen: Sequence[str]) -> tuple[list[tuple[Setup, WebServer]], list[str]]:
     """Configurations whose web server the host has, and the reasons why others are left out."""
-    installs: dict[str, EngineInstall] = {}
-    for install in host.installs.order_by("-pk"):
-        if install.engine not in installs or install.label == "default":
-            installs[install.engine] = install
-    available: list[tuple[Setup, EngineInstall]] = []
+    web_servers: dict[str, WebServer] = {}
+    for web_server in host.web_servers.order_by("-pk"):
+        if web_server.engine not in web_servers or web_server.label == "default":
+            web_servers[web_server.engine] = web_server
+    available: list[tuple[Setup, WebServer]] = []
     lacking: dict[str, list[str]] = {}
     for setup in definition.setups:
         if chosen and setup.slug not in chosen:
             continue
-        found = installs.get(setup.engine)
+        found = web_servers.get(setup.engine)
         lacks = _lacks(setup, host) if found else f"{host.name} has no {setup.engine_name}."
         if found and not lacks:
             available.append((able(setup, program(found)), found))

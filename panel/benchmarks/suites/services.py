@@ -26,7 +26,7 @@ from panel.benchmarks.suites.lineup import lineup
 from panel.benchmarks.tools.arguments import clean, clean_paths
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts import preparing
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.hosts.models import Connection, Host, HostStatus, WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.hosts.services import refuse_paused
 
@@ -60,7 +60,7 @@ def suite_start(
         host_name=host.name,
         title=_title(definition, choice, host),
         plan=[case.stored() for case in taking.cases],
-        setups=[_frozen(setup, install) for setup, install in taking.setups],
+        setups=[_frozen(setup, web_server) for setup, web_server in taking.setups],
         left_out=taking.left_out,
         chosen=choice.stored(),
         requested_by=actor,
@@ -125,9 +125,9 @@ class NotPrepared(ApplicationError):
         self.host, self.application = host, application
 
 
-def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
+def _frozen(setup: Setup, web_server: WebServer) -> dict[str, Any]:
     protocols = list(setup.protocols)
-    return {"slug": setup.slug, "label": setup.label, "install": install.pk, "protocols": protocols}
+    return {"slug": setup.slug, "label": setup.label, "web_server": web_server.pk, "protocols": protocols}
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
@@ -158,7 +158,7 @@ def _case_queue(row: SuiteRun, number: int) -> None:
     definition = SUITES[row.suite]
     case = stored_case(row.plan[number])
     load = Host.objects.filter(name=row.choice.load_from).first() if row.choice.load_from else None
-    installs = {item["slug"]: item["install"] for item in row.setups}
+    web_servers = {item["slug"]: item["web_server"] for item in row.setups}
     setups = [
         definition.setup(item["slug"])
         for item in row.setups
@@ -177,17 +177,17 @@ def _case_queue(row: SuiteRun, number: int) -> None:
         _refused(run, f"{row.choice.load_from}, the host of the load generator, is no longer managed.")
         return
     for position, setup in enumerate(setups):
-        install = EngineInstall.objects.filter(pk=installs[setup.slug]).first()
-        if install is None:
+        web_server = WebServer.objects.filter(pk=web_servers[setup.slug]).first()
+        if web_server is None:
             _refused(run, f"The web server of {setup.label} no longer exists. Start the suite again.")
             return
         RunTarget.objects.create(
             run=run,
             position=position,
-            install=install,
+            web_server=web_server,
             label=setup.label,
             base_url="",
-            engine=install.engine,
+            engine=web_server.engine,
             setup=setup.slug,
         )
     transaction.on_commit(lambda: services.run_wake(run))

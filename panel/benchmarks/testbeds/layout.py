@@ -15,9 +15,9 @@ from agents.protocol import StandRequest, StandServer, plain
 from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
 from panel.benchmarks.testbeds import main_files
 from panel.benchmarks.tools.commands import Endpoint
-from panel.rendering import render, render_install
+from panel.rendering import render, render_web_server
 from panel.rendering.nginx.scope import Dialect
-from panel.rendering.spec import InstallSpec, Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles
+from panel.rendering.spec import Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles, WebServerSpec
 from panel.websites.certificates import self_signed
 
 NAME = "stand.test"
@@ -227,13 +227,13 @@ def _certificate() -> dict[str, str]:
 
 def able(setup: Setup, program: Program) -> Setup:
     """The configuration with the protocols that this host supports: nginx supports HTTP/3 only if built with it."""
-    if setup.engine != "nginx" or not program.modules or not Dialect.of(_install(setup, program)).http3:
+    if setup.engine != "nginx" or not program.modules or not Dialect.of(_web_server(setup, program)).http3:
         return setup
     return replace(setup, protocols=(*setup.protocols, "h3"))
 
 
-def _install(setup: Setup, program: Program) -> InstallSpec:
-    return InstallSpec(
+def _web_server(setup: Setup, program: Program) -> WebServerSpec:
+    return WebServerSpec(
         engine=setup.engine,
         layout="conf_d",
         config_root=main_files.config_root(setup),
@@ -247,9 +247,9 @@ def _install(setup: Setup, program: Program) -> InstallSpec:
 
 def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
     """The site, as the product renders it for this server."""
-    install = _install(setup, program)
+    web_server = _web_server(setup, program)
     spec = site(setup, address, port, tls=tls)
-    files = [*render(spec, install), *render_install([spec], install)]
+    files = [*render(spec, web_server), *render_web_server([spec], web_server)]
     return {file.path.removeprefix(f"{main_files.ROOT}/"): file.text for file in files}
 
 

@@ -25,7 +25,7 @@ from panel.benchmarks.testbeds import layout as standings
 from panel.benchmarks.tools.commands import BUNDLED
 from panel.core.errors import ApplicationError
 from panel.hosts import programs as programs_of_panel
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.remote.errors import OperationRefused, RemoteError
@@ -56,11 +56,11 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
     `check` is called during the start, `waiting` while a lost host is awaited; an exception of either stops the test
     bed.
     """
-    rows = list(run.targets.select_related("install__host"))
-    installs = [_install(row) for row in rows]
-    host, load_host = installs[0].host, _load_host(run)
+    rows = list(run.targets.select_related("web_server__host"))
+    web_servers = [_web_server(row) for row in rows]
+    host, load_host = web_servers[0].host, _load_host(run)
     remote, load = target_for(host), target_for(load_host) if load_host else None
-    plan, held, ups = _set_up(run, rows, installs, [remote, *([load] if load else [])], check)
+    plan, held, ups = _set_up(run, rows, web_servers, [remote, *([load] if load else [])], check)
     try:
         aims = [
             Aim(
@@ -70,11 +70,11 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
                 endpoint=place.endpoint,
                 allowed=plan.request.listeners,
                 trees={tree: [_source(ups[0], words)] for tree, words in place.trees.items()},
-                server=_described(place, install),
+                server=_described(place, web_server),
                 stand=plan.request.id,
                 load=load,
             )
-            for row, install, place in zip(rows, installs, plan.places, strict=True)
+            for row, web_server, place in zip(rows, web_servers, plan.places, strict=True)
         ]
         own = plan.load or plan.request
         programs = {name: brought["sha256"] for name, brought in own.programs.items()}
@@ -93,12 +93,12 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
 
 
 def _set_up(
-    run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target], check: Callable[[], None]
+    run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target], check: Callable[[], None]
 ) -> tuple[standings.Plan, list[_Held], list[dict[str, Any]]]:
     """Start the servers' test bed and, on another host, the load's; return each agent's report."""
     for attempt in range(1, _ATTEMPTS + 1):
         held: list[_Held] = []
-        plan = _plan(run, rows, installs, remotes)
+        plan = _plan(run, rows, web_servers, remotes)
         requests = [plan.request, *([plan.load] if plan.load else [])]
         try:
             ups = []
@@ -153,20 +153,20 @@ def _source(up: dict[str, Any], words: str) -> str:
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
 
 
-def _install(row: RunTarget) -> EngineInstall:
-    if row.install is None:
+def _web_server(row: RunTarget) -> WebServer:
+    if row.web_server is None:
         raise ApplicationError(
             f"The web server of {row.label} was deleted after this run was requested. Start a new run."
         )
-    return row.install
+    return row.web_server
 
 
-def _described(place: standings.Place, install: EngineInstall) -> Callable[[], dict[str, Any]]:
-    words = {"engine": install.engine, "version": install.version, "workers": 0, "revision": None}
+def _described(place: standings.Place, web_server: WebServer) -> Callable[[], dict[str, Any]]:
+    words = {"engine": web_server.engine, "version": web_server.version, "workers": 0, "revision": None}
     return lambda: {**words, "digest": place.digest, "setup": place.setup.slug}
 
 
-def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target]) -> standings.Plan:
+def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
     """Plan of the test bed. `remotes`: the servers' host and, if different, the load's host."""
     stand = run.parameters["stand"]
     suite = SUITES[stand["suite"]]
@@ -178,7 +178,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
     with pool.session(remotes[0]) as agent:
         as_root = agent.identity["uid"] == 0
     with pool.session(remotes[-1]) as agent:
-        place, uploads = load_host or installs[0].host, {}
+        place, uploads = load_host or web_servers[0].host, {}
         if case.network:
             emulator = programs_of_panel.upload(
                 place, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
@@ -188,7 +188,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
             uploads[BUNDLED] = programs_of_panel.upload(
                 place, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
             )
-    programs = {install.engine: program(install) for install in installs}
+    programs = {web_server.engine: program(web_server) for web_server in web_servers}
     setups = [standings.able(suite.setup(row.setup), programs[row.engine]) for row in rows]
     return standings.plan(
         f"{run.uuid}",
@@ -217,10 +217,12 @@ def _address(remote: Target) -> str:
         ) from error
 
 
-def program(install: EngineInstall) -> standings.Program:
+def program(web_server: WebServer) -> standings.Program:
     """Data of a web server program for a test bed."""
-    lsphp = str(install.host.facts.get("lsphp", ""))
-    return standings.Program(install.paths.get("binary", ""), install.version, frozenset(install.modules), lsphp)
+    lsphp = str(web_server.host.facts.get("lsphp", ""))
+    return standings.Program(
+        web_server.paths.get("binary", ""), web_server.version, frozenset(web_server.modules), lsphp
+    )
 
 
 class _Held:

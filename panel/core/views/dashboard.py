@@ -15,7 +15,7 @@ from panel.accounts.permissions import Action, may, visible
 from panel.core.ui import Text
 from panel.deployments.models import DeploymentStatus, SiteStatus
 from panel.deployments.selectors import with_own_sites
-from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.hosts.models import Host, HostStatus, WebServer
 from panel.notices.concerns import RECENT, concerns, visible_deployments, visible_runs
 from panel.websites.models import Site
 
@@ -52,7 +52,7 @@ def _figures(user: User) -> dict[str, int]:
     return {
         **counted,
         **hosts,
-        "servers": EngineInstall.objects.count(),
+        "servers": WebServer.objects.count(),
         "deployments": len(done),
         "verified": sum(status == DeploymentStatus.SUCCEEDED for status in done),
         "runs": visible_runs(user).filter(created_at__gt=since).count(),

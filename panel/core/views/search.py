@@ -97,8 +97,8 @@ def search_pages(user: User, words: str) -> list[Group]:
 
 
 def _sites(user: User, words: str) -> list[Hit]:
-    rows = visible(Site.objects.filter(name__icontains=words), user).select_related("install__host")[:PER_GROUP]
-    return [Hit(row.name, _site_url(row.name), str(row.install or _("no web server yet"))) for row in rows]
+    rows = visible(Site.objects.filter(name__icontains=words), user).select_related("web_server__host")[:PER_GROUP]
+    return [Hit(row.name, _site_url(row.name), str(row.web_server or _("no web server yet"))) for row in rows]
 
 
 def _domains(user: User, words: str) -> list[Hit]:

@@ -176,7 +176,7 @@ class Revisions(Resource):
     parameters = {"files": {"path"}}
 
     def rows(self) -> QuerySet[Revision]:
-        rows = Revision.objects.select_related("site", "install__host", "created_by").defer("spec")
+        rows = Revision.objects.select_related("site", "web_server__host", "created_by").defer("spec")
         return visible(rows, self.actor, team_path="site__team")
 
     @extend_schema(responses=RevisionFileSerializer(many=True))
@@ -203,7 +203,7 @@ class Drifts(Resource):
     writes = Action.DEPLOY
     filter_fields = {
         "site__name": ["exact", "in"],
-        "install__host__name": ["exact", "in"],
+        "web_server__host__name": ["exact", "in"],
         "resolution": ["exact", "in"],
         "path": ["exact", "icontains"],
     }

@@ -21,11 +21,11 @@ from panel.deployments.planning import services
 from panel.deployments.revisions.rendered import site_files
 from panel.deployments.rollback import services as rollback
 from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering import capabilities
 from panel.rendering.errors import NotExpressible
 from panel.websites import freeze
-from panel.websites.api.sites import Sites, install_named
+from panel.websites.api.sites import Sites, web_server_named
 from panel.websites.explaining import explained
 from panel.websites.forms.explain import ExplainForm
 from panel.websites.models import Site
@@ -35,9 +35,9 @@ _PLANS = {201: DeploymentDetailSerializer(many=True)}
 _BULK = """Act on many sites at once: all of them or none.
 
 `enable` and `disable` set the state; a deployment applies it on the hosts. `move` plans to serve the sites on the web
-server `install` (201), like `{name}/move/`; drafts change immediately. `take-off` plans to remove the sites from their
-hosts and then delete them, like `{name}/take-off/` (201); sites that are not deployed are deleted immediately. 204
-means that nothing was left to plan. `tag` adds and removes tags (`add`, `remove`); the hosts stay unchanged."""
+server `web_server` (201), like `{name}/move/`; drafts change immediately. `take-off` plans to remove the sites from
+their hosts and then delete them, like `{name}/take-off/` (201); sites that are not deployed are deleted immediately.
+204 means that nothing was left to plan. `tag` adds and removes tags (`add`, `remove`); the hosts stay unchanged."""
 
 
 class PreviewFile(serializers.Serializer[Any]):
@@ -97,9 +97,9 @@ class DeployableSites(Sites):
     dry_run_actions = Sites.dry_run_actions | {"rollback", "set_back", "disable", "take_off", "move"}
     parameters = {
         **Sites.parameters,
-        "preview": {"install"},
-        "differences": {"install"},
-        "explain": {"url", "install"},
+        "preview": {"web_server"},
+        "differences": {"web_server"},
+        "explain": {"url", "web_server"},
     }
 
     def _planned(self, planned: Deployment | None) -> Response:
@@ -110,7 +110,7 @@ class DeployableSites(Sites):
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def revisions(self, request: Request, name: str = "") -> Response:
         """List the site's latest 100 revisions; /revisions/ pages through all."""
-        rows = self.get_object().revisions.select_related("site", "install__host", "created_by").defer("spec")
+        rows = self.get_object().revisions.select_related("site", "web_server__host", "created_by").defer("spec")
         return Response(RevisionSerializer(rows[:100], many=True).data)
 
     @extend_schema(request=RollbackInput, responses=_PLANS)
@@ -122,7 +122,7 @@ class DeployableSites(Sites):
 
     def _revision(self, site: Site) -> Revision:
         number = self.body(RollbackInput)["revision"]
-        revision = Revision.objects.select_related("install__host").filter(site=site, number=number).first()
+        revision = Revision.objects.select_related("web_server__host").filter(site=site, number=number).first()
         if revision is None:
             detail = f"{site.name} has no revision {number}."
             raise ApiError("invalid", detail, [{"pointer": "/revision", "detail": detail}])
@@ -161,11 +161,11 @@ class DeployableSites(Sites):
         """Plan to remove the site from its host and delete it; a site that is not deployed is deleted immediately."""
         return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
 
-    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
-        if install is None:
+    def planned_for(self, sites: list[Site], web_server: WebServer | None) -> Response:
+        if web_server is None:
             planned = services.sites_delete(actor=self.actor, sites=sites)
         else:
-            planned = services.sites_move(actor=self.actor, sites=sites, install=install)
+            planned = services.sites_move(actor=self.actor, sites=sites, web_server=web_server)
         return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(request=MoveInput, responses=_PLANS)
@@ -173,30 +173,31 @@ class DeployableSites(Sites):
     def move(self, request: Request, name: str = "") -> Response:
         """Plan to move the site to another web server, on this host or another."""
         site = self.get_object()
-        install = install_named(self.body(MoveInput)["install"])
-        assert install is not None
-        return plans_answer(self, services.site_move(actor=self.actor, site=site, install=install))
+        web_server = web_server_named(self.body(MoveInput)["web_server"])
+        assert web_server is not None
+        return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server))
 
-    def _install_wanted(self, site: Site) -> EngineInstall:
-        """Web server from `?install=`, else the site's own."""
-        raw = self.request.query_params.get("install")
+    def _web_server_wanted(self, site: Site) -> WebServer:
+        """Web server from `?web_server=`, else the site's own."""
+        raw = self.request.query_params.get("web_server")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
-            raise parameter_error("install", "Set the ID of the web server; /api/v1/installs/ lists them.")
-        install = EngineInstall.objects.select_related("host").filter(pk=raw).first() if raw else site.install
-        if raw and install is None:
-            raise parameter_error("install", f"No web server has the ID {raw}; /api/v1/installs/ lists them.")
-        if install is None:
-            raise ApiError("conflict", "This site has no web server. Choose one first, or set ?install=.")
-        return install
+            raise parameter_error("web_server", "Set the ID of the web server; /api/v1/web-servers/ lists them.")
+        web_server = WebServer.objects.select_related("host").filter(pk=raw).first() if raw else site.web_server
+        if raw and web_server is None:
+            raise parameter_error("web_server", f"No web server has the ID {raw}; /api/v1/web-servers/ lists them.")
+        if web_server is None:
+            raise ApiError("conflict", "This site has no web server. Choose one first, or set ?web_server=.")
+        return web_server
 
     @extend_schema(responses=DifferenceSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def differences(self, request: Request, name: str = "") -> Response:
-        """List settings that the web server (or `install`) cannot express, and the configuration rendered instead."""
+        """List settings that the web server (or `web_server`) cannot express, and the configuration rendered
+        instead."""
         site = self.get_object()
-        install = self._install_wanted(site)
-        spec = freeze.site_spec(site, install)
-        found = capabilities.differences(spec, freeze.install_spec_for(site, install, spec))
+        web_server = self._web_server_wanted(site)
+        spec = freeze.site_spec(site, web_server)
+        found = capabilities.differences(spec, freeze.web_server_spec_for(site, web_server, spec))
         return Response(DifferenceSerializer(found, many=True).data)
 
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
@@ -204,12 +205,12 @@ class DeployableSites(Sites):
     def explain(self, request: Request, name: str = "") -> Response:
         """Explain step by step which server block and location handle `url`, based on the server's drafts."""
         site = self.get_object()
-        install = self._install_wanted(site)
+        web_server = self._web_server_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})
         if not form.is_valid() or form.question is None:
             raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Enter an address."]))))
         try:
-            found = explained(site, install, form.question)
+            found = explained(site, web_server, form.question)
         except NotExpressible as error:
             raise parameter_error("url", error.message) from error
         if found.site and found.site != site.name and not self.rows().filter(name=found.site).exists():
@@ -219,10 +220,10 @@ class DeployableSites(Sites):
     @extend_schema(responses=PreviewFile(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def preview(self, request: Request, name: str = "") -> Response:
-        """Render the draft for its own web server or `install`. Nothing is stored."""
+        """Render the draft for its own web server or `web_server`. Nothing is stored."""
         site = self.get_object()
-        install = self._install_wanted(site)
-        files = site_files(site, install, freeze.site_spec(site, install))
+        web_server = self._web_server_wanted(site)
+        files = site_files(site, web_server, freeze.site_spec(site, web_server))
         return Response(
             [
                 {

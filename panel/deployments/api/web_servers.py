@@ -12,7 +12,7 @@ from panel.api.serializers import StrictSerializer
 from panel.deployments.api.deployments import plans_answer
 from panel.deployments.main_file.services import main_plan
 from panel.deployments.serializers import DeploymentDetailSerializer
-from panel.hosts.api import Installs
+from panel.hosts.api import WebServers
 
 
 class MainFileInput(StrictSerializer):
@@ -21,10 +21,10 @@ class MainFileInput(StrictSerializer):
     )
 
 
-class DeployableInstalls(Installs):
+class DeployableWebServers(WebServers):
     """Web servers on hosts."""
 
-    dry_run_actions = Installs.dry_run_actions | {"main_file"}
+    dry_run_actions = WebServers.dry_run_actions | {"main_file"}
 
     @extend_schema(request=MainFileInput, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"], url_path="main-file")
@@ -33,4 +33,4 @@ class DeployableInstalls(Installs):
         server lists the managed files.
         """
         managed = self.body(MainFileInput)["managed"]
-        return plans_answer(self, [main_plan(actor=self.actor, install=self.get_object(), managed=managed)])
+        return plans_answer(self, [main_plan(actor=self.actor, web_server=self.get_object(), managed=managed)])

@@ -28,15 +28,15 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
     revision = live_revision(site)
     if revision is None:
         raise ApplicationError(f"{site} is not deployed, so no web server caches its responses.", field="site")
-    install, spec = revision.install, freeze.install_spec(revision.install)
-    if install.engine == Engine.OPENLITESPEED:
-        message = f"{install} cannot clear its cache on request. Cached responses expire on their own."
+    web_server, spec = revision.web_server, freeze.web_server_spec(revision.web_server)
+    if web_server.engine == Engine.OPENLITESPEED:
+        message = f"{web_server} cannot clear its cache on request. Cached responses expire on their own."
         raise ApplicationError(message, field="site")
     frozen = spec_of(revision)
     if not any(True for _ in caching.locations(frozen)):
         raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
-    folders = [spec.cache_dir] if install.engine == Engine.APACHE else caching.folders(frozen, spec)
+    folders = [spec.cache_dir] if web_server.engine == Engine.APACHE else caching.folders(frozen, spec)
     roots = sorted({dirname(folder) for folder in folders})
-    found: dict[str, Any] = host_agent.emptied(install.host, folders, roots=roots)
+    found: dict[str, Any] = host_agent.emptied(web_server.host, folders, roots=roots)
     audit_record(actor=actor, action="site.cache_empty", target=site, after={"files": found["files"]})
     return {"files": int(found["files"]), "bytes": int(found["bytes"])}

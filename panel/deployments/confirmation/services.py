@@ -40,7 +40,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
-    rows = rows.select_related("site__team", "revision__install__host")
+    rows = rows.select_related("site__team", "revision__web_server__host")
     items = list(rows.defer("revision__spec", "revision__files"))
     of = {row.pk: row for row in batch}
     for item in items:
@@ -105,7 +105,7 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
     now = Inputs(item.site_id for item, _ in placed)
     for item, revision in placed:
         planned = [line.inputs for line in item.deployment.plan.sites if line.id == item.site_id]
-        if now.digest(item.site, revision.install) not in planned:
+        if now.digest(item.site, revision.web_server) not in planned:
             raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 

@@ -20,11 +20,11 @@ from panel.deployments.models import (
     DeploymentKind,
     Drift,
     DriftResolution,
-    InstallState,
     PinnedFile,
     Revision,
     SiteState,
     SiteStatus,
+    WebServerState,
 )
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning import diffs
@@ -33,7 +33,7 @@ from panel.deployments.planning.resting import resting_records, served_path
 from panel.deployments.planning.services import deployment_plan
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.hosts.locks import HostBusy, host_lock
-from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.hosts.models import Host, HostOperation, WebServer
 from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
 
@@ -45,33 +45,33 @@ class _Managed:
     """A file that the panel wrote to a host or, without digest and link, a file that must not exist."""
 
     site: Site | None
-    install: EngineInstall
+    web_server: WebServer
     record: FileRecord
 
 
 def _managed(host: Host) -> dict[str, _Managed]:
     files: dict[str, _Managed] = {}
-    states = SiteState.objects.filter(status__in=LIVE, revision__install__host=host)
-    for state in states.select_related("site", "revision__install"):
+    states = SiteState.objects.filter(status__in=LIVE, revision__web_server__host=host)
+    for state in states.select_related("site", "revision__web_server"):
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
-            files[path] = _Managed(state.site, state.revision.install, record)
+            files[path] = _Managed(state.site, state.revision.web_server, record)
     for state in _resting(host):
         assert state.resting is not None
-        install = state.resting.install
+        web_server = state.resting.web_server
         for path in records_of(state.resting.files):  # a server would load the disabled site from such a file
-            files[path] = _Managed(state.site, install, FileRecord(path, 0o644))
+            files[path] = _Managed(state.site, web_server, FileRecord(path, 0o644))
         for path, record in resting_records(state.resting).items():
-            files[path] = _Managed(state.site, install, record)
-    for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
-        for path, record in records_of([*install_state.files, *install_state.main_files]).items():
-            files[path] = _Managed(None, install_state.install, record)
+            files[path] = _Managed(state.site, web_server, record)
+    for web_server_state in WebServerState.objects.filter(web_server__host=host).select_related("web_server"):
+        for path, record in records_of([*web_server_state.files, *web_server_state.main_files]).items():
+            files[path] = _Managed(None, web_server_state.web_server, record)
     return files
 
 
 def _resting(host: Host) -> Iterable[SiteState]:
-    states = SiteState.objects.filter(status=SiteStatus.DISABLED, resting__install__host=host)
-    return states.select_related("site", "resting__install")
+    states = SiteState.objects.filter(status=SiteStatus.DISABLED, resting__web_server__host=host)
+    return states.select_related("site", "resting__web_server")
 
 
 def drift_check(host: Host) -> list[Drift]:
@@ -108,14 +108,14 @@ def _look(host: Host, managed: dict[str, _Managed]) -> dict[str, host_agent.Foun
         host,
         {path: signature(item.record) for path, item in managed.items()},
         secrets={path for path, item in managed.items() if item.record.secret},
-        roots=roots_of(item.install for item in managed.values()),
+        roots=roots_of(item.web_server for item in managed.values()),
         timeout_s=host_agent.ASK_TIMEOUT_S,
     )
 
 
 def drifts_open(host: Host) -> list[Drift]:
-    rows = Drift.objects.filter(install__host=host, resolution=DriftResolution.OPEN)
-    return list(rows.select_related("site", "install"))
+    rows = Drift.objects.filter(web_server__host=host, resolution=DriftResolution.OPEN)
+    return list(rows.select_related("site", "web_server"))
 
 
 @transaction.atomic
@@ -136,7 +136,7 @@ def _write(row: Drift | None, item: _Managed, other: host_agent.Found, texts: di
     if row is not None and row.found_sha256 == other.sha256:
         return
     record = item.record
-    row = row or Drift(site=item.site, install=item.install, path=record.path)
+    row = row or Drift(site=item.site, web_server=item.web_server, path=record.path)
     row.expected_sha256, row.found_sha256 = signature(record), other.sha256
     if record.secret:
         before, after = secret_words(record.sha256), secret_words(other.sha256)
@@ -178,12 +178,12 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     (kept,) = blobs_keep({0: [RenderedFile(path, drift.found, mode=old.mode)]})[0]
     pin, _created = PinnedFile.objects.update_or_create(
         site=site,
-        install=drift.install,
+        web_server=drift.web_server,
         path=path,
         defaults={"blob_id": kept.sha256, "adopted_by": actor},
     )
     records = [kept if record.path == path else record for record in records_of(state.files).values()]
-    revision = revision_of_records(actor, site, drift.install, state.spec, records)
+    revision = revision_of_records(actor, site, drift.web_server, state.spec, records)
     SiteState.objects.filter(site=site, revision=state).update(revision=revision)
     SiteState.objects.filter(site=site, resting=state).update(resting=revision)
     _close(drift, DriftResolution.ADOPTED)
@@ -204,10 +204,10 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
         )
     if not drift.found_sha256:
         raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
-    state = SiteState.objects.select_related("revision__install", "resting__install").get(site=drift.site)
+    state = SiteState.objects.select_related("revision__web_server", "resting__web_server").get(site=drift.site)
     revision = state.revision or state.resting
-    if revision is None or revision.install_id != drift.install_id:
-        raise Conflict(f"{drift.site} is no longer on {drift.install}.")
+    if revision is None or revision.web_server_id != drift.web_server_id:
+        raise Conflict(f"{drift.site} is no longer on {drift.web_server}.")
     if not drift.expected_sha256:
         raise ApplicationError(
             f"{drift.path} belongs to {drift.site}, which is disabled. Overwrite removes the file. To "

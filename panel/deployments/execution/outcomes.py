@@ -24,18 +24,18 @@ from panel.deployments.models import (
     DeploymentStatus,
     Drift,
     DriftResolution,
-    InstallState,
     OnSuccess,
     Revision,
     SiteState,
     SiteStatus,
+    WebServerState,
 )
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning.overtaken import overtaken_cancel
 from panel.deployments.planning.replacing import replaced_done
 from panel.deployments.rollback.services import is_said
 from panel.hosts.claims import Claim
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from panel.websites.paths import logs_follow
 
@@ -51,25 +51,25 @@ STATUS_OF = {
 class End:
     """Result of one deployment.
 
-    `steps` is empty if the agent sent none; `install_files`: each web server's own files after success.
+    `steps` is empty if the agent sent none; `web_server_files`: each web server's own files after success.
     """
 
     deployment: Deployment
     status: DeploymentStatus
     error: str = ""
     steps: Sequence[StepEvent] = ()
-    install_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
+    web_server_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
     comparison: dict[str, Any] | None = None  # responses of adopted sites before and after
 
 
 def end_of(
     deployment: Deployment,
     result: ApplyResult,
-    install_files: Mapping[int, list[FileRecord]],
+    web_server_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, Any] | None = None,
 ) -> End:
     """The result reported by the agent."""
-    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files, comparison)
+    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, web_server_files, comparison)
 
 
 @transaction.atomic
@@ -134,20 +134,20 @@ def _succeeded(ends: Sequence[End]) -> None:
         return
     now = timezone.now()
     rows_insert(
-        InstallState,
-        ["install", "main_files", "files", "updated_at"],
+        WebServerState,
+        ["web_server", "main_files", "files", "updated_at"],
         [
-            (install, [], [asdict(file) for file in files], now)
+            (web_server, [], [asdict(file) for file in files], now)
             for end in ends
-            for install, files in end.install_files.items()
+            for web_server, files in end.web_server_files.items()
         ],
-        unique=["install"],
+        unique=["web_server"],
         update=["files", "updated_at"],
     )
     deployments = {end.deployment.pk: end.deployment for end in ends}
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
     answered = Revision.objects.filter(pk__in=[item.revision_id for item in items if item.revision_id])
-    EngineInstall.objects.filter(is_running=False, pk__in=answered.values("install")).update(is_running=True)
+    WebServer.objects.filter(is_running=False, pk__in=answered.values("web_server")).update(is_running=True)
     _states_set(items, deployments)
     _drift_close(items, deployments)
     overtaken_cancel(items)
@@ -190,10 +190,10 @@ def _followers_queue(deployments: Iterable[int]) -> None:
         wake_workers(followers)
 
 
-def _hand_over(deployment: Deployment, install: EngineInstall) -> None:
-    for site in Site.objects.filter(deployment_items__deployment=deployment).select_related("install"):
-        logs_follow(site, install)
-        Site.objects.filter(pk=site.pk).update(install=install)
+def _hand_over(deployment: Deployment, web_server: WebServer) -> None:
+    for site in Site.objects.filter(deployment_items__deployment=deployment).select_related("web_server"):
+        logs_follow(site, web_server)
+        Site.objects.filter(pk=site.pk).update(web_server=web_server)
 
 
 def _site_forget(deployment: Deployment, site: Site) -> None:

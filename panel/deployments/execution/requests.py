@@ -14,10 +14,10 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.plan import FileAction, FileRecord, PlanFile
 from panel.deployments.planning import outside
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.plans import Entry, install_entries, live_states, roots_of
+from panel.deployments.planning.plans import Entry, live_states, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.revisions.rendered import contents, spec_of
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 
 # Requests to an adopted site whose status must stay the same, or everything is rolled back; each costs a request on the
 # host.
@@ -35,14 +35,14 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
     rows = rows.select_related("site", "revision", "previous")
     for item in rows.defer("revision__files", "previous__files", "previous__spec"):
         items[item.deployment_id].append(item)
-    wanted = {pk for deployment in deployments for pk in deployment.plan.installs}
-    installs = EngineInstall.objects.select_related("host").in_bulk(list(wanted))
-    drafts = [_Draft(row, [installs[pk] for pk in row.plan.installs], items[row.pk]) for row in deployments]
-    groups = {install: draft.changes for draft in drafts for install in draft.installs}
-    live = live_states(installs.values(), groups)
-    entries = install_entries(groups, live)
+    wanted = {pk for deployment in deployments for pk in deployment.plan.web_servers}
+    web_servers = WebServer.objects.select_related("host").in_bulk(list(wanted))
+    drafts = [_Draft(row, [web_servers[pk] for pk in row.plan.web_servers], items[row.pk]) for row in deployments]
+    groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
+    live = live_states(web_servers.values(), groups)
+    entries = web_server_entries(groups, live)
     for draft in drafts:
-        draft.add_install_files(entries)
+        draft.add_web_server_files(entries)
     taking = is_taking_over([change for draft in drafts for change in draft.changes])
     texts = contents(file.sha256 for draft in drafts for file in draft.files)
     return [draft.job(texts, live, taking) for draft in drafts]
@@ -51,25 +51,25 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
 class _Draft:
     """Transaction of one deployment during construction."""
 
-    def __init__(self, deployment: Deployment, installs: list[EngineInstall], items: list[DeploymentItem]) -> None:
+    def __init__(self, deployment: Deployment, web_servers: list[WebServer], items: list[DeploymentItem]) -> None:
         self.deployment = deployment
-        self.installs = installs
+        self.web_servers = web_servers
         self.items = items
         self.changes = [Change(item.site, item.previous, item.revision) for item in items]
         self.is_of_main = deployment.kind == DeploymentKind.MAIN
         self.files: list[PlanFile] = [file for file in deployment.plan.files if file.site or self.is_of_main]
         self.stand: dict[int, list[FileRecord]] = {}
 
-    def add_install_files(self, entries: dict[int, list[Entry]]) -> None:
+    def add_web_server_files(self, entries: dict[int, list[Entry]]) -> None:
         """Add the shared files of the web servers, with the state found on the host at confirmation. A main file is
         planned separately and depends on no site.
         """
         if self.is_of_main:
             return
         shown = {file.path: file for file in self.deployment.plan.files if not file.site}
-        for install in self.installs:
-            self.stand[install.pk] = [entry.new for entry in entries[install.pk] if entry.new]
-            self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[install.pk]]
+        for web_server in self.web_servers:
+            self.stand[web_server.pk] = [entry.new for entry in entries[web_server.pk] if entry.new]
+            self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[web_server.pk]]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
         """Requests to sites that replace parts of the host's own files, before and after."""
@@ -78,7 +78,7 @@ class _Draft:
         )
 
     def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Dispatch:
-        others = [state for install in self.installs for state in live[install.pk]]
+        others = [state for web_server in self.web_servers for state in live[web_server.pk]]
         probes = [
             probe
             for item in self.items
@@ -90,9 +90,9 @@ class _Draft:
         guards += compared[:MAX_TAKEOVER_GUARDS]
         request = ApplyRequest(
             transaction=str(self.deployment.uuid),
-            roots=roots_of(self.installs),
+            roots=roots_of(self.web_servers),
             files=[_change(file, texts) for file in self.files if not _is_done(file)],
-            engines=host_agent.controls(self.installs),
+            engines=host_agent.controls(self.web_servers),
             probes=list(dict.fromkeys(probes)),
             guards=list(dict.fromkeys(guards)),
         )

@@ -35,14 +35,14 @@ RESOLVE_TIMEOUT_S = 30.0  # longer than the agent's own limit
 class Dispatch:
     """A transaction to send.
 
-    `attempted`: an earlier attempt may have reached the host. `install_files`: each web server's shared files after
+    `attempted`: an earlier attempt may have reached the host. `web_server_files`: each web server's shared files after
     success; `compared`: requests to adopted sites before and after. `names`: upstream servers, which the host resolves
     first.
     """
 
     deployment: Deployment
     request: ApplyRequest
-    install_files: Mapping[int, list[FileRecord]]
+    web_server_files: Mapping[int, list[FileRecord]]
     attempted: bool
     compared: Sequence[Probe] = ()
     names: frozenset[str] = frozenset()
@@ -227,7 +227,7 @@ def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
 
 def _ended(job: Dispatch, result: ApplyResult, before: Before | None = None) -> Verdict:
     comparison = _ask_after(job, before) if result.outcome == "applied" else None
-    return Verdict(end_of(job.deployment, result, job.install_files, comparison))
+    return Verdict(end_of(job.deployment, result, job.web_server_files, comparison))
 
 
 def _failed(job: Dispatch, words: str, *, drift: bool = False) -> Verdict:

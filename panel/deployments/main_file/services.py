@@ -16,12 +16,12 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, InstallState, OnSuccess
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, OnSuccess, WebServerState
 from panel.deployments.plan import FileRecord, Plan, PlanWarning
 from panel.deployments.planning.plans import Entry, plan_file, roots_of
 from panel.deployments.planning.superseding import main_supersede
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, sha256_of
-from panel.hosts.models import Engine, EngineInstall, HostStatus
+from panel.hosts.models import Engine, HostStatus, WebServer
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.managed import Managed, managed
 from panel.rendering.spec import RenderedFile
@@ -31,68 +31,68 @@ KEPT = ".distribution"  # suffix of the original while the panel's file has its 
 _UNDER_WAY = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
-def main_records(install: EngineInstall) -> dict[str, FileRecord]:
+def main_records(web_server: WebServer) -> dict[str, FileRecord]:
     """The panel's main file and the kept original, by path; empty while the distribution's file is in use."""
-    state = InstallState.objects.filter(install=install).first()
+    state = WebServerState.objects.filter(web_server=web_server).first()
     return records_of(state.main_files) if state else {}
 
 
-def main_plan(*, actor: User, install: EngineInstall, managed: bool) -> Deployment:
-    """Plan to manage the main file of `install`, or to restore the original.
+def main_plan(*, actor: User, web_server: WebServer, managed: bool) -> Deployment:
+    """Plan to manage the main file of `web_server`, or to restore the original.
 
     A repeated plan renders the managed file again from the original, for example with another number of workers or over
     an edit on the host. Raises PermissionDenied, ApplicationError, Conflict, RemoteError.
     """
     require(actor, Action.ADMINISTER)
-    _refuse(install)
-    standing = main_records(install)
+    _refuse(web_server)
+    standing = main_records(web_server)
     if not managed and not standing:
-        raise ApplicationError(f"The main file of {install} already is the distribution's.", field="managed")
-    plan = _writing(install, standing) if managed else _handing_back(install, standing)
+        raise ApplicationError(f"The main file of {web_server} already is the distribution's.", field="managed")
+    plan = _writing(web_server, standing) if managed else _handing_back(web_server, standing)
     with transaction.atomic():
         row = Deployment.objects.create(
-            host=install.host,
+            host=web_server.host,
             kind=DeploymentKind.MAIN,
             batch=uuid4(),
             plan=plan,
             on_success=OnSuccess.MAIN,
-            target=install,
+            target=web_server,
             requested_by=actor,
         )
         main_supersede(actor, row)
-        after = {"kind": row.kind, "install": str(install), "managed": managed}
+        after = {"kind": row.kind, "web_server": str(web_server), "managed": managed}
         audit_record(actor=actor, action="deployment.plan", target=row, after=after)
     return row
 
 
-def _refuse(install: EngineInstall) -> None:
-    if install.engine != Engine.NGINX or install.manages_main_config:
+def _refuse(web_server: WebServer) -> None:
+    if web_server.engine != Engine.NGINX or web_server.manages_main_config:
         raise ApplicationError(
-            f"{install} has no main file that Paddock can manage: only nginx from the distribution has one."
+            f"{web_server} has no main file that Paddock can manage: only nginx from the distribution has one."
         )
-    if install.host.status != HostStatus.READY:
-        raise ApplicationError(f"Paddock has not read the main file of {install.host}. Check the host first.")
-    busy = Deployment.objects.filter(host=install.host, kind=DeploymentKind.MAIN, status__in=_UNDER_WAY)
+    if web_server.host.status != HostStatus.READY:
+        raise ApplicationError(f"Paddock has not read the main file of {web_server.host}. Check the host first.")
+    busy = Deployment.objects.filter(host=web_server.host, kind=DeploymentKind.MAIN, status__in=_UNDER_WAY)
     if busy.exists():
-        raise Conflict(f"Another job is changing a main file on {install.host}. Wait until it ends.")
+        raise Conflict(f"Another job is changing a main file on {web_server.host}. Wait until it ends.")
 
 
-def _look(install: EngineInstall, expected: dict[str, str]) -> dict[str, host_agent.Found]:
-    return host_agent.differing(install.host, expected, roots=roots_of([install]))
+def _look(web_server: WebServer, expected: dict[str, str]) -> dict[str, host_agent.Found]:
+    return host_agent.differing(web_server.host, expected, roots=roots_of([web_server]))
 
 
-def _paths(install: EngineInstall) -> tuple[str, str]:
-    path = str(install.paths["main_config"])
+def _paths(web_server: WebServer) -> tuple[str, str]:
+    path = str(web_server.paths["main_config"])
     return path, path + KEPT
 
 
-def _original(install: EngineInstall, standing: dict[str, FileRecord]) -> tuple[str, FileRecord]:
+def _original(web_server: WebServer, standing: dict[str, FileRecord]) -> tuple[str, FileRecord]:
     """The distribution's text and its record, under the file's own name."""
-    path, kept = _paths(install)
+    path, kept = _paths(web_server)
     if standing:
         record = standing[kept]
         return contents([record.sha256])[record.sha256], FileRecord(path, record.mode, record.sha256)
-    found = _look(install, {path: ""}).get(path)
+    found = _look(web_server, {path: ""}).get(path)
     if found is None or found.sha256 != sha256_of(found.content):
         raise ApplicationError(
             f"{path} is missing, is a symbolic link, or is not UTF-8 text. Paddock can only replace and "
@@ -102,52 +102,53 @@ def _original(install: EngineInstall, standing: dict[str, FileRecord]) -> tuple[
     return found.content, record
 
 
-def _rendered(install: EngineInstall, text: str) -> Managed:
+def _rendered(web_server: WebServer, text: str) -> Managed:
     try:
-        return managed(text, freeze.install_spec(install), workers=install.workers)
+        return managed(text, freeze.web_server_spec(web_server), workers=web_server.workers)
     except NotExpressible as error:
-        raise ApplicationError(f"{install.paths['main_config']} {error.message}.") from error
+        raise ApplicationError(f"{web_server.paths['main_config']} {error.message}.") from error
 
 
-def _writing(install: EngineInstall, standing: dict[str, FileRecord]) -> Plan:
-    path, kept = _paths(install)
-    text, original = _original(install, standing)
-    made = _rendered(install, text)
+def _writing(web_server: WebServer, standing: dict[str, FileRecord]) -> Plan:
+    path, kept = _paths(web_server)
+    text, original = _original(web_server, standing)
+    made = _rendered(web_server, text)
     files = blobs_keep({0: [RenderedFile(path, made.text), RenderedFile(kept, text)]})[0]
     entries = [
-        Entry(path, "", install.pk, standing.get(path, original), files[0]),
-        Entry(kept, "", install.pk, standing.get(kept), files[1]),
+        Entry(path, "", web_server.pk, standing.get(path, original), files[0]),
+        Entry(kept, "", web_server.pk, standing.get(kept), files[1]),
     ]
     nearest = (
         "To keep your own value, set it in a file in conf.d. Values in the server blocks of sites take precedence."
     )
     warnings = [
-        PlanWarning(str(install), f"{path}:{line}", f"{said} is replaced by {ours}") for line, said, ours in made.lost
+        PlanWarning(str(web_server), f"{path}:{line}", f"{said} is replaced by {ours}")
+        for line, said, ours in made.lost
     ]
     if warnings:
         warnings[-1] = replace(warnings[-1], nearest=nearest)
-    return _plan(install, entries, warnings, files)
+    return _plan(web_server, entries, warnings, files)
 
 
-def _handing_back(install: EngineInstall, standing: dict[str, FileRecord]) -> Plan:
-    path, kept = _paths(install)
-    _, original = _original(install, standing)
+def _handing_back(web_server: WebServer, standing: dict[str, FileRecord]) -> Plan:
+    path, kept = _paths(web_server)
+    _, original = _original(web_server, standing)
     entries = [
-        Entry(path, "", install.pk, standing[path], original),
-        Entry(kept, "", install.pk, standing[kept], None),
+        Entry(path, "", web_server.pk, standing[path], original),
+        Entry(kept, "", web_server.pk, standing[kept], None),
     ]
-    return _plan(install, entries, [], [])
+    return _plan(web_server, entries, [], [])
 
 
 def _plan(
-    install: EngineInstall, entries: list[Entry], warnings: list[PlanWarning], main_files: list[FileRecord]
+    web_server: WebServer, entries: list[Entry], warnings: list[PlanWarning], main_files: list[FileRecord]
 ) -> Plan:
-    found = _look(install, {entry.path: entry.expect for entry in entries})
+    found = _look(web_server, {entry.path: entry.expect for entry in entries})
     for entry in entries:
         entry.found = found.get(entry.path)
     texts = contents(record.sha256 for entry in entries for record in (entry.old, entry.new) if record)
     return Plan(
-        installs=[install.pk],
+        web_servers=[web_server.pk],
         files=[plan_file(entry, texts) for entry in entries],
         warnings=warnings,
         drifted=[entry.path for entry in entries if entry.found is not None],
@@ -155,6 +156,8 @@ def _plan(
     )
 
 
-def main_done(install: EngineInstall, files: list[FileRecord]) -> None:
+def main_done(web_server: WebServer, files: list[FileRecord]) -> None:
     """Record the main files that a successful deployment left on the host."""
-    InstallState.objects.update_or_create(install=install, defaults={"main_files": [vars(file) for file in files]})
+    WebServerState.objects.update_or_create(
+        web_server=web_server, defaults={"main_files": [vars(file) for file in files]}
+    )

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Model
 
 from panel.deployments.models import PinnedFile
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.spec import to_json
 from panel.websites import freeze
 from panel.websites.models import (
@@ -70,18 +70,18 @@ class Inputs:
             for row in _rows(model, f"{key}_id", list(parents), _columns(model)):
                 site = owners[model][row["id"]] = parents[row[f"{key}_id"]]
                 self._found[site].append((model, row))
-        self._add(EngineInstall, Site, "install_id", _SERVER)
+        self._add(WebServer, Site, "web_server_id", _SERVER)
         self._add(Certificate, ServerBlock, "certificate_id", _columns(Certificate))
 
-    def digest(self, site: Site, install: EngineInstall) -> str:
+    def digest(self, site: Site, web_server: WebServer) -> str:
         """SHA-256 of everything that the site's files on that server depend on. For a site that was missing, a value
         that no site has.
         """
-        server = json.dumps(to_json(freeze.install_spec(install)), sort_keys=True)
+        server = json.dumps(to_json(freeze.web_server_spec(web_server)), sort_keys=True)
         found = [
             (model.__name__, *row.values())
             for model, row in self._found.get(site.pk, ())
-            if _counts(model, row, install)
+            if _counts(model, row, web_server)
         ]
         return hashlib.sha256(repr((server, found)).encode()).hexdigest()
 
@@ -94,13 +94,13 @@ class Inputs:
                 rows.append((model, found[pk]))
 
 
-def _counts(model: type[Model], row: Row, install: EngineInstall) -> bool:
+def _counts(model: type[Model], row: Row, web_server: WebServer) -> bool:
     """Return whether the row applies to this web server: raw directives are for one engine, adopted texts for one
     server.
     """
     if model is RawSnippet:
-        return bool(row["engine"] == install.engine)
-    return model is not PinnedFile or bool(row["install_id"] == install.pk)
+        return bool(row["engine"] == web_server.engine)
+    return model is not PinnedFile or bool(row["web_server_id"] == web_server.pk)
 
 
 def _parent(model: type[Model], key: str) -> type[Model]:

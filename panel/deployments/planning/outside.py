@@ -24,7 +24,7 @@ def _named(change: Change) -> Iterator[tuple[str, str]]:
     spec = spec_of(change.new)
     places = [(server.address, upstream.name) for upstream in spec.upstreams for server in upstream.servers]
     places += [(pool.address, pool.name) for pool in spec.php_pools]
-    for claim in spec_claims(spec, change.new.install.engine):
+    for claim in spec_claims(spec, change.new.web_server.engine):
         if claim.where.endswith("/snippets"):
             places.append((claim.value, "raw directives"))
     for address, where in places:

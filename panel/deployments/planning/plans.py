@@ -12,14 +12,14 @@ from django.db.models import QuerySet
 from panel import rendering
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
-from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
+from panel.deployments.models import PinnedFile, Revision, SiteState, SiteStatus, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile, PlanSite, PlanWarning
 from panel.deployments.planning import diffs, outside
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.resting import resting_records
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
-from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec
@@ -36,7 +36,7 @@ class Entry:
 
     path: str
     site: str
-    install: int
+    web_server: int
     old: FileRecord | None
     new: FileRecord | None
     found: host_agent.Found | None = None
@@ -73,7 +73,7 @@ class Entry:
         return PlanFile(
             path=self.path,
             site=self.site,
-            install=self.install,
+            web_server=self.web_server,
             action=self.action,
             mode=record.mode,
             sha256=self.new.sha256 if self.new else "",
@@ -95,20 +95,20 @@ def live_revision(site: Site) -> Revision | None:
     return live_revisions([site]).get(site.pk)
 
 
-def live_revisions(sites: Iterable[Site], read: Iterable[EngineInstall] = ()) -> dict[int, Revision]:
+def live_revisions(sites: Iterable[Site], read: Iterable[WebServer] = ()) -> dict[int, Revision]:
     """Live revision of each site, by site id; undeployed sites are left out.
 
     Specs are loaded on first use. `read`: web servers already loaded with their hosts, which are attached to the
     revisions.
     """
     states = list(_live(sites).select_related("revision").defer("revision__spec"))
-    known = {install.pk: install for install in read}
-    missing = {state.revision.install_id for state in states if state.revision} - known.keys()
-    known |= EngineInstall.objects.select_related("host").in_bulk(list(missing)) if missing else {}
+    known = {web_server.pk: web_server for web_server in read}
+    missing = {state.revision.web_server_id for state in states if state.revision} - known.keys()
+    known |= WebServer.objects.select_related("host").in_bulk(list(missing)) if missing else {}
     found = {}
     for state in states:
         if state.revision:
-            state.revision.install = known[state.revision.install_id]
+            state.revision.web_server = known[state.revision.web_server_id]
             found[state.site_id] = state.revision
     return found
 
@@ -123,18 +123,18 @@ def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
 
 
 def live_states(
-    installs: Iterable[EngineInstall], changes: Mapping[EngineInstall, Sequence[Change]] | None = None
+    web_servers: Iterable[WebServer], changes: Mapping[WebServer, Sequence[Change]] | None = None
 ) -> dict[int, list[SiteState]]:
     """Sites that are live on each web server, by its id, ordered by name, except those that `changes` covers."""
-    found: dict[int, list[SiteState]] = {install.pk: [] for install in installs}
-    rows = SiteState.objects.filter(status__in=LIVE, revision__install__in=found)
-    left_out = {(install.pk, change.site.pk) for install, part in (changes or {}).items() for change in part}
-    if left_out and left_out.issuperset(rows.values_list("revision__install", "site")):
+    found: dict[int, list[SiteState]] = {web_server.pk: [] for web_server in web_servers}
+    rows = SiteState.objects.filter(status__in=LIVE, revision__web_server__in=found)
+    left_out = {(web_server.pk, change.site.pk) for web_server, part in (changes or {}).items() for change in part}
+    if left_out and left_out.issuperset(rows.values_list("revision__web_server", "site")):
         return found  # for example hosts with one site each: nothing else to read
     for state in rows.select_related("site", "revision").order_by("site__name"):
         assert state.revision is not None
-        if (state.revision.install_id, state.site_id) not in left_out:
-            found[state.revision.install_id].append(state)
+        if (state.revision.web_server_id, state.site_id) not in left_out:
+            found[state.revision.web_server_id].append(state)
     return found
 
 
@@ -143,13 +143,13 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
     time.
     """
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
-    groups = {install: draft.changes for draft in drafts for install in draft.installs}
-    needing = [install for install in groups if rendering.has_install_files(install.engine)]
-    entries = install_entries(groups, live_states(needing, groups))
+    groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
+    needing = [web_server for web_server in groups if rendering.has_web_server_files(web_server.engine)]
+    entries = web_server_entries(groups, live_states(needing, groups))
     taken = replaced([change for draft in drafts for change in draft.changes])
     for draft in drafts:
-        draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
-        draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
+        draft.take([row for web_server in draft.web_servers for row in taken.get(web_server.pk, ())])
+        draft.entries += [entry for web_server in draft.web_servers for entry in entries[web_server.pk]]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         answers = _ask_all(drafts, threads)
         texts = _texts(entry for draft in drafts for entry in draft.entries)  # runs while the hosts respond
@@ -170,7 +170,7 @@ def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[Pinn
     """Adopted texts of the sites, by site and web server."""
     pins: dict[tuple[int, int], list[PinnedFile]] = {}
     for pin in PinnedFile.objects.filter(site__in=[change.site for changes in groups for change in changes]):
-        pins.setdefault((pin.site_id, pin.install_id), []).append(pin)
+        pins.setdefault((pin.site_id, pin.web_server_id), []).append(pin)
     return pins
 
 
@@ -180,7 +180,7 @@ class _Draft:
     def __init__(self, host: Host, changes: Sequence[Change]) -> None:
         self.host = host
         self.changes = changes
-        self.installs = _installs(changes)
+        self.web_servers = _web_servers(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
         self.refused: dict[str, str] = {}  # names of upstream servers that resolve to forbidden addresses
 
@@ -191,16 +191,16 @@ class _Draft:
             if row.path in known:
                 known[row.path].old = known[row.path].old or row.old
             elif row.always:
-                self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new, keeps_owner=True))
+                self.entries.append(Entry(row.path, row.site, row.web_server, row.old, row.new, keeps_owner=True))
 
 
 def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]) -> Plan:
-    changes, installs = draft.changes, draft.installs
+    changes, web_servers = draft.changes, draft.web_servers
     # A path that stays absent needs no entry.
     entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
     return Plan(
         sites=[_plan_site(change) for change in changes],
-        installs=[install.pk for install in installs],
+        web_servers=[web_server.pk for web_server in web_servers],
         files=_renames([plan_file(entry, texts) for entry in entries]),
         warnings=[warning for change in changes for warning in _warnings(change, pins)],
         drifted=[entry.path for entry in entries if entry.found is not None],
@@ -208,21 +208,21 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple
     )
 
 
-def roots_of(installs: Iterable[EngineInstall]) -> list[str]:
+def roots_of(web_servers: Iterable[WebServer]) -> list[str]:
     """Folders that the agent may change for these web servers: their configuration folders."""
-    return sorted({install.paths["config_root"] for install in installs})
+    return sorted({web_server.paths["config_root"] for web_server in web_servers})
 
 
-def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
+def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
     """Web servers of the changes; those that lose sites come first, to free ports before another server uses them."""
-    found: dict[int, EngineInstall] = {}
+    found: dict[int, WebServer] = {}
     for change in changes:
         before = change.old or change.rested
-        if before and (change.new is None or before.install_id != change.new.install_id):
-            found.setdefault(before.install_id, before.install)
+        if before and (change.new is None or before.web_server_id != change.new.web_server_id):
+            found.setdefault(before.web_server_id, before.web_server)
     for change in changes:
         if change.new:
-            found.setdefault(change.new.install_id, change.new.install)
+            found.setdefault(change.new.web_server_id, change.new.web_server)
     return list(found.values())
 
 
@@ -231,7 +231,7 @@ def _plan_site(change: Change) -> PlanSite:
     return PlanSite(
         id=change.site.pk,
         name=change.site.name,
-        install=str(revision.install) if revision else "",
+        web_server=str(revision.web_server) if revision else "",
         number=change.new.number if change.new else None,
         previous=change.old.number if change.old else None,
         rests=change.rests.number if change.rests else None,
@@ -248,7 +248,7 @@ def _site_entries(change: Change) -> list[Entry]:
     for path in sorted(old.keys() | new.keys() | gone):
         revision = (change.new or change.rests) if path in new else (change.old or change.rested)
         assert revision is not None
-        entries.append(Entry(path, change.site.name, revision.install_id, old.get(path), new.get(path)))
+        entries.append(Entry(path, change.site.name, revision.web_server_id, old.get(path), new.get(path)))
     return entries
 
 
@@ -270,36 +270,36 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
     return files
 
 
-def install_records(
-    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+def web_server_records(
+    groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
     """Shared files of each web server for all sites live after its changes, stored. `live`: unchanged sites.
 
     Managed main configurations are not included; they change with the server (hosts.native), not with sites.
     """
     made: dict[int, list[RenderedFile]] = {}
-    for install, changes in groups.items():
-        if not rendering.has_install_files(install.engine):
-            made[install.pk] = []
+    for web_server, changes in groups.items():
+        if not rendering.has_web_server_files(web_server.engine):
+            made[web_server.pk] = []
             continue
-        specs: list[SiteSpec] = [spec_of(state.revision) for state in live[install.pk] if state.revision]
-        specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
+        specs: list[SiteSpec] = [spec_of(state.revision) for state in live[web_server.pk] if state.revision]
+        specs += [spec_of(change.new) for change in changes if change.new and change.new.web_server_id == web_server.pk]
         specs.sort(key=lambda spec: spec.name)
         try:
-            made[install.pk] = rendering.render_install(specs, freeze.install_spec_for_all(install))
+            made[web_server.pk] = rendering.render_web_server(specs, freeze.web_server_specs(web_server))
         except NotExpressible as error:
-            raise ApplicationError(f"{install}: {error.message}") from error
+            raise ApplicationError(f"{web_server}: {error.message}") from error
     return blobs_keep(made)
 
 
-def install_entries(
-    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+def web_server_entries(
+    groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[Entry]]:
     """Changes of each web server's shared files, by its id. `live` is from `live_states`."""
-    states = InstallState.objects.filter(install__in=list(groups))
-    stand = {state.install_id: records_of(state.files) for state in states}
+    states = WebServerState.objects.filter(web_server__in=list(groups))
+    stand = {state.web_server_id: records_of(state.files) for state in states}
     entries: dict[int, list[Entry]] = {}
-    for pk, records in install_records(groups, live).items():
+    for pk, records in web_server_records(groups, live).items():
         old, new = stand.get(pk, {}), {record.path: record for record in records}
         entries[pk] = [Entry(path, "", pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
     return entries
@@ -328,7 +328,7 @@ def _ask(draft: _Draft) -> Callable[[], str]:
     """Query one host; the returned function waits for the response. Makes no query, because each thread would open its
     own database connection.
     """
-    host, entries, roots = draft.host, draft.entries, roots_of(draft.installs)
+    host, entries, roots = draft.host, draft.entries, roots_of(draft.web_servers)
     if host.status != HostStatus.READY:
         words = host.status_detail or f"{host} is {host.get_status_display().lower()}."
         return lambda: words
@@ -395,12 +395,12 @@ def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
 def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[PlanWarning]:
     if change.new is None:
         return []
-    install, spec, name = change.new.install, spec_of(change.new), change.site.name
+    web_server, spec, name = change.new.web_server, spec_of(change.new), change.site.name
     found = [
         PlanWarning(name, item.field.lstrip("/"), item.what, item.nearest, place(spec, item.field))
-        for item in differences(spec, freeze.install_spec_for(change.site, install, spec))
+        for item in differences(spec, freeze.web_server_spec_for(change.site, web_server, spec))
     ]
-    found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
+    found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, web_server.pk), ())]
     # Two headers of one server block report the same warning once.
     return list({(warning.text, warning.place or warning.where): warning for warning in found}.values())
 

@@ -18,7 +18,7 @@ from panel.deployments.models import ReplacedFile, Revision
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning.changes import Change
 from panel.deployments.revisions.rendered import blobs_keep, contents
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
 from panel.rendering.spec import RenderedFile
 
@@ -38,7 +38,7 @@ class Taken:
 
     path: str
     site: str
-    install: int
+    web_server: int
     old: FileRecord
     new: FileRecord | None
     always: bool = True
@@ -74,12 +74,14 @@ def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
     """Files from which these changes remove lines, with the changes."""
     starting = [change for change in changes if change.new and not change.old]
-    installs = {change.new.install_id for change in starting if change.new}
+    web_servers = {change.new.web_server_id for change in starting if change.new}
     found = []
-    for row in ReplacedFile.objects.filter(install__in=installs).select_related("install"):
+    for row in ReplacedFile.objects.filter(web_server__in=web_servers).select_related("web_server"):
         named = {pk for part in row.parts for pk in part["sites"]} - set(row.done)
         own = [
-            item for item in starting if item.site.pk in named and item.new and item.new.install_id == row.install_id
+            item
+            for item in starting
+            if item.site.pk in named and item.new and item.new.web_server_id == row.web_server_id
         ]
         if own:
             found.append((row, own))
@@ -92,7 +94,7 @@ def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
     texts = contents(row.original_id for row, _own in rows)
     found: dict[int, list[Taken]] = {}
     for row, own in rows:
-        found.setdefault(row.install_id, []).extend(_taken(row, own, texts[row.original_id]))
+        found.setdefault(row.web_server_id, []).extend(_taken(row, own, texts[row.original_id]))
     return found
 
 
@@ -101,14 +103,14 @@ def _taken(row: ReplacedFile, own: Sequence[Change], text: str) -> list[Taken]:
     rest = _said(row, text, after)
     where, site = row.real or row.path, own[0].site.name
     old = _kept(where, _said(row, text, row.done), row.mode)
-    if not says_nothing(rest, row.install.engine):
-        return [Taken(where, site, row.install_id, old, _kept(where, rest, row.mode))]
+    if not says_nothing(rest, row.web_server.engine):
+        return [Taken(where, site, row.web_server_id, old, _kept(where, rest, row.mode))]
     if not row.link:
-        return [Taken(where, site, row.install_id, old, None)]
+        return [Taken(where, site, row.web_server_id, old, None)]
     link = FileRecord(row.path, 0o777, link=row.link)
     return [
-        Taken(row.path, site, row.install_id, link, None),
-        Taken(where, site, row.install_id, old, None, always=False),
+        Taken(row.path, site, row.web_server_id, link, None),
+        Taken(where, site, row.web_server_id, old, None, always=False),
     ]
 
 
@@ -124,10 +126,12 @@ def is_taking_over(changes: Sequence[Change]) -> set[int]:
 def replaced_done(revisions: Iterable[int]) -> None:
     """Record that these revisions are live and their lines are removed from the host's own files."""
     standing: dict[int, set[int]] = {}
-    for install, site in Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("install", "site"):
-        standing.setdefault(install, set()).add(site)
-    for row in ReplacedFile.objects.filter(install__in=standing):
-        own = {pk for part in row.parts for pk in part["sites"]} & standing[row.install_id]
+    for web_server, site in (
+        Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("web_server", "site")
+    ):
+        standing.setdefault(web_server, set()).add(site)
+    for row in ReplacedFile.objects.filter(web_server__in=standing):
+        own = {pk for part in row.parts for pk in part["sites"]} & standing[row.web_server_id]
         if own - set(row.done):
             row.done = sorted({*row.done, *own})
             row.save(update_fields=["done"])
@@ -151,14 +155,14 @@ class Original:
 
 
 @transaction.atomic
-def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
+def originals_keep(web_server: WebServer, files: Iterable[Original]) -> None:
     """Record the files that adopted sites will replace. Raises Conflict if a file differs from an earlier adoption that
     is not deployed yet.
     """
     for file in files:
         record = _kept(file.path, file.text, file.mode)
         parts = [{"first": first, "last": last, "sites": list(sites)} for first, last, sites in file.parts]
-        for other in ReplacedFile.objects.filter(install=install, path=file.path).exclude(original=record.sha256):
+        for other in ReplacedFile.objects.filter(web_server=web_server, path=file.path).exclude(original=record.sha256):
             if {pk for part in other.parts for pk in part["sites"]} - set(other.done):
                 raise Conflict(
                     f"{file.path} changed on the host after sites were adopted from it, and those sites "
@@ -167,7 +171,7 @@ def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
                 )
         values = {"real": file.real, "link": file.link, "mode": file.mode}
         row, _created = ReplacedFile.objects.get_or_create(
-            install=install, path=file.path, original_id=record.sha256, defaults=values
+            web_server=web_server, path=file.path, original_id=record.sha256, defaults=values
         )
         row.parts, row.appends = [*row.parts, *parts], file.appends
         row.save(update_fields=["parts", "appends"])

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.targets import is_name
 from panel.websites import checks, ownership
@@ -17,10 +17,10 @@ from panel.websites.models import Site
 _Named = dict[Host, dict[Site, list[Claim]]]
 
 
-def resolved_problems(sites: Sequence[Site], install: EngineInstall | None = None) -> dict[int, list[checks.Problem]]:
-    """Problems by site id, on `install` or on each site's own web server. Hosts are queried only for names."""
+def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[checks.Problem]]:
+    """Problems by site id, on `web_server` or on each site's own web server. Hosts are queried only for names."""
     found: dict[int, list[checks.Problem]] = {}
-    for host, named in _named(sites, install).items():
+    for host, named in _named(sites, web_server).items():
         names = {claim.value.rpartition(":")[0] for claims in named.values() for claim in claims}
         try:
             known, why = host_agent.resolved(host, sorted(names)), ""
@@ -32,11 +32,11 @@ def resolved_problems(sites: Sequence[Site], install: EngineInstall | None = Non
     return found
 
 
-def _named(sites: Sequence[Site], install: EngineInstall | None) -> _Named:
+def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
     """Targets that are names, by host and site; deployed targets were checked at their deployment."""
     found: _Named = {}
     for site in sites:
-        place = install or site.install
+        place = web_server or site.web_server
         used = ownership.site_claims(site, is_fetched=True)
         claims = [claim for claim in used if claim.kind == "service" and is_name(claim.value)]
         if place is not None and (claims := ownership.not_standing(claims, site, place)):

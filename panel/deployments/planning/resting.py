@@ -20,23 +20,23 @@ from panel.websites.models import Site
 
 
 def can_rest(revision: Revision) -> bool:
-    return revision.install.engine != Engine.OPENLITESPEED
+    return revision.web_server.engine != Engine.OPENLITESPEED
 
 
 def resting_records(revision: Revision) -> dict[str, FileRecord]:
     """Files of this revision on the host while it is disabled, by path."""
-    install = freeze.install_spec(revision.install)
+    web_server = freeze.web_server_spec(revision.web_server)
     found = {}
     for record in records_of(revision.files).values():
-        if path := at_rest(record.path, install):
+        if path := at_rest(record.path, web_server):
             found[path] = replace(record, path=path)
     return found
 
 
 def served_path(revision: Revision, path: str) -> str:
     """Path of a disabled site's file while the site is enabled."""
-    install = freeze.install_spec(revision.install)
-    return next(record for record in records_of(revision.files) if at_rest(record, install) == path)
+    web_server = freeze.web_server_spec(revision.web_server)
+    return next(record for record in records_of(revision.files) if at_rest(record, web_server) == path)
 
 
 def resting_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
@@ -44,7 +44,7 @@ def resting_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
     states = SiteState.objects.filter(
         site__in=[site.pk for site in sites], status=SiteStatus.DISABLED, resting__isnull=False
     )
-    rows = states.select_related("resting__install__host").defer("resting__spec")
+    rows = states.select_related("resting__web_server__host").defer("resting__spec")
     return {state.site_id: state.resting for state in rows if state.resting}
 
 

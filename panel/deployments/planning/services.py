@@ -35,13 +35,13 @@ from panel.deployments.planning.resolving import resolved_problems
 from panel.deployments.planning.resting import can_rest, resting_revisions
 from panel.deployments.planning.superseding import supersede
 from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.ownership import Ownership, foreign_claims, not_standing, spec_claims
 from panel.websites.services import site_delete as site_forget
-from panel.websites.services import site_enable, site_install_set
+from panel.websites.services import site_enable, site_web_server_set
 
 __all__ = [
     "ACTIVE",
@@ -65,7 +65,7 @@ class Then:
     """Conditions for starting a deployment, and changes after its success; the names are those of `Deployment`."""
 
     on_success: OnSuccess = OnSuccess.NOTHING
-    target: EngineInstall | None = None
+    target: WebServer | None = None
     waits_for: Deployment | None = None
 
 
@@ -73,9 +73,9 @@ NOTHING_ELSE = Then()
 
 
 def _check_sites(
-    actor: User, sites: Sequence[Site], install: EngineInstall | None = None, beside: Sequence[Site] = ()
+    actor: User, sites: Sequence[Site], web_server: WebServer | None = None, beside: Sequence[Site] = ()
 ) -> list[Site]:
-    """Load and check the sites with their parts, on their own web servers or all on `install`, assuming the state of
+    """Load and check the sites with their parts, on their own web servers or all on `web_server`, assuming the state of
     sites `beside` them.
 
     A draft may be invalid, a plan may not: raises ValidationError keyed by place, prefixed with the site's name if
@@ -83,18 +83,18 @@ def _check_sites(
     """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
-    suspects = checks.clash_suspects(sites) if install is None else set()
-    moved = _clashes_when_moved(actor, [*sites, *beside], install) if install else {}
+    suspects = checks.clash_suspects(sites) if web_server is None else set()
+    moved = _clashes_when_moved(actor, [*sites, *beside], web_server) if web_server else {}
     is_admin = may(actor, Action.ADMINISTER)
-    others = None if is_admin else Ownership(sites, install, is_fetched=True)
-    resolved = {} if is_admin else resolved_problems(sites, install)
+    others = None if is_admin else Ownership(sites, web_server, is_fetched=True)
+    resolved = {} if is_admin else resolved_problems(sites, web_server)
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
             message = f"{site} is disabled. Enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
         problems = checks.site_problems(
-            site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects, others=others
+            site, web_server, actor=actor, is_fetched=True, may_clash=site.pk in suspects, others=others
         )
         for problem in dict.fromkeys([*problems, *moved.get(site.pk, ()), *resolved.get(site.pk, ())]):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
@@ -103,14 +103,14 @@ def _check_sites(
     return sites
 
 
-def _clashes_when_moved(actor: User, sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
-    """Conflicts if all sites were on `install`, for example a port already in use there.
+def _clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[checks.Problem]]:
+    """Conflicts if all sites were on `web_server`, for example a port already in use there.
 
     Checked with the database in that state, which is rolled back afterwards.
     """
     with transaction.atomic():
-        Site.objects.filter(pk__in=[site.pk for site in sites]).update(install=install)
-        found = {site.pk: checks.site_clashes(actor, site, install) for site in sites}
+        Site.objects.filter(pk__in=[site.pk for site in sites]).update(web_server=web_server)
+        found = {site.pk: checks.site_clashes(actor, site, web_server) for site in sites}
         transaction.set_rollback(True)
     return found
 
@@ -199,16 +199,18 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     inputs = Inputs(site.pk for site in sites)
-    placed = [(site, site.install) for site in _check_sites(actor, sites) if site.install]
-    host_agent.connect_soon(install.host for _, install in placed)  # connect while the sites are frozen and rendered
-    live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
+    placed = [(site, site.web_server) for site in _check_sites(actor, sites) if site.web_server]
+    host_agent.connect_soon(
+        web_server.host for _, web_server in placed
+    )  # connect while the sites are frozen and rendered
+    live, resting = live_revisions(sites, [web_server for _, web_server in placed]), resting_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
     freeze.parts_forget(item.site for item in frozen)
     changes = []
     for item in frozen:
-        pk, made_from = item.site.pk, inputs.digest(item.site, item.install)
-        changes.append((item.install.host, Change(item.site, live.get(pk), new[pk], made_from, resting.get(pk))))
+        pk, made_from = item.site.pk, inputs.digest(item.site, item.web_server)
+        changes.append((item.web_server.host, Change(item.site, live.get(pk), new[pk], made_from, resting.get(pk))))
     return changes
 
 
@@ -222,24 +224,24 @@ def _live_or_refuse(site: Site) -> Revision:
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     """Changes that disable sites; their files stay on the host where no server loads them."""
     live = [(site, _live_or_refuse(site)) for site in sites]
-    return [(old.install.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
+    return [(old.web_server.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
 
 
 def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     """Changes that remove deployed or disabled sites completely from their hosts."""
     live, resting = live_revisions(sites), resting_revisions(sites)
     changes = [Change(site, live.get(site.pk), None, rested=resting.get(site.pk)) for site in sites]
-    return [(before.install.host, item) for item in changes if (before := item.old or item.rested)]
+    return [(before.web_server.host, item) for item in changes if (before := item.old or item.rested)]
 
 
 def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     resting, found = resting_revisions(sites), []
     for site in sites:
         if kept := resting.get(site.pk):
-            found.append((kept.install.host, Change(site, None, None, rested=kept, rests=kept)))
+            found.append((kept.web_server.host, Change(site, None, None, rested=kept, rests=kept)))
         else:
             old = _live_or_refuse(site)
-            found.append((old.install.host, Change(site, old, old)))
+            found.append((old.web_server.host, Change(site, old, old)))
     return found
 
 
@@ -248,9 +250,9 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     _allowed(actor, [site])
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
-    if site.install_id != revision.install_id:
+    if site.web_server_id != revision.web_server_id:
         raise ApplicationError(
-            f"{revision} is for {revision.install}, but the site is on {site.install or 'no web server'} "
+            f"{revision} is for {revision.web_server}, but the site is on {site.web_server or 'no web server'} "
             "now. Move the site back first.",
             field="revision",
         )
@@ -264,18 +266,20 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
             field="revision",
         )
     change = Change(site, live_revision(site), revision, rested=resting_revisions([site]).get(site.pk))
-    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)])[0]
+    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.web_server.host, change)])[0]
 
 
 def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
     """Raise ValidationError if names or services of an old revision now belong to another team."""
     if may(actor, Action.ADMINISTER):
         return
-    install, spec = revision.install, spec_of(revision)
-    kept = paths.standing_paths(site, install.host)
-    problems = checks.path_clashes(actor, site, install.host, kept=kept, named=paths.spec_paths(spec, install.engine))
-    claims = foreign_claims(site, install, claims=spec_claims(spec, install.engine))
-    problems += checks.claim_problems(not_standing(claims, site, install))
+    web_server, spec = revision.web_server, spec_of(revision)
+    kept = paths.standing_paths(site, web_server.host)
+    problems = checks.path_clashes(
+        actor, site, web_server.host, kept=kept, named=paths.spec_paths(spec, web_server.engine)
+    )
+    claims = foreign_claims(site, web_server, claims=spec_claims(spec, web_server.engine))
+    problems += checks.claim_problems(not_standing(claims, site, web_server))
     if problems:
         raise ValidationError({"revision": [problem.message for problem in problems]})
 
@@ -324,7 +328,7 @@ def site_delete(*, actor: User, site: Site) -> Deployment | None:
     return next(iter(sites_delete(actor=actor, sites=[site])), None)
 
 
-def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
+def site_move(*, actor: User, site: Site, web_server: WebServer) -> list[Deployment]:
     """Plan to move the site to another web server.
 
     On one host that is one transaction. Between hosts the site is first deployed and verified on the new host, then
@@ -332,14 +336,14 @@ def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deploy
     """
     if not resting_revisions([site]):
         _live_or_refuse(site)
-    return sites_move(actor=actor, sites=[site], install=install)
+    return sites_move(actor=actor, sites=[site], web_server=web_server)
 
 
-def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
+def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> list[Deployment]:
     """Plan to move many sites: one deployment on the new host, then one on each host that they leave.
 
-    The first of the batch is the one that the others wait for. Undeployed sites need no plan: `install` becomes their
-    web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
+    The first of the batch is the one that the others wait for. Undeployed sites need no plan: `web_server` becomes
+    their web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
     """
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     resting = resting_revisions(standing)
@@ -349,23 +353,23 @@ def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) ->
             f"Disabled sites: {names}. Move disabled sites separately from enabled sites.", field="sites"
         )
     if resting:
-        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, install))
+        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, web_server))
     if nowhere:
-        _move_drafts(actor, nowhere, standing, install, is_trial=True)
-    plans = _move_plans(actor, standing, nowhere, install) if standing else []
+        _move_drafts(actor, nowhere, standing, web_server, is_trial=True)
+    plans = _move_plans(actor, standing, nowhere, web_server) if standing else []
     if nowhere:
-        _move_drafts(actor, nowhere, standing, install)
+        _move_drafts(actor, nowhere, standing, web_server)
     return plans
 
 
 def _move_drafts(
-    actor: User, drafts: Sequence[Site], beside: Sequence[Site], install: EngineInstall, *, is_trial: bool = False
+    actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_trial: bool = False
 ) -> None:
     """Assign the new web server to the drafts and to the sites `beside` them, whose old places become free.
 
     `is_trial`: only check, in a separate transaction, so that no transaction is open while the plan queries the host.
     """
-    clashes = _clashes_when_moved(actor, [*drafts, *beside], install)
+    clashes = _clashes_when_moved(actor, [*drafts, *beside], web_server)
     faults = {
         f"{site.name}/{problem.where}": [problem.message]
         for site in drafts
@@ -374,34 +378,32 @@ def _move_drafts(
     }
     if faults:
         raise ValidationError(faults)
-    rows = Site.objects.filter(pk__in=[site.pk for site in drafts]).select_related("team", "install__host")
+    rows = Site.objects.filter(pk__in=[site.pk for site in drafts]).select_related("team", "web_server__host")
     with transaction.atomic():
         for site in rows:
-            site_install_set(actor=actor, site=site, install=install, may_clash=True)
+            site_web_server_set(actor=actor, site=site, web_server=web_server, may_clash=True)
         transaction.set_rollback(is_trial)
 
 
-def _move_plans(
-    actor: User, chosen: Sequence[Site], beside: Sequence[Site], install: EngineInstall
-) -> list[Deployment]:
+def _move_plans(actor: User, chosen: Sequence[Site], beside: Sequence[Site], web_server: WebServer) -> list[Deployment]:
     old = live_revisions(chosen)
-    there = [site.name for site in chosen if old[site.pk].install_id == install.pk]
+    there = [site.name for site in chosen if old[site.pk].web_server_id == web_server.pk]
     if there:
-        raise ApplicationError(f"Already on {install}: {', '.join(there)}.", field="install")
+        raise ApplicationError(f"Already on {web_server}: {', '.join(there)}.", field="web_server")
     inputs = Inputs(site.pk for site in chosen)
-    frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install, beside)])
+    frozen = frozen_now([(site, web_server) for site in _check_sites(actor, chosen, web_server, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
-    here = {site.pk for site in chosen if old[site.pk].install.host_id == install.host_id}
+    here = {site.pk for site in chosen if old[site.pk].web_server.host_id == web_server.host_id}
     changes = []
     for item in frozen:
         before = old[item.site.pk] if item.site.pk in here else None
-        changes.append(Change(item.site, before, new[item.site.pk], inputs.digest(item.site, install)))
+        changes.append(Change(item.site, before, new[item.site.pk], inputs.digest(item.site, web_server)))
     leaving: dict[Host, list[Change]] = {}
     for site in chosen:
         if site.pk not in here:
-            leaving.setdefault(old[site.pk].install.host, []).append(Change(site, old[site.pk], None))
-    batch, then = uuid4(), Then(OnSuccess.MOVE, install)
-    (first,) = _plan_and_store(actor, {install.host: changes}, DeploymentKind.MOVE, batch, then)
+            leaving.setdefault(old[site.pk].web_server.host, []).append(Change(site, old[site.pk], None))
+    batch, then = uuid4(), Then(OnSuccess.MOVE, web_server)
+    (first,) = _plan_and_store(actor, {web_server.host: changes}, DeploymentKind.MOVE, batch, then)
     after_first = Then(waits_for=first)
     rest = _plan_and_store(actor, leaving, DeploymentKind.MOVE, batch, after_first) if leaving else []
     return [first, *rest]

@@ -15,7 +15,7 @@ _ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatu
 
 def _sites(deployment: Deployment) -> list[Site]:
     """Sites of the deployment that still exist."""
-    return [item.site for item in deployment.items.select_related("site__team", "site__install__host")]
+    return [item.site for item in deployment.items.select_related("site__team", "site__web_server__host")]
 
 
 def can_plan_again(deployment: Deployment) -> bool:
@@ -48,16 +48,16 @@ def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deploy
         case DeploymentKind.MAIN:
             if target is None:
                 raise ApplicationError("The web server of this main file was removed from the panel: nothing to plan.")
-            return [main_plan(actor=actor, install=target, managed=bool(deployment.plan.main_files))]
+            return [main_plan(actor=actor, web_server=target, managed=bool(deployment.plan.main_files))]
         case DeploymentKind.DISABLE:
             is_deletion = deployment.on_success == OnSuccess.DELETE
             return (sites_delete if is_deletion else sites_disable)(actor=actor, sites=sites)
         case DeploymentKind.MOVE:
             if target is None:
                 raise ApplicationError("The target web server of this move is no longer managed. Choose another one.")
-            return sites_move(actor=actor, sites=sites, install=target)
+            return sites_move(actor=actor, sites=sites, web_server=target)
         case DeploymentKind.ROLLBACK:
-            item = deployment.items.select_related("site__team", "revision__install__host").get()
+            item = deployment.items.select_related("site__team", "revision__web_server__host").get()
             assert item.revision is not None
             return [site_rollback(actor=actor, site=item.site, revision=item.revision)]
         case kind:

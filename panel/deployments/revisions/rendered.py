@@ -17,7 +17,7 @@ from panel import rendering
 from panel.accounts.models import User
 from panel.deployments.models import Blob, PinnedFile, Revision
 from panel.deployments.plan import FileRecord
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering import confinement
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
@@ -34,7 +34,7 @@ def sha256_of(text: str) -> str:
 
 
 def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
-    """Records of Revision.files or InstallState.files, by path."""
+    """Records of Revision.files or WebServerState.files, by path."""
     return {item["path"]: FileRecord(**item) for item in files}
 
 
@@ -77,12 +77,12 @@ def contents(digests: Iterable[str]) -> dict[str, str]:
     return {blob.sha256: blob.content for part in _parts(digests) for blob in _blobs(part)}
 
 
-def _certificate_files(site: Site, install: EngineInstall) -> list[RenderedFile]:
+def _certificate_files(site: Site, web_server: WebServer) -> list[RenderedFile]:
     files: dict[str, RenderedFile] = {}
     for block in site.blocks.all():
         if block.certificate is None:
             continue
-        paths = freeze.tls_files(site, install, block.certificate)
+        paths = freeze.tls_files(site, web_server, block.certificate)
         chain, key = block.certificate.certificate_pem, block.certificate.private_key_pem
         files[paths.certificate_path] = RenderedFile(paths.certificate_path, chain)
         files[paths.key_path] = RenderedFile(paths.key_path, key, mode=KEY_MODE, is_secret=True)
@@ -96,21 +96,21 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
     """Adopted texts by path, for each site on each web server."""
     pins: Pins = {}
     for row in PinnedFile.objects.filter(site__in=[site.pk for site in sites]).select_related("blob"):
-        pins.setdefault((row.site_id, row.install_id), {})[row.path] = row.blob.content
+        pins.setdefault((row.site_id, row.web_server_id), {})[row.path] = row.blob.content
     return pins
 
 
-def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
+def site_files(site: Site, web_server: WebServer, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
     """The exact files of this site on the host. Raises ValidationError keyed by the place in the site."""
     try:
-        files = rendering.render(spec, freeze.install_spec_for(site, install, spec))
+        files = rendering.render(spec, freeze.web_server_spec_for(site, web_server, spec))
     except NotExpressible as error:
         where = error.field.lstrip("/")
-        raise ValidationError({where: f"{install.get_engine_display()}: {error.message}"}) from error
-    texts = (_pins_of([site]) if pins is None else pins).get((site.pk, install.pk), {})
+        raise ValidationError({where: f"{web_server.get_engine_display()}: {error.message}"}) from error
+    texts = (_pins_of([site]) if pins is None else pins).get((site.pk, web_server.pk), {})
     return [
         RenderedFile(file.path, texts[file.path], file.mode, is_secret=file.is_secret) if file.path in texts else file
-        for file in [*files, *_certificate_files(site, install)]
+        for file in [*files, *_certificate_files(site, web_server)]
     ]
 
 
@@ -119,7 +119,7 @@ class Frozen:
     """A site frozen for one web server, with everything its files depend on."""
 
     site: Site
-    install: EngineInstall
+    web_server: WebServer
     spec: SiteSpec
     pins: Pins
 
@@ -128,38 +128,38 @@ class Frozen:
         return cast(dict[str, Any], to_json(self.spec))
 
 
-def frozen_now(sites: Sequence[tuple[Site, EngineInstall]]) -> list[Frozen]:
+def frozen_now(sites: Sequence[tuple[Site, WebServer]]) -> list[Frozen]:
     """Freeze sites just loaded by freeze.with_parts, with one query for all."""
     pins = _pins_of(site for site, _ in sites)
-    return [Frozen(site, install, freeze.spec_of_fetched(site, install), pins) for site, install in sites]
+    return [Frozen(site, web_server, freeze.spec_of_fetched(site, web_server), pins) for site, web_server in sites]
 
 
 def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, Revision]:
     """Render each site and return, by site id, the revision with exactly these files, new if needed. The number of
     queries is constant.
     """
-    files = {item.site.pk: site_files(item.site, item.install, item.spec, item.pins) for item in sites}
+    files = {item.site.pk: site_files(item.site, item.web_server, item.spec, item.pins) for item in sites}
     records = blobs_keep(files)
-    wanted = [_draft(actor, item.site, item.install, item.spec_json, records[item.site.pk]) for item in sites]
+    wanted = [_draft(actor, item.site, item.web_server, item.spec_json, records[item.site.pk]) for item in sites]
     for row, item in zip(wanted, sites, strict=True):
         row.__dict__[_SPEC] = item.spec
     return {row.site_id: row for row in _revisions_stored(wanted)}
 
 
 def _draft(
-    actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
+    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, Any], records: Sequence[FileRecord]
 ) -> Revision:
     """An unsaved revision without a number."""
     files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
     digest = sha256_of(json.dumps(files, sort_keys=True))
-    return Revision(site=site, install=install, spec=spec, files=files, digest=digest, created_by=actor)
+    return Revision(site=site, web_server=web_server, spec=spec, files=files, digest=digest, created_by=actor)
 
 
 def revision_of_records(
-    actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
+    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, Any], records: Sequence[FileRecord]
 ) -> Revision:
     """The revision of these stored files: equal files share one revision."""
-    return _revisions_stored([_draft(actor, site, install, spec, records)])[0]
+    return _revisions_stored([_draft(actor, site, web_server, spec, records)])[0]
 
 
 def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
@@ -179,7 +179,7 @@ def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
 
 
 def _key(revision: Revision) -> tuple[int, int, str]:
-    return (revision.site_id, revision.install_id, revision.digest)
+    return (revision.site_id, revision.web_server_id, revision.digest)
 
 
 def _revisions_found(drafts: Sequence[Revision]) -> dict[tuple[int, int, str], Revision]:
@@ -190,7 +190,7 @@ def _revisions_found(drafts: Sequence[Revision]) -> dict[tuple[int, int, str], R
     for draft in drafts:
         row = found.get(_key(draft))
         if row is not None:
-            row.site, row.install = draft.site, draft.install
+            row.site, row.web_server = draft.site, draft.web_server
     return found
 
 
@@ -210,7 +210,7 @@ def is_unchecked(revision: Revision) -> bool:
         return False
     stored = {item["path"]: item["sha256"] for item in revision.files}
     try:
-        files = rendering.render(spec, freeze.install_spec_for(revision.site, revision.install, spec))
+        files = rendering.render(spec, freeze.web_server_spec_for(revision.site, revision.web_server, spec))
     except NotExpressible:
         return True
     return any(stored.get(file.path) != sha256_of(file.text) for file in files if not file.link_target)

@@ -71,7 +71,7 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
 
 def is_said(site: Site, revision: Revision) -> bool:
     """Return whether the draft equals the revision."""
-    return freeze.site_spec(site, revision.install) == spec_of(revision)
+    return freeze.site_spec(site, revision.web_server) == spec_of(revision)
 
 
 def set_back_changes_snippets(site: Site, revision: Revision) -> bool:
@@ -80,15 +80,15 @@ def set_back_changes_snippets(site: Site, revision: Revision) -> bool:
 
 
 def _definition(site: Site, revision: Revision) -> dict[str, Any]:
-    return definition_of(spec_of(revision), revision.install, site_export(site, with_secrets=True), site.install)
+    return definition_of(spec_of(revision), revision.web_server, site_export(site, with_secrets=True), site.web_server)
 
 
 def _kept(actor: User, site: Site) -> Revision | None:
-    if site.install is None:
+    if site.web_server is None:
         return None
     fetched = freeze.fetched(site)
     try:
-        return revisions_keep(actor=actor, sites=frozen_now([(fetched, site.install)]))[site.pk]
+        return revisions_keep(actor=actor, sites=frozen_now([(fetched, site.web_server)]))[site.pk]
     except ValidationError:  # an invalid draft is allowed and recorded in the audit
         return None
 
@@ -98,7 +98,7 @@ def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
     fetched = freeze.fetched(site)
     now = {
         file.path: file
-        for file in site_files(fetched, revision.install, freeze.spec_of_fetched(fetched, revision.install))
+        for file in site_files(fetched, revision.web_server, freeze.spec_of_fetched(fetched, revision.web_server))
     }
     then = records_of(revision.files)
     texts = contents(record.sha256 for record in then.values() if not record.secret)

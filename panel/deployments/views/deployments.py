@@ -40,7 +40,7 @@ from panel.deployments.planning import services
 from panel.deployments.planning.plans import live_revision
 from panel.deployments.retry import services as retry
 from panel.deployments.rollback.services import is_said
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -163,7 +163,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     }
     if is_plan:
         items = [item for row in batch for item in row.items.all()]
-        rising = {item.site_id: (item.site, item.revision.install) for item in items if item.revision}
+        rising = {item.site_id: (item.site, item.revision.web_server) for item in items if item.revision}
         if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # other kinds deploy no draft
             context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
@@ -193,10 +193,10 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
 
     The reload activates them, and if a site then responds differently, the deployment stops.
     """
-    installs = {item.site.install_id for row in batch for item in row.items.all()}
+    web_servers = {item.site.web_server_id for row in batch for item in row.items.all()}
     planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}
-    found = selectors.drifts_visible(request.user).filter(install__in=installs)
-    return [drift for drift in found if (drift.install.host_id, drift.path) not in planned]
+    found = selectors.drifts_visible(request.user).filter(web_server__in=web_servers)
+    return [drift for drift in found if (drift.web_server.host_id, drift.path) not in planned]
 
 
 def _course(deployment: Deployment) -> dict[str, object]:
@@ -266,10 +266,10 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
 def main_file(request: Request, pk: int) -> HttpResponse:
     """Plan to manage a web server's main file (`managed` on), or to restore the distribution's file."""
     require(request.user, Action.ADMINISTER)
-    install = get_object_or_404(EngineInstall.objects.select_related("host"), pk=pk)
+    web_server = get_object_or_404(WebServer.objects.select_related("host"), pk=pk)
     wanted = request.POST.get("managed") == "on"
-    back = reverse("hosts:detail", args=[install.host.name])
-    return planned(request, lambda: [main_plan(actor=request.user, install=install, managed=wanted)], back)
+    back = reverse("hosts:detail", args=[web_server.host.name])
+    return planned(request, lambda: [main_plan(actor=request.user, web_server=web_server, managed=wanted)], back)
 
 
 @require_POST

@@ -37,7 +37,7 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
     drift = get_object_or_404(selectors.drifts_visible(request.user, only_open=False), pk=pk)
     context = {
         "drift": drift,
-        "is_main": drift.path in main_records(drift.install),
+        "is_main": drift.path in main_records(drift.web_server),
         "crumbs": crumbs(Crumb(_("Drift"), reverse("deployments:drift"))),
         "may_overwrite": may(request.user, Action.DEPLOY, drift.site.team if drift.site else None),
         "may_adopt": may(request.user, Action.ADMINISTER) and drift.site is not None and drift.found,

@@ -43,7 +43,7 @@ def revision(request: Request, name: str, number: int) -> HttpResponse:
         and row.was_live
         and site.enabled
         and (live is None or live.pk != row.pk)
-        and row.install_id == site.install_id,
+        and row.web_server_id == site.web_server_id,
         "files": [item | {"text": texts.get(item["sha256"], "")} for item in row.files],
     }
     try:

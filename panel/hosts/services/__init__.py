@@ -11,9 +11,9 @@ from panel.hosts.services.hosts import (
     register_local_host,
     register_ssh_host,
 )
-from panel.hosts.services.installs import install_adopt, install_create, install_delete, install_update
 from panel.hosts.services.operations import operation_cancel, operation_request, operations_request
 from panel.hosts.services.tags import hosts_tag, rows_tag
+from panel.hosts.services.web_servers import web_server_adopt, web_server_create, web_server_delete, web_server_update
 
 __all__ = [
     "host_create",
@@ -23,10 +23,6 @@ __all__ = [
     "host_update",
     "hosts_pause",
     "hosts_tag",
-    "install_adopt",
-    "install_create",
-    "install_delete",
-    "install_update",
     "operation_cancel",
     "operation_request",
     "operations_request",
@@ -34,4 +30,8 @@ __all__ = [
     "register_local_host",
     "register_ssh_host",
     "rows_tag",
+    "web_server_adopt",
+    "web_server_create",
+    "web_server_delete",
+    "web_server_update",
 ]

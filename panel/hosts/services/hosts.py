@@ -139,7 +139,7 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
     name = host.name
     if not hmac.compare_digest(confirm, name):
         raise ValidationError({"confirm": f"Type {name} to confirm. You will lose: {_joined(host_losses(host))}."})
-    sites = sorted(site.name for install in host.installs.all() for site in install.sites.all())
+    sites = sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
     if sites:
         raise Conflict(f"{name} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first.")
     try:
@@ -147,7 +147,7 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
             version_bump(host, expected_version)
             audit_record(actor=actor, action="host.delete", target=host, before=snapshot(host))
             host.deployments.all().delete()
-            host.installs.all().delete()
+            host.web_servers.all().delete()
             host.delete()
     except ProtectedError as error:
         kinds = sorted({str(item._meta.verbose_name) for item in error.protected_objects})

@@ -26,8 +26,8 @@ def operation_request(
 ) -> HostOperation:
     """Queue a job and wake a worker. An equal job that still waits is returned instead.
 
-    `actor` None is the panel itself. SERVICE takes {"install": pk, "action": start|stop|reload}, PREPARE the parameters
-    of preparing.checked; other kinds take none. Raises PermissionDenied, ValidationError.
+    `actor` None is the panel itself. SERVICE takes {"web_server": pk, "action": start|stop|reload}, PREPARE the
+    parameters of preparing.checked; other kinds take none. Raises PermissionDenied, ValidationError.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -76,13 +76,13 @@ def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
         if params:
             raise ValidationError({"params": f"{kind} takes no parameters."})
         return {}
-    if set(params) != {"install", "action"}:
-        raise ValidationError({"params": "Set the web server (install) and the action (action)."})
+    if set(params) != {"web_server", "action"}:
+        raise ValidationError({"params": "Set the web server (web_server) and the action (action)."})
     if params["action"] not in SERVICE_ACTIONS:
         raise ValidationError({"action": f"Set action to one of {', '.join(SERVICE_ACTIONS)}."})
-    if not isinstance(params["install"], int) or not host.installs.filter(pk=params["install"]).exists():
-        raise ValidationError({"install": f"{host.name} has no such web server."})
-    return {"install": params["install"], "action": params["action"]}
+    if not isinstance(params["web_server"], int) or not host.web_servers.filter(pk=params["web_server"]).exists():
+        raise ValidationError({"web_server": f"{host.name} has no such web server."})
+    return {"web_server": params["web_server"], "action": params["action"]}
 
 
 def _wake(operation: HostOperation) -> None:

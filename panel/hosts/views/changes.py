@@ -24,7 +24,7 @@ from panel.core.jobs import JobStatus
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.models import EngineInstall, Host, OperationKind
+from panel.hosts.models import Host, OperationKind, WebServer
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
@@ -32,11 +32,11 @@ SHOWN_SITES = 20
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
-def _install(host: Host, pk: int) -> EngineInstall:
-    install = host.installs.filter(pk=pk).first()
-    if install is None:
+def _web_server(host: Host, pk: int) -> WebServer:
+    web_server = host.web_servers.filter(pk=pk).first()
+    if web_server is None:
         raise Http404
-    return install
+    return web_server
 
 
 def _crumbs(host: Host | None = None) -> list[Crumb]:
@@ -202,9 +202,9 @@ def ask(request: Request, name: str, errand: str) -> HttpResponse:
 def service(request: Request, name: str) -> HttpResponse:
     """Start or reload one web server; stopping requires confirmation."""
     host = administered(request, name)
-    install, action = request.POST.get("install", ""), request.POST.get("action", "")
+    web_server, action = request.POST.get("web_server", ""), request.POST.get("action", "")
     return _errand(
-        request, host, OperationKind.SERVICE, install=int(install) if install.isdecimal() else 0, action=action
+        request, host, OperationKind.SERVICE, web_server=int(web_server) if web_server.isdecimal() else 0, action=action
     )
 
 
@@ -213,14 +213,14 @@ def service(request: Request, name: str) -> HttpResponse:
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
     """Stop a web server after a confirmation that names its sites, which become unreachable."""
     host = administered(request, name)
-    install = _install(host, pk)
+    web_server = _web_server(host, pk)
     if request.method == "POST":
-        return _errand(request, host, OperationKind.SERVICE, install=install.pk, action="stop")
-    sites = list(install.sites.filter(enabled=True).values_list("name", flat=True)[:20])
+        return _errand(request, host, OperationKind.SERVICE, web_server=web_server.pk, action="stop")
+    sites = list(web_server.sites.filter(enabled=True).values_list("name", flat=True)[:20])
     return _confirm_page(
         request,
         host,
-        title=_("Stop %s?") % install,
+        title=_("Stop %s?") % web_server,
         text=_("These sites are unavailable until you start the web server again:")
         if sites
         else _("No site uses this web server."),
@@ -239,7 +239,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
     return _asked(
         request,
         host,
-        lambda: services.install_adopt(actor=request.user, host=host, engine=engine, main_config=main_config),
+        lambda: services.web_server_adopt(actor=request.user, host=host, engine=engine, main_config=main_config),
         _("Paddock now manages this web server. Its configuration is unchanged."),
     )
 
@@ -249,14 +249,16 @@ def adopt(request: Request, name: str) -> HttpResponse:
 def forget(request: Request, name: str, pk: int) -> HttpResponse:
     """Remove a web server from the panel; it keeps running."""
     host = administered(request, name)
-    install = _install(host, pk)
+    web_server = _web_server(host, pk)
     if request.method == "POST":
-        words = _("Paddock no longer manages %s. It keeps running with its current configuration.") % install
-        return _asked(request, host, lambda: services.install_delete(actor=request.user, install=install), words)
+        words = _("Paddock no longer manages %s. It keeps running with its current configuration.") % web_server
+        return _asked(
+            request, host, lambda: services.web_server_delete(actor=request.user, web_server=web_server), words
+        )
     return _confirm_page(
         request,
         host,
-        title=_("Stop managing %s?") % install,
+        title=_("Stop managing %s?") % web_server,
         text=_("The web server keeps running with its current configuration. A check of the host can find it again."),
         verb=_("Stop managing"),
     )

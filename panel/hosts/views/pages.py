@@ -75,15 +75,15 @@ def host_list(request: Request) -> HttpResponse:
 def _live_context(request: Request, host: Host) -> dict[str, Any]:
     """Context of the part that changes during a job; the page refreshes it until the job has ended."""
     operations = list(host.operations.select_related("requested_by")[:10])
-    installs = list(host.installs.select_related("state"))
+    web_servers = list(host.web_servers.select_related("state"))
     return {
         "host": host,
         "pinned": selectors.pinned_fingerprint(host),
         "offered": selectors.offered_fingerprint(host),
         "operations": operations,
         "is_busy": any(item.status in UNFINISHED for item in operations),
-        "installs": installs,
-        "has_gallop": any(install.engine == Engine.NATIVE for install in installs),
+        "web_servers": web_servers,
+        "has_gallop": any(web_server.engine == Engine.NATIVE for web_server in web_servers),
         "others": _others(host),
         "facts": _facts(host),
         "may_administer": may(request.user, Action.ADMINISTER),
@@ -127,7 +127,7 @@ def _links(facts: dict[str, Any]) -> str:
 @require_safe
 def detail(request: Request, name: str) -> HttpResponse:
     host = host_get(request, name)
-    sites = sites_visible(request.user).filter(install__host=host).select_related("state")
+    sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
     context = _live_context(request, host) | {
         "sites": sites.order_by("name")[:20],
         "crumbs": _crumbs(),

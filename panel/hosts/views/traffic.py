@@ -24,7 +24,7 @@ from panel.websites.selectors import sites_visible
 def traffic(request: Request, name: str) -> HttpResponse:
     """Show the page, or its part that refreshes every few seconds."""
     host = host_get(request, name, Action.ADMINISTER)
-    sites = sites_visible(request.user).filter(install__host=host)
+    sites = sites_visible(request.user).filter(web_server__host=host)
     context: dict[str, Any] = {
         "host": host,
         "servers": sorted(host_traffic(host), key=lambda server: server.traffic is None),  # servers with counters first

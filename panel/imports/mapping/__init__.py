@@ -5,7 +5,7 @@ from __future__ import annotations
 from panel.imports.mapping import apache, nginx, openlitespeed
 from panel.imports.reading import Loaded
 from panel.imports.report import Report
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 __all__ = ["mapped"]
 
@@ -17,6 +17,6 @@ MAPPERS = {
 }
 
 
-def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
-    """Result for `install`'s engine; `prefix` is the server's root."""
-    return MAPPERS[install.engine](loaded, install, prefix)
+def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
+    """Result for `web_server`'s engine; `prefix` is the server's root."""
+    return MAPPERS[web_server.engine](loaded, web_server, prefix)

@@ -10,7 +10,7 @@ from panel.imports.mapping.apache_host import TLS_ON, host
 from panel.imports.mapping.common import Draft, free_name, make_site, slug
 from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 KEPT = "is not part of a site; it stays in the web server's own files"
 NOT_NOW = "is left out with its content: the condition is false on this web server"
@@ -65,10 +65,10 @@ class Conditions:
                 yield node
 
 
-def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
+def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
     """Map the configuration. `prefix` is ServerRoot, the base of relative paths."""
     report = Report("apache", faults=list(loaded.faults), files=len(loaded.files))
-    conditions = Conditions(install.modules)
+    conditions = Conditions(web_server.modules)
     nodes = list(conditions.flat(loaded.nodes))
     hosts = [node for node in nodes if node.low == "virtualhost" and node.body is not None]
     bodies = {id(node): tuple(map(conditions.file, conditions.flat(node.body or ()))) for node in hosts}
@@ -76,7 +76,7 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
     taken: set[str] = set()
     first: set[str] = set()
     for group in _groups(hosts, bodies):
-        draft = Draft(install)
+        draft = Draft(web_server)
         for node in group:
             host(draft, node, bodies[id(node)], nodes, prefix, first, closed)
             for item in conditions.left_out(node.body or ()):

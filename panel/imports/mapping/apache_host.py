@@ -194,7 +194,7 @@ def _log(made: Host, name: str, value: str) -> str | None:
         return "a site has one log of each kind"
     if why := fits(validators.validate_log_path, path):
         return why
-    log_dir = made.draft.install.log_dir
+    log_dir = made.draft.web_server.log_dir
     if log_dir and not is_below(path, (log_dir,)):
         return f"it is outside {log_dir}"
     made.block[name] = path

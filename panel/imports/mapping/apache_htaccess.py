@@ -94,7 +94,7 @@ def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
             made.draft.note(gone, "refused", reason, made.where)
         if item is None:
             continue
-        tried = Draft(made.draft.install)
+        tried = Draft(made.draft.web_server)
         tried.snippet({}, _section(node, [item]), made.where)
         if tried.items[0].outcome == "refused":
             made.draft.note(item, "refused", tried.items[0].note, made.where)

@@ -16,7 +16,7 @@ from panel.rendering import snippets
 from panel.rendering.apache.quoting import line as apache_line
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import line as nginx_line
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from panel.rendering.tree import Directive
 
 INDENT = "    "
@@ -28,7 +28,7 @@ _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 class Draft:
     """One site during the mapping: its definition, and the result for every directive."""
 
-    install: InstallSpec
+    web_server: WebServerSpec
     items: list[Item] = field(default_factory=list)
     upstreams: list[dict[str, Any]] = field(default_factory=list)
     php_pools: list[dict[str, Any]] = field(default_factory=list)
@@ -42,11 +42,11 @@ class Draft:
 
     def snippet(self, owner: dict[str, Any], node: Node, where: str, why: str = "") -> None:
         """Keep `node` unchanged in the snippet of a block or location, unless a site may not contain it."""
-        node = _absolute(node, self.install)
+        node = _absolute(node, self.web_server)
         try:
-            text = printed(node, self.install.engine)
+            text = printed(node, self.web_server.engine)
             place = "location" if "locations" in where else "server"
-            problems = snippets.check(text, self.install, place)
+            problems = snippets.check(text, self.web_server, place)
         except NotExpressible as error:
             self.note(node, "refused", error.message, where)
             return
@@ -56,8 +56,8 @@ class Draft:
             )
             return
         texts = owner.setdefault("snippets", {})
-        before = texts.get(self.install.engine, "")
-        texts[self.install.engine] = f"{before}\n{text}" if before else text
+        before = texts.get(self.web_server.engine, "")
+        texts[self.web_server.engine] = f"{before}\n{text}" if before else text
         self.note(node, "snippet", why, where)
 
     def definition(self, name: str) -> dict[str, Any]:
@@ -82,15 +82,15 @@ class Draft:
         return name
 
 
-def _absolute(node: Node, install: InstallSpec) -> Node:
+def _absolute(node: Node, web_server: WebServerSpec) -> Node:
     """The node with absolute paths of password files.
 
     In nginx they are relative to the folder of nginx.conf, but the panel's files are in other folders
     (ngx_http_auth_basic_user_file).
     """
     if node.low == "auth_basic_user_file" and node.args and "$" not in node.value:
-        return replace(node, args=(posixpath.join(install.config_root, node.value), *node.args[1:]))
-    return node if node.body is None else replace(node, body=tuple(_absolute(item, install) for item in node.body))
+        return replace(node, args=(posixpath.join(web_server.config_root, node.value), *node.args[1:]))
+    return node if node.body is None else replace(node, body=tuple(_absolute(item, web_server) for item in node.body))
 
 
 def make_site(draft: Draft, name: str) -> FoundSite:

@@ -10,12 +10,12 @@ from panel.imports.mapping.common import Draft, free_name, make_site, slug
 from panel.imports.mapping.nginx_server import listen_of, server
 from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 
 KEPT = "is not part of a site; it stays in the web server's own files"
 
 
-def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
+def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
     """Map the configuration. `prefix` is the base of relative document roots."""
     report = Report("nginx", faults=list(loaded.faults), files=len(loaded.files))
     http = tuple(_http(loaded.nodes))
@@ -24,7 +24,7 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
     around = [node for node in http if node.body is None]
     taken: set[str] = set()
     for group in _groups(servers):
-        draft = Draft(install)
+        draft = Draft(web_server)
         for node in group:
             server(draft, node, around, upstreams, prefix)
         name = free_name(_name(draft.blocks, group[0]), taken)

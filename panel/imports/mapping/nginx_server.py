@@ -254,7 +254,7 @@ def _access_log(made: Server, node: Node) -> str:
 def _log(made: Server, name: str, path: str) -> str:
     if made.block.get(name):
         return "a site has one log of each kind"
-    log_dir = made.draft.install.log_dir
+    log_dir = made.draft.web_server.log_dir
     if why := fits(validators.validate_log_path, path):
         return why
     if log_dir and not is_below(path, (log_dir,)):
@@ -312,7 +312,7 @@ def _brotli(made: Server, node: Node) -> str:
     """Map Brotli. The panel compresses the same types with gzip and Brotli, if the server is known
     to have the module.
     """
-    if not Dialect.of(made.draft.install).brotli:
+    if not Dialect.of(made.draft.web_server).brotli:
         return "this web server does not seem to have the module ngx_brotli"
     ours, theirs = (
         {word for item in made.inherits(name) for word in item.args} for name in ("brotli_types", "gzip_types")
@@ -361,7 +361,7 @@ def _certificate(made: Server) -> None:
     if not any(item["tls"] for item in made.block["listens"]) or not all(found.values()):
         return
     # Relative to the folder of nginx.conf (ngx_conf_full_name), whatever file names them.
-    paths = [posixpath.join(made.draft.install.config_root, nodes[0].value) for nodes in found.values()]
+    paths = [posixpath.join(made.draft.web_server.config_root, nodes[0].value) for nodes in found.values()]
     made.draft.certificates.append(CertificateFiles(len(made.draft.blocks) - 1, *paths))
 
 

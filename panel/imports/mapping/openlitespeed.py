@@ -12,7 +12,7 @@ from panel.imports.mapping.openlitespeed_host import Host, fill
 from panel.imports.nodes import Loaded, Node
 from panel.imports.report import CertificateFiles, Item, Part, Report, shown
 from panel.rendering.roots import is_below
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from panel.websites import validators
 
 KEPT = "is not part of a site; it stays in the web server's own files"
@@ -22,9 +22,9 @@ HTTP2, HTTP3 = 4, 8  # bits of enableSpdy, which enables both by default
 NO_LISTENERS = "no listener uses it, so it receives no requests"
 
 
-def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
+def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
     report = Report("openlitespeed", faults=list(loaded.faults), files=len(loaded.files))
-    panels = f"{install.config_root}/paddock.conf"
+    panels = f"{web_server.config_root}/paddock.conf"
     own = [node for node in loaded.nodes if node.file != panels]
     listeners = [node for node in own if node.name == "listener"]
     report.listeners = [row for row in map(_own_listener, listeners) if row]
@@ -33,12 +33,12 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
         if node.name != "virtualhost" or node.body is None:
             report.items.append(Item(node.file, node.line, shown(node), "kept", _kept(node)))
             continue
-        draft = Draft(install)
+        draft = Draft(web_server)
         _host(draft, node, loaded.nodes, listeners, prefix)
         name = free_name(slug(node.value), taken)
         taken.add(name)
         site = make_site(draft, name)
-        site.parts = [part for part in _parts(node, listeners, loaded, install) if part.file != panels]
+        site.parts = [part for part in _parts(node, listeners, loaded, web_server) if part.file != panels]
         report.sites.append(site)
     return report
 
@@ -47,7 +47,7 @@ def _kept(node: Node) -> str:
     return {"vhtemplate": TEMPLATE, "listener": LISTENS}.get(node.name, KEPT)
 
 
-def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: InstallSpec) -> Iterator[Part]:
+def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: WebServerSpec) -> Iterator[Part]:
     """Parts of the virtual host: its block, its maps, and its settings file if the panel may change it."""
     yield Part(node.file, node.line, node.end)
     for listener in listeners:
@@ -58,7 +58,7 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: Insta
         return
     for path in dict.fromkeys(item.file for item in node.body or () if item.name != HTACCESS):
         file = loaded.files.get(path)
-        if file is not None and path != node.file and is_below(file.real or path, (install.config_root,)):
+        if file is not None and path != node.file and is_below(file.real or path, (web_server.config_root,)):
             yield Part(path, 1, file.text.count("\n") + 1)
 
 

@@ -164,7 +164,7 @@ def _error_page(made: Host, node: Node) -> str:
 def _log(made: Host, node: Node) -> str:
     name = "access_log" if node.name == "accesslog" else "error_log"
     values = {item.name: item.value for item in node.body or ()}
-    path, install = made.path(node.value), made.draft.install
+    path, web_server = made.path(node.value), made.draft.web_server
     if values.get("useserver", "1" if not values else "0") == "1":
         return ""
     if name == "access_log" and values.get("useserver") == "2":
@@ -172,9 +172,9 @@ def _log(made: Host, node: Node) -> str:
         return ""
     if why := fits(validators.validate_log_path, path):
         return why
-    roots = (*filter(None, (install.log_dir,)), *install.site_roots)
-    if install.log_dir and not is_below(path, roots):
-        return f"-it is outside {install.log_dir} and the host's site folders; the web server's shared log is used"
+    roots = (*filter(None, (web_server.log_dir,)), *web_server.site_roots)
+    if web_server.log_dir and not is_below(path, roots):
+        return f"-it is outside {web_server.log_dir} and the host's site folders; the web server's shared log is used"
     if why := _format(made, values.get("logformat", "")):
         return why
     made.block[name] = path

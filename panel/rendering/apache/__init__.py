@@ -10,22 +10,22 @@ from panel.rendering.apache.main import main
 from panel.rendering.apache.quoting import line
 from panel.rendering.apache.upstream import balancers
 from panel.rendering.apache.vhost import hosts
-from panel.rendering.spec import InstallSpec, RenderedFile, ServerBlock, SiteSpec
+from panel.rendering.spec import RenderedFile, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Node, directive, print_tree
 
-__all__ = ["install_files", "main", "site_files"]
+__all__ = ["main", "site_files", "web_server_files"]
 
 
-def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
-    text = print_tree("apache", line, "site.conf.j2", site=spec.name, nodes=site(spec, install))
+def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
+    text = print_tree("apache", line, "site.conf.j2", site=spec.name, nodes=site(spec, web_server))
     link = f"{min(_rank(block) for block in spec.blocks)[0]:02}-{spec.name}"
-    return [*layout.enabled(install, spec.name, text, link=link), *layout.password_files(spec)]
+    return [*layout.enabled(web_server, spec.name, text, link=link), *layout.password_files(spec)]
 
 
-def site(spec: SiteSpec, install: InstallSpec) -> tuple[Node, ...]:
+def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
     nodes = balancers(spec)
     for number, source in sorted(enumerate(spec.blocks), key=lambda item: _rank(item[1])):
-        nodes += hosts(spec, install, source, f"/blocks/{number}")
+        nodes += hosts(spec, web_server, source, f"/blocks/{number}")
     return tuple(nodes)
 
 
@@ -45,19 +45,19 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
     return (90, -longest) if "trailing" in kinds else (50, 0)
 
 
-def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
+def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
     """`Listen` for every port that the server's own files do not open, and on Debian the modules that sites need."""
-    text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, install))
-    files = layout.enabled(install, "paddock-listen", text, link="00-paddock-listen")
-    if install.layout != "sites":
+    text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, web_server))
+    files = layout.enabled(web_server, "paddock-listen", text, link="00-paddock-listen")
+    if web_server.layout != "sites":
         return files
     wanted: set[str] = set()
     for spec in specs:
-        wanted |= modules.missing(site(spec, install), install)
-    return files + [link for name in sorted(wanted) for link in _enabled_module(name, install)]
+        wanted |= modules.missing(site(spec, web_server), web_server)
+    return files + [link for name in sorted(wanted) for link in _enabled_module(name, web_server)]
 
 
-def _listen(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
+def _listen(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[Node]:
     """One `Listen` line per socket. A port open on all addresses gets no lines for single addresses, which would
     collide.
     """
@@ -69,7 +69,7 @@ def _listen(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
                 wanted.setdefault(checks.port(listen.port, f"/blocks/{number}/listens"), set()).add(address)
     lines: list[Node] = [directive("TraceEnable", "Off")]
     for port, addresses in sorted(wanted.items()):
-        if port in install.own_ports:
+        if port in web_server.own_ports:
             continue
         if addresses & {"", "::"}:
             lines.append(directive("Listen", port))
@@ -82,10 +82,10 @@ def _socket(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _enabled_module(name: str, install: InstallSpec) -> list[RenderedFile]:
+def _enabled_module(name: str, web_server: WebServerSpec) -> list[RenderedFile]:
     """Enable a module as a2enmod does."""
     suffixes = ("load", "conf") if name in modules.WITH_CONF else ("load",)
-    root = install.config_root
+    root = web_server.config_root
     return [
         RenderedFile(f"{root}/mods-enabled/{name}.{suffix}", link_target=f"../mods-available/{name}.{suffix}")
         for suffix in suffixes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from panel.rendering import caching, checks
 from panel.rendering.apache.quoting import plain
 from panel.rendering.locations import Place
-from panel.rendering.spec import Cache, InstallSpec, ServerBlock, SiteSpec
+from panel.rendering.spec import Cache, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Node, block, directive
 
 PATH = "PADDOCK_PATH"  # environment variable set by rewrite rules: the original path without its query
@@ -24,11 +24,11 @@ PATH_RULES = (
 )
 
 
-def of_host(install: InstallSpec, source: ServerBlock) -> list[Node]:
+def of_host(web_server: WebServerSpec, source: ServerBlock) -> list[Node]:
     """Cache directives that appear once per virtual host."""
     if not any(map(caching.caches, source.locations)):
         return []
-    root = plain(checks.path(install.cache_dir, "/cache_dir"), "/cache_dir")
+    root = plain(checks.path(web_server.cache_dir, "/cache_dir"), "/cache_dir")
     return [directive("CacheQuickHandler", "Off", gap=True), directive("CacheRoot", root)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import line, plain
-from panel.rendering.spec import InstallSpec, RenderedFile
+from panel.rendering.spec import RenderedFile, WebServerSpec
 from panel.rendering.tree import Node, block, directive, print_tree
 
 MODULES = (
@@ -17,22 +17,22 @@ MODULE_DIRS = {"sites": "/usr/lib/apache2/modules", "conf_d": "/usr/lib64/httpd/
 STATIC = frozenset({"log_config", "unixd"})  # built into Debian's binary
 
 
-def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
+def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
     """Render the main files; `workers` is the number of server processes (0: httpd's default)."""
-    root, folder = install.config_root, MODULE_DIRS[install.layout]
-    skipped = STATIC if install.layout == "sites" else frozenset()
+    root, folder = web_server.config_root, MODULE_DIRS[web_server.layout]
+    skipped = STATIC if web_server.layout == "sites" else frozenset()
     nodes: list[Node] = [
         directive("ServerRoot", plain(root, "/config_root")),
         directive("ServerName", "localhost"),
         directive("PidFile", plain(pid_file, "/pid_file")),
-        directive("DefaultRuntimeDir", plain(temp_dir or install.log_dir, "/temp_dir")),
+        directive("DefaultRuntimeDir", plain(temp_dir or web_server.log_dir, "/temp_dir")),
         *([directive("User", user), directive("Group", user)] if user else []),
         *([directive("ServerLimit", workers), directive("StartServers", workers)] if workers else []),
-        directive("ErrorLog", f"{install.log_dir}/error.log"),
+        directive("ErrorLog", f"{web_server.log_dir}/error.log"),
         directive("ServerTokens", "Prod"),
         directive("ServerSignature", "Off"),
     ]
-    chosen = mpm(install)
+    chosen = mpm(web_server)
     for name in [chosen, *MODULES.split()]:
         if name not in skipped and not (name == "http2" and chosen == "mpm_prefork"):
             nodes.append(directive("LoadModule", f"{name}_module", f"{folder}/mod_{name}.so", gap=name == chosen))
@@ -40,9 +40,9 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
     nodes += [
         directive("TypesConfig", "/etc/mime.types", gap=True),
         directive("LogFormat", form, "combined"),
-        directive("CustomLog", f"{install.log_dir}/access.log", "combined"),
+        directive("CustomLog", f"{web_server.log_dir}/access.log", "combined"),
         block("Directory", "/", body=[directive("AllowOverride", "None"), directive("Require", "all", "denied")]),
     ]
-    pattern = "sites-enabled/*.conf" if install.layout == "sites" else "conf.d/*.conf"
+    pattern = "sites-enabled/*.conf" if web_server.layout == "sites" else "conf.d/*.conf"
     nodes.append(directive("IncludeOptional", pattern, gap=True))
     return [RenderedFile(f"{root}/httpd.conf", print_tree("apache", line, "httpd.conf.j2", nodes=nodes))]

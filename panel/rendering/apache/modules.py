@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from panel.rendering.tree import Directive, Node
 
 OF_DIRECTIVE = {
@@ -69,15 +69,15 @@ def _of(node: Directive) -> set[str]:
     return {OF_DIRECTIVE[node.name]} if node.name in OF_DIRECTIVE else set()
 
 
-def missing(nodes: tuple[Node, ...], install: InstallSpec) -> set[str]:
+def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:
     """Needed modules that the web server does not load; none if its modules are unknown."""
-    if not install.modules:
+    if not web_server.modules:
         return set()
-    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
+    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
     return needed(nodes) - loaded
 
 
-def mpm(install: InstallSpec) -> str:
+def mpm(web_server: WebServerSpec) -> str:
     """The multi-processing module of the web server; event if unknown."""
-    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
+    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
     return next((name for name in ("mpm_prefork", "mpm_worker") if name in loaded), "mpm_event")

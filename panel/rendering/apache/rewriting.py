@@ -19,7 +19,7 @@ from panel.rendering.confinement import Verdict
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Location, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client sent it; an absolute request target is reduced to its path, as in nginx.
@@ -29,16 +29,16 @@ RAW_URI_RULES = (
 )
 
 
-def raw_uri_flag(install: InstallSpec) -> str:
+def raw_uri_flag(web_server: WebServerSpec) -> str:
     """Flag for rules that insert the raw path. Since 2.4.60 Apache rejects a result with ? if the request contained
     %3F.
     """
-    return ",UnsafeAllow3F" if version_of(install) >= (2, 4, 60) else ""
+    return ",UnsafeAllow3F" if version_of(web_server) >= (2, 4, 60) else ""
 
 
-def encodes_queries(install: InstallSpec) -> bool:
+def encodes_queries(web_server: WebServerSpec) -> bool:
     """Return whether Apache has BCTLS (2.4.57), which encodes spaces and control characters in inserted text."""
-    return version_of(install) >= (2, 4, 57)
+    return version_of(web_server) >= (2, 4, 57)
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
@@ -388,9 +388,9 @@ def challenges_first(spec: SiteSpec) -> list[Directive]:
     return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 
-def to_https(port: int, install: InstallSpec) -> list[Directive]:
+def to_https(port: int, web_server: WebServerSpec) -> list[Directive]:
     host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
     redirect = directive(
-        "RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", f"[R=301,NE{raw_uri_flag(install)},L]"
+        "RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", f"[R=301,NE{raw_uri_flag(web_server)},L]"
     )
     return [directive("RewriteEngine", "On", gap=True), *RAW_URI_RULES, redirect]

@@ -15,7 +15,7 @@ from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
 from panel.rendering.locations import Place
-from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
+from panel.rendering.spec import Header, Location, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
@@ -23,7 +23,7 @@ REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
 
 def section(
     spec: SiteSpec,
-    install: InstallSpec,
+    web_server: WebServerSpec,
     place: Place,
     condition: Condition,
     everywhere: tuple[Header, ...],
@@ -57,7 +57,7 @@ def section(
         body += [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
         body += _headers(source, at, everywhere, words)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "location")))
+        body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "location")))
     if not body:
         return []
     pattern = regex(_pattern(place, condition, words), f"{at}/pattern")

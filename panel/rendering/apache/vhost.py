@@ -14,11 +14,11 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles
+from panel.rendering.spec import ErrorPage, Header, Listen, ServerBlock, SiteSpec, TlsFiles, WebServerSpec
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 
-def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) -> list[Node]:
+def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
     if not source.listens:
         raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in source.listens if listen.tls)
@@ -28,21 +28,26 @@ def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) ->
     found: list[Node] = []
     if plain_listens:
         if source.redirect_to_https:
-            body = _redirect(spec, install, source, secure, at)
+            body = _redirect(spec, web_server, source, secure, at)
         else:
-            body = _body(spec, install, source, at, secure=False)
-        found.append(_host(spec, install, source, plain_listens, body, at))
+            body = _body(spec, web_server, source, at, secure=False)
+        found.append(_host(spec, web_server, source, plain_listens, body, at))
     if secure:
-        body = _body(spec, install, source, at, secure=True)
-        found.append(_host(spec, install, source, secure, body, at))
+        body = _body(spec, web_server, source, at, secure=True)
+        found.append(_host(spec, web_server, source, secure, body, at))
     return found
 
 
 def _host(
-    spec: SiteSpec, install: InstallSpec, source: ServerBlock, listens: tuple[Listen, ...], body: list[Node], at: str
+    spec: SiteSpec,
+    web_server: WebServerSpec,
+    source: ServerBlock,
+    listens: tuple[Listen, ...],
+    body: list[Node],
+    at: str,
 ) -> Node:
     addresses = dict.fromkeys(_address(listen, at) for listen in listens)
-    wanted = any(listen.http2 for listen in listens) and mpm(install) != "mpm_prefork"
+    wanted = any(listen.http2 for listen in listens) and mpm(web_server) != "mpm_prefork"
     protocols = ["h2" if listens[0].tls else "h2c"] if wanted else []
     lines: list[Node] = [directive("Protocols", *protocols, "http/1.1")] if protocols else []
     if any(listen.port != (443 if listen.tls else 80) for listen in listens):
@@ -80,25 +85,29 @@ def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
 
 
 def _redirect(
-    spec: SiteSpec, install: InstallSpec, source: ServerBlock, secure: tuple[Listen, ...], at: str
+    spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, secure: tuple[Listen, ...], at: str
 ) -> list[Node]:
     port = secure[0].port if secure else 443
     if not spec.challenge_folder:
-        return list(rewriting.to_https(port, install))
+        return list(rewriting.to_https(port, web_server))
     only = challenges.alone(source, spec.challenge_folder)
-    switch, *rules = rewriting.to_https(port, install)
+    switch, *rules = rewriting.to_https(port, web_server)
     rules = [switch, *rewriting.challenges_first(spec), *rules]
-    return [*_files(only, at), *rules, *_locations(spec, install, only, (), at)]
+    return [*_files(only, at), *rules, *_locations(spec, web_server, only, (), at)]
 
 
-def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
+def _body(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
     everywhere = _headers(source, at, secure=secure)
-    body = [*_files(source, at), *(_tls(source.tls, at) if secure and source.tls else []), *_logs(source, install, at)]
+    body = [
+        *_files(source, at),
+        *(_tls(source.tls, at) if secure and source.tls else []),
+        *_logs(source, web_server, at),
+    ]
     body += [*_answers(source, at), *_printed(everywhere, spec, source, at)]
-    body += cache.of_host(install, source)
-    body += _locations(spec, install, source, everywhere, at)
+    body += cache.of_host(web_server, source)
+    body += _locations(spec, web_server, source, everywhere, at)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "server")))
+        body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "server")))
     return body
 
 
@@ -154,17 +163,17 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
     ]
 
 
-def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
+def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]:
     lines: list[Node] = []
     if source.access_log == "off":
         # Without its own log, a virtual host writes to the server's log.
         lines.append(directive("CustomLog", "/dev/null", "common", gap=True))
     elif source.access_log:
-        path = checks.log_path(source.access_log, (install.log_dir, *install.site_roots), f"{at}/access_log")
+        path = checks.log_path(source.access_log, (web_server.log_dir, *web_server.site_roots), f"{at}/access_log")
         form = logformats.APACHE[logformats.check(source.access_log_format, f"{at}/access_log_format")]
         lines.append(directive("CustomLog", plain(path, f"{at}/access_log"), form, gap=True))
     if source.error_log:
-        path = checks.log_path(source.error_log, (install.log_dir, *install.site_roots), f"{at}/error_log")
+        path = checks.log_path(source.error_log, (web_server.log_dir, *web_server.site_roots), f"{at}/error_log")
         level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
         lines += [directive("ErrorLog", plain(path, f"{at}/error_log")), directive("LogLevel", level)]
     return lines
@@ -208,19 +217,19 @@ def _printed(headers: tuple[Header, ...], spec: SiteSpec, source: ServerBlock, a
 
 
 def _locations(
-    spec: SiteSpec, install: InstallSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
+    spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
 ) -> list[Node]:
     found, folders = indexes.asking(source, locations_of(source, at), at)
     for place in found.places:
         handlers.check(place.location, place.pointer)
     name = server_name(spec, source)
     sections: list[Node] = []
-    chosen, encodes = conditions(found), rewriting.encodes_queries(install)
+    chosen, encodes = conditions(found), rewriting.encodes_queries(web_server)
     rules: list[Directive] = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
     fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
     for place, condition in chosen.items():
         words = rewriting.interpolator(place, name)
-        flag, fallback = rewriting.raw_uri_flag(install), fallbacks[place]
+        flag, fallback = rewriting.raw_uri_flag(web_server), fallbacks[place]
         given = (words, flag, fallback)
         own_rules = rewriting.rules(place, condition, source.root, *given, falls_back_later=True, encodes=encodes)
         rules += rewriting.of_requests_only(own_rules)
@@ -234,7 +243,7 @@ def _locations(
             own = indexes.of_section(place, names_, encodes=encodes)
         inside = place in fallbacks.values()
         sections += section(
-            spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
+            spec, web_server, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
         )
     rules = [*rewriting.beside_alias(chosen), *cache.path_rules(source), *rules]
     if rewrites.are_used(source):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from panel.rendering.spec import InstallSpec, ServerBlock, SiteSpec
+from panel.rendering.spec import ServerBlock, SiteSpec, WebServerSpec
 
 Severity = Literal["not_offered", "different"]
 ENGINES = ("nginx", "apache", "openlitespeed", "native")
@@ -19,7 +19,7 @@ class Context:
     owner: Any
     block: ServerBlock | None
     spec: SiteSpec
-    install: InstallSpec
+    web_server: WebServerSpec
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,11 @@ def _blanks_in_query(meets: Callable[[Context], bool]) -> tuple[Verdict, Verdict
     return (
         differs("Apache encodes spaces and control characters when it copies a decoded path into a query; nginx "
                 "sends them unchanged", "the same query, encoded",
-                lambda context: meets(context) and encodes_queries(context.install)),
+                lambda context: meets(context) and encodes_queries(context.web_server)),
         differs("Apache before 2.4.57 responds with 403 when it copies a decoded path with spaces or control "
                 "characters into a query; nginx sends the path unchanged", "403 for such paths; use $request_uri, "
                 "which stays encoded",
-                lambda context: meets(context) and not encodes_queries(context.install)),
+                lambda context: meets(context) and not encodes_queries(context.web_server)),
     )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ _LISTING = differs("the file listing looks different", "the page of mod_autoinde
 APACHE: dict[str, tuple[Verdict, ...]] = {
     "Listen.http2": (
         missing("Apache's prefork MPM does not support HTTP/2", "HTTP/1.1; use the event or worker MPM for HTTP/2",
-                lambda context: mpm(context.install) == "mpm_prefork"),
+                lambda context: mpm(context.web_server) == "mpm_prefork"),
     ),
     "Listen.http3": (missing("Apache does not support HTTP/3", "HTTP/2, if it is on"),),
     "Listen.address": (

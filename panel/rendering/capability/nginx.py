@@ -8,7 +8,7 @@ from panel.rendering.nginx.scope import Dialect
 
 
 def _old(context: Context) -> bool:
-    return not Dialect.of(context.install).http3
+    return not Dialect.of(context.web_server).http3
 
 
 def _no_default(context: Context) -> bool:
@@ -21,7 +21,7 @@ def _balanced_by_address(context: Context) -> bool:
 
 
 def _port_wide(context: Context) -> bool:
-    return version_of(context.install) < (1, 25, 1)
+    return version_of(context.web_server) < (1, 25, 1)
 
 
 NGINX: dict[str, tuple[Verdict, ...]] = {
@@ -40,7 +40,7 @@ NGINX: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.brotli": (
         missing("Brotli needs the module ngx_brotli, which this nginx does not seem to have", "gzip, if it is on",
-                lambda context: not Dialect.of(context.install).brotli),
+                lambda context: not Dialect.of(context.web_server).brotli),
     ),
     "UpstreamServer.backup": (
         missing("nginx does not support backup servers with client-address balancing", "the server is ignored",

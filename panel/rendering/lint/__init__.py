@@ -10,12 +10,12 @@ from collections.abc import Collection
 
 from panel.rendering.lint import access, expressions, model, raw, rewrites
 from panel.rendering.lint.finding import Finding, Socket
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 
 __all__ = ["Finding", "Socket", "findings"]
 
 
-def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
+def findings(spec: SiteSpec, web_server: WebServerSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
     """Findings in order of their places.
 
     `defaults`: (address, port) pairs for which other sites of the web server are the default server.
@@ -28,12 +28,12 @@ def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] 
         known |= {(listen.address, listen.port) for listen in block.listens}  # report each socket once
         found += rewrites.of(block, block, where)
         found += expressions.of_block(block, where)
-        found += raw.of_block(block, where, install.engine)
+        found += raw.of_block(block, where, web_server.engine)
         for position, location in enumerate(block.locations):
             place = f"{where}/locations/{position}"
             found += model.of_location(block, location, place)
             found += rewrites.of(block, location, place)
             found += access.of_location(location, place)
             found += expressions.of_location(location, place)
-            found += raw.of_location(block, location, place, install.engine)
+            found += raw.of_location(block, location, place, web_server.engine)
     return found

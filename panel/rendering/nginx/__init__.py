@@ -8,16 +8,16 @@ from panel.rendering import layout
 from panel.rendering.nginx.main import main
 from panel.rendering.nginx.quoting import line
 from panel.rendering.nginx.site import site
-from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 from panel.rendering.tree import print_tree
 
-__all__ = ["install_files", "main", "site_files"]
+__all__ = ["main", "site_files", "web_server_files"]
 
 
-def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
-    text = print_tree("nginx", line, "site.conf.j2", site=spec.name, nodes=site(spec, install))
-    return [*layout.enabled(install, spec.name, text), *layout.password_files(spec)]
+def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
+    text = print_tree("nginx", line, "site.conf.j2", site=spec.name, nodes=site(spec, web_server))
+    return [*layout.enabled(web_server, spec.name, text), *layout.password_files(spec)]
 
 
-def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
+def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
     return []

@@ -43,7 +43,7 @@ def _zone(scope: Scope, kind: str) -> str:
     """Name of the zone, which is declared once in the site's file."""
     name = scope.name(kind)
     if name not in scope.caches:
-        folder = no_variables(caching.folder(scope.spec.name, scope.install, kind), "/cache_dir")
+        folder = no_variables(caching.folder(scope.spec.name, scope.web_server, kind), "/cache_dir")
         scope.caches[name] = directive(
             f"{kind}_cache_path",
             folder,

@@ -40,7 +40,7 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
     if source.headers or _tells_cache(source):
         body += add_headers(scope, everywhere, at, source)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet", "location")))
+        body.append(Raw(snippets.require(source.snippet, scope.web_server, f"{at}/snippet", "location")))
     return block("location", *words, body=body)
 
 

@@ -13,7 +13,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import line
 from panel.rendering.readers import Read, Unreadable
 from panel.rendering.readers.nginx import read
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from panel.rendering.tree import Directive, Node, block, directive, print_tree
 
 CONNECTIONS = 4096
@@ -27,7 +27,7 @@ class Managed:
     lost: tuple[tuple[int, str, str], ...]
 
 
-def managed(original: str, install: InstallSpec, *, workers: int) -> Managed:
+def managed(original: str, web_server: WebServerSpec, *, workers: int) -> Managed:
     """Merge the panel's settings into `original`; `workers` 0 is one per CPU.
 
     Raises NotExpressible if the file is not a complete configuration.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from panel.rendering import logformats
 from panel.rendering.checks import version_of
 from panel.rendering.nginx.quoting import Dollars, prefix, variable
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, block, directive
 
 
@@ -21,25 +21,25 @@ class Dialect:
     confine_files: bool  # some versions of gallop only
 
     @classmethod
-    def of(cls, install: InstallSpec) -> Dialect:
-        if install.engine == "native":
-            confines = "confine_files" in install.modules
+    def of(cls, web_server: WebServerSpec) -> Dialect:
+        if web_server.engine == "native":
+            confines = "confine_files" in web_server.modules
             return cls(http2_directive=True, http3=True, brotli=True, confine_files=confines)
-        version = version_of(install)
-        known = not install.modules or any("v3" in module for module in install.modules)
+        version = version_of(web_server)
+        known = not web_server.modules or any("v3" in module for module in web_server.modules)
         return cls(
             http2_directive=version >= (1, 25, 1),
             http3=version >= (1, 25, 0) and known,
-            brotli=any("brotli" in module for module in install.modules),
+            brotli=any("brotli" in module for module in web_server.modules),
             confine_files=False,
         )
 
 
 class Scope:
-    def __init__(self, spec: SiteSpec, install: InstallSpec) -> None:
+    def __init__(self, spec: SiteSpec, web_server: WebServerSpec) -> None:
         self.spec = spec
-        self.install = install
-        self.dialect = Dialect.of(install)
+        self.web_server = web_server
+        self.dialect = Dialect.of(web_server)
         self.dollars = Dollars(spec.name)
         self.zones: list[Directive] = []
         self.maps: list[Directive] = []
@@ -48,7 +48,7 @@ class Scope:
         self.brotli = False  # whether the current server block compresses with Brotli
         self.formats: dict[str, Directive] = {}
         self.caches: dict[str, Directive] = {}  # keyed by zone name
-        self.log_roots = (install.log_dir, *install.site_roots)
+        self.log_roots = (web_server.log_dir, *web_server.site_roots)
 
     def variable(self, name: str) -> str:
         return variable(self.spec.name, name)

@@ -13,12 +13,12 @@ from panel.rendering.nginx import confining
 from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
-from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream
+from panel.rendering.spec import ErrorPage, Header, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream, WebServerSpec
 from panel.rendering.tree import Node, Raw, block, directive
 
 
-def site(spec: SiteSpec, install: InstallSpec) -> tuple[Node, ...]:
-    scope = Scope(spec, install)
+def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
+    scope = Scope(spec, web_server)
     servers: list[Node] = []
     for number, server_block in enumerate(spec.blocks):
         servers += _servers(scope, server_block, f"/blocks/{number}")
@@ -93,7 +93,7 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     for place in locations_of(source, at).places:
         body.append(location(scope, place, everywhere))
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet", "server")))
+        body.append(Raw(snippets.require(source.snippet, scope.web_server, f"{at}/snippet", "server")))
     return block("server", body=body)
 
 
@@ -133,7 +133,7 @@ def _names(source: ServerBlock, at: str) -> list[Node]:
 
 def _counted(scope: Scope) -> list[Node]:
     """gallop counts all server blocks of a site under its name; nginx has no such directive."""
-    return [directive("status_zone", scope.spec.name)] if scope.install.engine == "native" else []
+    return [directive("status_zone", scope.spec.name)] if scope.web_server.engine == "native" else []
 
 
 def _files(source: ServerBlock, at: str) -> list[Node]:

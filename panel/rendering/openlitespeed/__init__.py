@@ -12,21 +12,21 @@ from panel.rendering import layout
 from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers
 from panel.rendering.openlitespeed.hosts import folder, host_name
-from panel.rendering.openlitespeed.listeners import install_nodes
+from panel.rendering.openlitespeed.listeners import web_server_nodes
 from panel.rendering.openlitespeed.main import main
 from panel.rendering.openlitespeed.quoting import line
 from panel.rendering.openlitespeed.vhost import host
-from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 from panel.rendering.tree import print_tree
 
-__all__ = ["install_files", "main", "site_files"]
+__all__ = ["main", "site_files", "web_server_files"]
 
 
-def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
+def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
     files: list[RenderedFile] = []
     for number, block in enumerate(spec.blocks):
-        where = folder(install, host_name(spec, number))
-        nodes = host(spec, install, number)
+        where = folder(web_server, host_name(spec, number))
+        nodes = host(spec, web_server, number)
         text = print_tree("openlitespeed", line, "vhconf.conf.j2", site=spec.name, nodes=nodes)
         files.append(RenderedFile(f"{where}/vhconf.conf", text))
         if not block.root:
@@ -36,6 +36,6 @@ def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
     return [*files, *layout.password_files(spec)]
 
 
-def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
-    text = print_tree("openlitespeed", line, "paddock.conf.j2", nodes=install_nodes(specs, install))
-    return [RenderedFile(f"{install.config_root}/paddock.conf", text)]
+def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
+    text = print_tree("openlitespeed", line, "paddock.conf.j2", nodes=web_server_nodes(specs, web_server))
+    return [RenderedFile(f"{web_server.config_root}/paddock.conf", text)]

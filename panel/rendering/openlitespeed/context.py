@@ -21,7 +21,7 @@ from panel.rendering.openlitespeed.apps import balances
 from panel.rendering.openlitespeed.formats import header_line, request_header_line
 from panel.rendering.openlitespeed.hosts import upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
-from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Header, Location, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Lines, Node, Raw, block, directive
 
 
@@ -82,7 +82,7 @@ def suffixes_suffice(found: Locations) -> bool:
 
 def context(
     spec: SiteSpec,
-    install: InstallSpec,
+    web_server: WebServerSpec,
     place: Place,
     condition: Condition,
     everywhere: tuple[Header, ...],
@@ -110,7 +110,7 @@ def context(
     if lines := _headers(spec, source, at, everywhere):
         body.append(Lines("extraHeaders", lines))
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet", "location")))
+        body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "location")))
     if not body or (not is_ruled and _is_by_rule(source)):
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):

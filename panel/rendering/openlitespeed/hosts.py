@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from panel.rendering import handlers
-from panel.rendering.spec import InstallSpec, Location, SiteSpec
+from panel.rendering.spec import Location, SiteSpec, WebServerSpec
 
 
 def host_name(spec: SiteSpec, number: int) -> str:
@@ -11,8 +11,8 @@ def host_name(spec: SiteSpec, number: int) -> str:
     return spec.name if number == 0 else f"{spec.name}_{number + 1}"
 
 
-def folder(install: InstallSpec, host: str) -> str:
-    return f"{install.config_root}/vhosts/{host}"
+def folder(web_server: WebServerSpec, host: str) -> str:
+    return f"{web_server.config_root}/vhosts/{host}"
 
 
 def upstream_app(spec: SiteSpec, source: Location, at: str) -> str:

@@ -10,7 +10,7 @@ from panel.rendering.openlitespeed import www
 from panel.rendering.openlitespeed.hosts import folder, host_name
 from panel.rendering.openlitespeed.quoting import value
 from panel.rendering.openlitespeed.vhost import tls_keys
-from panel.rendering.spec import InstallSpec, Listen, OwnListener, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, OwnListener, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 _KINDS = {"exact": 0, "dot": 1, "leading": 1, "trailing": 2}
@@ -44,9 +44,9 @@ class Listener:
         return next((host for host in self.hosts if host[2].default_server), self.hosts[0])
 
 
-def install_nodes(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
-    hosts = [_virtual_host(host_name(spec, n), install) for spec in specs for n in range(len(spec.blocks))]
-    own = {(item.address, item.port): item for item in install.own_listeners}
+def web_server_nodes(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[Node]:
+    hosts = [_virtual_host(host_name(spec, n), web_server) for spec in specs for n in range(len(spec.blocks))]
+    own = {(item.address, item.port): item for item in web_server.own_listeners}
     return [*hosts, *(_joined(listener, own) or _listener(listener) for listener in _sockets(specs))]
 
 
@@ -101,8 +101,8 @@ def _sockets(specs: Sequence[SiteSpec]) -> list[Listener]:
     return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
 
 
-def _virtual_host(host: str, install: InstallSpec) -> Node:
-    where = folder(install, host)
+def _virtual_host(host: str, web_server: WebServerSpec) -> Node:
+    where = folder(web_server, host)
     body = [
         directive("vhRoot", f"{where}/"),
         directive("configFile", f"{where}/vhconf.conf"),

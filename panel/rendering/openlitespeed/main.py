@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from panel.rendering.openlitespeed.quoting import line
-from panel.rendering.spec import InstallSpec, RenderedFile
+from panel.rendering.spec import RenderedFile, WebServerSpec
 from panel.rendering.tree import Node, block, directive, print_tree
 
 
-def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
+def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
     """Render the main files. OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, not from
     here.
 
     Two servers on one machine would write the same status files, so `temp_dir` gives each its own folder.
     """
-    root = install.config_root
+    root = web_server.config_root
     nodes: list[Node] = [
         directive("serverName", "localhost"),
         directive("user", user or "nobody"),
@@ -25,8 +25,8 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("disableWebAdmin", 1),
         directive("autoLoadHtaccess", 0),
         directive("useIpInProxyHeader", 0, comment="The client address is the connection's address, not a header"),
-        block("errorlog", f"{install.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
-        block("accesslog", f"{install.log_dir}/access.log", body=[directive("keepDays", 30)]),
+        block("errorlog", f"{web_server.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
+        block("accesslog", f"{web_server.log_dir}/access.log", body=[directive("keepDays", 30)]),
         block("tuning", body=_tuning()),
         file_access(),
         block("accessDenyDir", body=[directive("dir", "/"), directive("dir", "/etc/*"), directive("dir", "/dev/*")]),

@@ -21,7 +21,7 @@ from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, ups
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers import Unreadable
 from panel.rendering.readers.openlitespeed import read
-from panel.rendering.spec import Header, InstallSpec, ServerBlock, SiteSpec
+from panel.rendering.spec import Header, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 ONCE = {"rewrite"}  # only the first is used (XmlNode::getChild in src/util/xmlnode.cpp)
@@ -34,17 +34,17 @@ _PROTOCOLS = {(False, False): 0, (True, False): 5, (False, True): 8, (True, True
 _SPOKEN = {(False, False): "HTTP/1.1", (True, False): "HTTP/2", (False, True): "HTTP/3", (True, True): "HTTP/2 and 3"}
 
 
-def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
+def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, ...]:
     source, at = spec.blocks[number], f"/blocks/{number}"
     found = locations_of(source, at)
     everywhere = _headers(spec, number)
-    nodes = [*_files(spec, install, source, number), *_logs(source, install, at), *_error_pages(source, at)]
+    nodes = [*_files(spec, web_server, source, number), *_logs(source, web_server, at), *_error_pages(source, at)]
     nodes += [*_tls(source, at), *_realms(found), *applications(spec, source), *_scripts(spec, found)]
-    nodes += [*module(spec, found), *_rewrite(spec, install, number, found)]
-    nodes += _contexts(spec, install, number, found, everywhere)
+    nodes += [*module(spec, found), *_rewrite(spec, web_server, number, found)]
+    nodes += _contexts(spec, web_server, number, found, everywhere)
     nodes += _websockets(spec, found)
     if source.snippet:
-        text = snippets.require(source.snippet, install, f"{at}/snippet", "server")
+        text = snippets.require(source.snippet, web_server, f"{at}/snippet", "server")
         written = {node.name for node in nodes if isinstance(node, Directive)}
         if twice := next((item.name for item in read(text) if item.name in ONCE & written), ""):
             raise NotExpressible(
@@ -56,17 +56,17 @@ def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def document_root(spec: SiteSpec, install: InstallSpec, number: int) -> str:
+def document_root(spec: SiteSpec, web_server: WebServerSpec, number: int) -> str:
     """Document root of the virtual host. It must exist, so without files it is an empty folder next to the
     configuration.
     """
     root = spec.blocks[number].root
     if not root:
-        return f"{folder(install, host_name(spec, number))}/html"
+        return f"{folder(web_server, host_name(spec, number))}/html"
     return path(checks.path(root, f"/blocks/{number}/root"), f"/blocks/{number}/root")
 
 
-def _files(spec: SiteSpec, install: InstallSpec, source: ServerBlock, number: int) -> list[Node]:
+def _files(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, number: int) -> list[Node]:
     at = f"/blocks/{number}/index"
     names = [path(checks.file_name(name, f"{at}/{n}"), f"{at}/{n}") for n, name in enumerate(source.index)]
     index = [
@@ -74,7 +74,7 @@ def _files(spec: SiteSpec, install: InstallSpec, source: ServerBlock, number: in
         directive("indexFiles", ", ".join(names or ["index.html"])),
         directive("autoIndex", int(source.autoindex)),
     ]
-    lines: list[Node] = [directive("docRoot", document_root(spec, install, number))]
+    lines: list[Node] = [directive("docRoot", document_root(spec, web_server, number))]
     if source.gzip:
         lines.append(directive("enableGzip", int(source.gzip == "on")))
     if source.brotli:
@@ -82,11 +82,11 @@ def _files(spec: SiteSpec, install: InstallSpec, source: ServerBlock, number: in
     return [*lines, block("index", body=index)]
 
 
-def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
-    roots = (install.log_dir, *install.site_roots)
+def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]:
+    roots = (web_server.log_dir, *web_server.site_roots)
     lines: list[Node] = []
     if source.access_log == "off":
-        lines.append(block("accesslog", f"{install.log_dir}/access.log", body=[directive("useServer", 2)]))
+        lines.append(block("accesslog", f"{web_server.log_dir}/access.log", body=[directive("useServer", 2)]))
     elif source.access_log:
         log = path(checks.log_path(source.access_log, roots, f"{at}/access_log"), f"{at}/access_log")
         form = logformats.OPENLITESPEED.get(logformats.check(source.access_log_format, f"{at}/access_log_format"))
@@ -162,9 +162,9 @@ def _php(found: Locations) -> list[Place]:
     return [place for place in found.places if place.location.handler == "php"]
 
 
-def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations) -> list[Node]:
+def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Locations) -> list[Node]:
     source, rules = spec.blocks[number], list[Directive]()
-    root, refuses = document_root(spec, install, number), not _says_itself(source, "rewrite")
+    root, refuses = document_root(spec, web_server, number), not _says_itself(source, "rewrite")
     server = server_name(spec, number)
     for other, hosts in www.taken_over(spec.blocks, number):
         rules += _redirects_of(spec, other, hosts)
@@ -332,7 +332,7 @@ def _headers(spec: SiteSpec, number: int) -> tuple[Header, ...]:
 
 
 def _contexts(
-    spec: SiteSpec, install: InstallSpec, number: int, found: Locations, everywhere: tuple[Header, ...]
+    spec: SiteSpec, web_server: WebServerSpec, number: int, found: Locations, everywhere: tuple[Header, ...]
 ) -> list[Node]:
     plain, plain_scripts = prefixes_suffice(found), suffixes_suffice(found)
     nodes: list[Node] = []
@@ -340,7 +340,9 @@ def _contexts(
         lines = Lines("extraHeaders", tuple(header_line(item, "/headers", spec, number) for item in everywhere))
         nodes.append(block("context", "/", body=[directive("allowBrowse", 1), lines]))
     for place, condition in conditions(found).items():
-        nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts)
+        nodes += context(
+            spec, web_server, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts
+        )
     return nodes
 
 

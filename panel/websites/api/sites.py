@@ -19,7 +19,7 @@ from panel.api.logs import LogSerializer, logs_answer
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
 from panel.api.traffic import SiteTrafficSerializer
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import checks, linting, services
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Certificate, Site
@@ -44,14 +44,14 @@ from panel.websites.traffic import site_traffic
 MAX_BULK = 1000
 
 
-def install_named(pk: int | None) -> EngineInstall | None:
+def web_server_named(pk: int | None) -> WebServer | None:
     if pk is None:
         return None
-    install = EngineInstall.objects.select_related("host").filter(pk=pk).first()
-    if install is None:
-        detail = f"No web server has the ID {pk}; /api/v1/installs/ lists them."
-        raise ApiError("invalid", detail, [{"pointer": "/install", "detail": detail}])
-    return install
+    web_server = WebServer.objects.select_related("host").filter(pk=pk).first()
+    if web_server is None:
+        detail = f"No web server has the ID {pk}; /api/v1/web-servers/ lists them."
+        raise ApiError("invalid", detail, [{"pointer": "/web_server", "detail": detail}])
+    return web_server
 
 
 def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
@@ -73,13 +73,13 @@ class Sites(Resource):
         "name": ["exact", "in", "icontains"],
         "team__slug": ["exact", "in"],
         "enabled": ["exact"],
-        "install": ["exact", "in", "isnull"],
-        "install__engine": ["exact", "in"],
-        "install__host__name": ["exact", "in"],
+        "web_server": ["exact", "in", "isnull"],
+        "web_server__engine": ["exact", "in"],
+        "web_server__host__name": ["exact", "in"],
         "state__status": ["exact", "in"],
         "blocks__names__name": ["exact", "icontains"],
         "tags": ["has"],
-        "install__host__tags": ["has"],
+        "web_server__host__tags": ["has"],
         "created_at": ["gte", "lte"],
         "updated_at": ["gte", "lte"],
     }
@@ -121,7 +121,7 @@ class Sites(Resource):
     def quick(self, request: Request) -> Response:
         """Create a site from a few values: files below `root`, or a proxy for `upstream`."""
         values = self.body(QuickSite)
-        values["install"] = install_named(values.get("install"))
+        values["web_server"] = web_server_named(values.get("web_server"))
         if "certificate" in values:
             found = certificates_visible(self.actor)
             values["certificate"] = one(found, "name", values["certificate"], "/certificate")
@@ -137,9 +137,11 @@ class Sites(Resource):
         expected = self.expected_version(site)
         values = self.body(SiteChange)
         with transaction.atomic():
-            if "install" in values:
-                install = install_named(values.pop("install"))
-                services.site_install_set(actor=self.actor, site=site, install=install, expected_version=expected)
+            if "web_server" in values:
+                web_server = web_server_named(values.pop("web_server"))
+                services.site_web_server_set(
+                    actor=self.actor, site=site, web_server=web_server, expected_version=expected
+                )
                 expected = None
             if values:
                 services.site_update(actor=self.actor, site=site, expected_version=expected, **values)
@@ -173,7 +175,7 @@ class Sites(Resource):
         name.
         """
         values = self.body(CloneInput)
-        values["install"] = install_named(values.get("install"))
+        values["web_server"] = web_server_named(values.get("web_server"))
         made = services.site_clone(actor=self.actor, site=self.get_object(), **values)
         return self.answer(made, status=201, location=f"/api/v1/sites/{made.name}/")
 
@@ -199,13 +201,13 @@ class Sites(Resource):
             rows = services.sites_tag(actor=self.actor, sites=sites, add=add, remove=remove)
             return Response(self.get_serializer(rows, many=True).data)
         if values["action"] in ("move", "take-off"):
-            return self.planned_for(sites, install_named(values.get("install")))
+            return self.planned_for(sites, web_server_named(values.get("web_server")))
         with transaction.atomic():
             for site in sites:
                 services.site_enable(actor=self.actor, site=site, enabled=values["action"] == "enable")
         return Response(self.get_serializer(sites, many=True).data)
 
-    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
+    def planned_for(self, sites: list[Site], web_server: WebServer | None) -> Response:
         """Response of deployments, which plan the removal of sites from their web servers."""
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ from panel.core.forms import Form, LinesField, TagFilterField, TagsFormField
 from panel.core.tags import tags_counted
 from panel.deployments.models import SiteStatus
 from panel.hosts.forms import ServerChoiceField
-from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.models import Engine, Host, WebServer
 from panel.websites import lines, validators
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, Site
@@ -24,7 +24,7 @@ from panel.websites.models import Certificate, Site
 ANY = ("", _("Any"))
 
 
-def _install_choice() -> forms.Field:
+def _web_server_choice() -> forms.Field:
     return ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Decide later"))
 
 
@@ -99,7 +99,7 @@ class SiteCreateForm(Form):
         empty_label=_("Choose a team"),
         error_messages={"required": _("Choose the team that owns the site.")},
     )
-    install = _install_choice()
+    web_server = _web_server_choice()
     root = forms.CharField(
         label=_("Folder"),
         required=False,
@@ -190,11 +190,11 @@ class SiteCreateForm(Form):
             self.add_error(field, error)
 
     def _check_root(self, data: dict[str, Any]) -> None:
-        install, name = data.get("install"), data.get("name")
+        web_server, name = data.get("web_server"), data.get("name")
         if data.get("root"):
             self._check("root", validators.validate_path, "")
-        elif install and install.host.site_roots and name:
-            data["root"] = f"{install.host.site_roots[0].rstrip('/')}/{name}"
+        elif web_server and web_server.host.site_roots and name:
+            data["root"] = f"{web_server.host.site_roots[0].rstrip('/')}/{name}"
         elif name:
             self.add_error("root", gettext("Enter the folder with the site's files, for example /srv/www/%s.") % name)
 
@@ -266,7 +266,7 @@ class SiteCloneForm(Form):
             "unless its web server or port differs."
         ),
     )
-    install = ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Same as the original"))
+    web_server = ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Same as the original"))
     port = forms.IntegerField(
         label=_("Port"),
         required=False,
@@ -282,22 +282,22 @@ class SiteCloneForm(Form):
 
 
 class SiteServerForm(Form):
-    install = _install_choice()
+    web_server = _web_server_choice()
 
-    def leave(self, install: EngineInstall | None) -> None:
-        """Require a web server for a site with files on the host of `install`: it can move to another server, but not
-        be without one.
+    def leave(self, web_server: WebServer | None) -> None:
+        """Require a web server for a site with files on the host of `web_server`: it can move to another server, but
+        not be without one.
         """
-        field = self.fields["install"]
+        field = self.fields["web_server"]
         assert isinstance(field, ServerChoiceField)
         field.label = _("Move to")
         field.empty_label = _("Choose a web server")
-        if install and field.queryset is not None:
-            field.queryset = field.queryset.exclude(pk=install.pk)
+        if web_server and field.queryset is not None:
+            field.queryset = field.queryset.exclude(pk=web_server.pk)
 
 
 class SitesMoveForm(Form):
-    install = ServerChoiceField(
+    web_server = ServerChoiceField(
         label=_("Move to"),
         empty_label=_("Choose a web server"),
         error_messages={"required": _("Choose the new web server for these sites.")},

@@ -64,11 +64,11 @@ def definition(answers: dict[str, Any], certificate: str | None) -> dict[str, An
         "redirect_to_https": len(listens) == 2,
         **parts.pop("block"),
     }
-    install = answers["install"]
+    web_server = answers["web_server"]
     return {
         "name": answers["name"],
         "team": answers["team"].slug,
-        "install": install.pk if install else None,
+        "web_server": web_server.pk if web_server else None,
         "blocks": [block],
         **parts,
     }

@@ -36,7 +36,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
     """Summary of a site; its whole desired state is at `definition/`."""
 
     team = serializers.CharField(source="team.slug", read_only=True)
-    install = serializers.IntegerField(source="install_id", read_only=True, allow_null=True)
+    web_server = serializers.IntegerField(source="web_server_id", read_only=True, allow_null=True)
     host = serializers.SerializerMethodField()
     engine = serializers.SerializerMethodField()
     domains = serializers.SerializerMethodField()
@@ -49,7 +49,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "id",
             "name",
             "team",
-            "install",
+            "web_server",
             "host",
             "engine",
             "enabled",
@@ -64,10 +64,10 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
         ]
 
     def get_host(self, site: Site) -> str | None:
-        return site.install.host.name if site.install else None
+        return site.web_server.host.name if site.web_server else None
 
     def get_engine(self, site: Site) -> str | None:
-        return site.install.engine if site.install else None
+        return site.web_server.engine if site.web_server else None
 
     def get_domains(self, site: Site) -> list[str]:
         return [name.name for block in site.blocks.all() for name in block.names.all()]
@@ -80,7 +80,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
 class SiteChange(StrictSerializer):
     name = serializers.CharField(max_length=63, required=False)
     team = TeamField(required=False)
-    install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    web_server = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     health_path = serializers.CharField(max_length=300, required=False)
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)
@@ -93,7 +93,7 @@ class QuickSite(StrictSerializer):
     team = TeamField()
     name = serializers.CharField(max_length=63)
     domains = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=True)
-    install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    web_server = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     port = serializers.IntegerField(required=False, min_value=1, max_value=65535)
     address = serializers.CharField(required=False, allow_blank=True, max_length=45)
     root = serializers.CharField(required=False, allow_blank=True, max_length=500)  # type: ignore[assignment]
@@ -107,7 +107,7 @@ class QuickSite(StrictSerializer):
 class CloneInput(StrictSerializer):
     name = serializers.CharField(max_length=63)
     domains = serializers.ListField(child=serializers.CharField(max_length=253), required=False, allow_null=True)
-    install = serializers.IntegerField(
+    web_server = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, help_text="null keeps the original's web server."
     )
     port = serializers.IntegerField(
@@ -120,7 +120,7 @@ class CloneInput(StrictSerializer):
 
 
 class MoveInput(StrictSerializer):
-    install = serializers.IntegerField(min_value=1)
+    web_server = serializers.IntegerField(min_value=1)
 
 
 class ProblemOfSite(serializers.Serializer[Any]):
@@ -155,7 +155,7 @@ class BulkInput(StrictSerializer):
     sites_tagged = TagsMember(
         allow_empty=False, required=False, help_text="Use instead of `sites`: selects all sites with these tags."
     )
-    install = serializers.IntegerField(min_value=1, required=False, help_text="The new web server, only for `move`.")
+    web_server = serializers.IntegerField(min_value=1, required=False, help_text="The new web server, only for `move`.")
 
     add = TagsMember(required=False, help_text="Only for `tag`.")
     remove = TagsMember(required=False, help_text="Only for `tag`.")
@@ -163,8 +163,8 @@ class BulkInput(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         names_or_tags(attrs, "sites", "sites_tagged", "sites")
         refuse_tags_unless(attrs, "tag")
-        if (attrs["action"] == "move") != ("install" in attrs):
-            raise serializers.ValidationError({"install": "Set the new web server for `move`, and only for `move`."})
+        if (attrs["action"] == "move") != ("web_server" in attrs):
+            raise serializers.ValidationError({"web_server": "Set the new web server for `move`, and only for `move`."})
         return attrs
 
 

@@ -37,8 +37,8 @@ from panel.websites.services.sites import (
     site_create,
     site_delete,
     site_enable,
-    site_install_set,
     site_update,
+    site_web_server_set,
     sites_tag,
 )
 
@@ -65,8 +65,8 @@ __all__ = [
     "site_delete",
     "site_enable",
     "site_export",
-    "site_install_set",
     "site_update",
+    "site_web_server_set",
     "sites_tag",
     "snippet_create",
     "snippet_delete",

@@ -26,12 +26,12 @@ from panel.websites.models import Location, ServerBlock, Site, Upstream
 removal_guards: list[Callable[[Site, str], None]] = []
 # Values besides the fields: rows and objects of their own.
 PARTS: dict[type[models.Model], frozenset[str]] = {
-    Site: frozenset({"team", "install", "upstreams", "php_pools", "blocks"}),
+    Site: frozenset({"team", "web_server", "upstreams", "php_pools", "blocks"}),
     ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
     Location: frozenset({"upstream", "php_pool", "snippets"}),
     Upstream: frozenset({"servers"}),
 }
-_OWNERS = {"site", "block", "install", "team"}
+_OWNERS = {"site", "block", "web_server", "team"}
 
 
 @lru_cache(maxsize=32)

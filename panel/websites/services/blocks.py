@@ -81,7 +81,7 @@ def _children(
 
 def _kept(site: Site) -> checks.Kept:
     """Resources that the site already uses; the next change is not checked for them again."""
-    return checks.kept_of(site, site.team, site.install)
+    return checks.kept_of(site, site.team, site.web_server)
 
 
 def _location_children(actor: User, site: Site, kept: checks.Kept) -> None:

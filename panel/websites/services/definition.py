@@ -1,6 +1,6 @@
 """A whole site as one JSON document: exported from the database and imported, all or nothing.
 
-{"name", "team": slug, "install": id | null, "enabled", "health_path", "cache_mb", "notes",
+{"name", "team": slug, "web_server": id | null, "enabled", "health_path", "cache_mb", "notes",
      "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
      "php_pools": [{"name", "address", "settings"}],
      "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
@@ -23,7 +23,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
 from panel.core.models import version_bump
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import checks
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 from panel.websites.services.base import assign, removal_guards
@@ -73,7 +73,7 @@ def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
     return {
         **members_of(site),
         "team": site.team.slug,
-        "install": site.install_id,
+        "web_server": site.web_server_id,
         "upstreams": [
             {**members_of(row), "servers": [members_of(server) for server in row.servers.all()]}
             for row in site.upstreams.prefetch_related("servers")
@@ -124,12 +124,12 @@ def _team(actor: User, slug: Any, default: Team | None) -> Team:
     return team
 
 
-def _install(pk: Any) -> EngineInstall | None:
+def _web_server(pk: Any) -> WebServer | None:
     if pk is None:
         return None
-    row = EngineInstall.objects.filter(pk=pk).first() if type(pk) is int else None
+    row = WebServer.objects.filter(pk=pk).first() if type(pk) is int else None
     if row is None:
-        raise ValidationError({"install": f"No web server has the ID {pk!r}; /api/v1/installs/ lists them."})
+        raise ValidationError({"web_server": f"No web server has the ID {pk!r}; /api/v1/web-servers/ lists them."})
     return row
 
 
@@ -140,18 +140,18 @@ def _kept_users(site: Site | None) -> dict[tuple[str, str], dict[str, str]]:
     return {(row.match, row.pattern): row.basic_auth_users for row in rows if row.basic_auth_users}
 
 
-def _place(site: Site, install: EngineInstall | None) -> None:
+def _place(site: Site, web_server: WebServer | None) -> None:
     """Set another web server; apps that know that the site is deployed may reject it."""
-    if site.pk and site.install != install:
+    if site.pk and site.web_server != web_server:
         for guard in removal_guards:
             guard(site, "move")
-    site.install = install
+    site.web_server = web_server
 
 
 def _refuse_clashes(actor: User, site: Site, kept: checks.Kept) -> None:
     problems = checks.foreign_problems(actor, site, kept)
-    if not problems and site.install is not None and site.enabled:
-        problems = checks.site_clashes(actor, site, site.install)
+    if not problems and site.web_server is not None and site.enabled:
+        problems = checks.site_clashes(actor, site, site.web_server)
     faults: dict[str, list[str]] = {}
     for problem in problems:
         faults.setdefault(problem.where, []).append(problem.message)
@@ -173,7 +173,7 @@ def site_define(
 
     `action` and `noted`: another audit action, and additional audit data.
     """
-    plain, apart = split(data, {"team", "install", "upstreams", "php_pools", "blocks"})
+    plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
     require(actor, Action.CHANGE, team)
     before = None
@@ -182,12 +182,12 @@ def site_define(
         before = site_export(site)
     _check_snippets(actor, before or {}, data)
     kept = _kept_users(site)
-    old = site.install if site else None
-    install = _install(apart.get("install")) if "install" in apart or site is None else old
-    had = checks.kept_of(site, team, install)
+    old = site.web_server if site else None
+    web_server = _web_server(apart.get("web_server")) if "web_server" in apart or site is None else old
+    had = checks.kept_of(site, team, web_server)
     target = site or Site()
     target.team = team
-    _place(target, install)
+    _place(target, web_server)
     assign(target, plain)
     target.full_clean()
     if site is not None:

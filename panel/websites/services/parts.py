@@ -28,7 +28,7 @@ def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> Non
 
 
 def _kept(site: Site) -> checks.Kept:
-    return checks.kept_of(site, site.team, site.install)
+    return checks.kept_of(site, site.team, site.web_server)
 
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:

@@ -11,7 +11,7 @@ from django.db import transaction
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require, require_each
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Site
@@ -26,7 +26,7 @@ _SHORT_FORM = {
     "root": "root",
     "servers": "upstream",
     "certificate": "certificate",
-    "install": "install",
+    "web_server": "web_server",
 }
 # Fields that no host needs; changing them requires no deployment.
 _UNSAID = frozenset({"notes", "tags"})
@@ -66,7 +66,7 @@ def site_create(
     team: Team,
     name: str,
     domains: list[str],
-    install: EngineInstall | None = None,
+    web_server: WebServer | None = None,
     port: int = 80,
     address: str = "",
     root: str = "",
@@ -85,14 +85,14 @@ def site_create(
         message = "Enter either the document root or the upstream (host:port)."
         raise ValidationError({"root": message})
     listens = _listens(port, address, certificate)
-    data: dict[str, Any] = {"name": name, "team": team.slug, "install": install.pk if install else None}
+    data: dict[str, Any] = {"name": name, "team": team.slug, "web_server": web_server.pk if web_server else None}
     data |= {"health_path": health_path, "notes": notes, "tags": list(tags)}
     data |= _short_parts(listens, domains, certificate, root, upstream)
     try:
         site = site_define(actor=actor, data=data)
     except ValidationError as error:
         raise at_fields(error.message_dict, _SHORT_FORM) from error
-    problems = checks.site_problems(site, actor=actor) if install else []
+    problems = checks.site_problems(site, actor=actor) if web_server else []
     if problems:
         raise at_fields({problem.where: [problem.message] for problem in problems}, _SHORT_FORM)
     return site
@@ -102,8 +102,8 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health_path, cache_mb, notes or tags; `team` transfers the site. `site_install_set` changes the web
-    server. Changes that affect no file keep `updated_at`.
+    """Change name, health_path, cache_mb, notes or tags; `team` transfers the site. `site_web_server_set` changes the
+    web server. Changes that affect no file keep `updated_at`.
     """
     before = Site.objects.get(pk=site.pk)
     is_unsaid = all(name in _UNSAID or getattr(before, name, None) == value for name, value in values.items())
@@ -148,18 +148,18 @@ def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), re
     return list(chosen.values())
 
 
-def _refuse_install(actor: User, site: Site, kept: checks.Kept, may_clash: bool) -> None:
-    checks.refuse_foreign(actor, site, kept=kept, field="install")
+def _refuse_web_server(actor: User, site: Site, kept: checks.Kept, may_clash: bool) -> None:
+    checks.refuse_foreign(actor, site, kept=kept, field="web_server")
     if not may_clash:
         checks.refuse_clashes(actor, site)
 
 
 @transaction.atomic
-def site_install_set(
+def site_web_server_set(
     *,
     actor: User,
     site: Site,
-    install: EngineInstall | None,
+    web_server: WebServer | None,
     expected_version: int | None = None,
     may_clash: bool = False,
 ) -> Site:
@@ -169,22 +169,22 @@ def site_install_set(
     others.
     """
     require(actor, Action.CHANGE, site.team)
-    if install != site.install:
+    if web_server != site.web_server:
         for guard in removal_guards:
             guard(site, "move")
-    kept = checks.kept_of(site, site.team, install)
-    if install is not None:
-        paths.logs_follow(site, install)
-    site.install = install
-    Site.objects.filter(pk=site.pk).update(install=install)
+    kept = checks.kept_of(site, site.team, web_server)
+    if web_server is not None:
+        paths.logs_follow(site, web_server)
+    site.web_server = web_server
+    Site.objects.filter(pk=site.pk).update(web_server=web_server)
     store(
         actor=actor,
         team=site.team,
         instance=site,
-        action="site.install",
+        action="site.web_server",
         values={},
         expected_version=expected_version,
-        children=lambda: _refuse_install(actor, site, kept, may_clash),
+        children=lambda: _refuse_web_server(actor, site, kept, may_clash),
     )
     return site
 
@@ -200,19 +200,19 @@ def site_clone(
     site: Site,
     name: str,
     domains: list[str] | None = None,
-    install: EngineInstall | None = None,
+    web_server: WebServer | None = None,
     port: int | None = None,
 ) -> Site:
-    """Copy a site under another name; `install` and `port` (of listens without TLS) replace the original's.
+    """Copy a site under another name; `web_server` and `port` (of listens without TLS) replace the original's.
 
     `domains` replace the names of its blocks. Otherwise the copy keeps the names; on the same web server and port it
     then starts disabled, because two sites cannot share a name.
     """
     require(actor, Action.VIEW, site.team)
     data = site_export(site, with_secrets=True) | {"name": name}
-    if install is not None:
-        data["install"] = install.pk
-    if domains is None and install in (None, site.install) and port is None:
+    if web_server is not None:
+        data["web_server"] = web_server.pk
+    if domains is None and web_server in (None, site.web_server) and port is None:
         data["enabled"] = False
     for block in data["blocks"]:
         if domains is not None:

@@ -39,29 +39,35 @@ def site_is_there(site: Site) -> bool:
 def server(request: Request, name: str) -> HttpResponse:
     """Choose the web server of a draft, or plan the move of a live site."""
     site = site_get(request, name, Action.CHANGE)
-    form = SiteServerForm(request.POST or None, initial={"install": request.GET.get("install") or site.install_id})
+    form = SiteServerForm(
+        request.POST or None, initial={"web_server": request.GET.get("web_server") or site.web_server_id}
+    )
     is_live, is_there = site_is_live(site), site_is_there(site)
     if is_there:
-        form.leave(site.install)
+        form.leave(site.web_server)
     if request.method == "POST" and form.is_valid():
-        install = form.cleaned_data["install"]
-        if is_there and install is None:
+        web_server = form.cleaned_data["web_server"]
+        if is_there and web_server is None:
             form.add_error(
-                "install",
+                "web_server",
                 _("This site is disabled and still has files on its host. Choose the web server to move it to."),
             )
         elif is_there:
-            back = f"{reverse('websites:server', args=[site.name])}?install={install.pk}"
-            return planned(request, lambda: deployments.site_move(actor=request.user, site=site, install=install), back)
-        elif attempt(form, lambda: services.site_install_set(actor=request.user, site=_fresh(site), install=install)):
-            words = {"site": site, "server": install or _("no web server yet")}
+            back = f"{reverse('websites:server', args=[site.name])}?web_server={web_server.pk}"
+            return planned(
+                request, lambda: deployments.site_move(actor=request.user, site=site, web_server=web_server), back
+            )
+        elif attempt(
+            form, lambda: services.site_web_server_set(actor=request.user, site=_fresh(site), web_server=web_server)
+        ):
+            words = {"site": site, "server": web_server or _("no web server yet")}
             return saved(request, "websites:detail", site, _("%(site)s now uses %(server)s.") % words)
     context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": 422 if form.errors else 200}
     return site_render(request, site, "detail", "websites/server.html", **context)
 
 
 def _fresh(site: Site) -> Site:
-    return Site.objects.select_related("team", "install__host").get(pk=site.pk)
+    return Site.objects.select_related("team", "web_server__host").get(pk=site.pk)
 
 
 @login_required
@@ -101,7 +107,7 @@ def _losses(site: Site) -> list[str]:
         words = ngettext("%d revision to roll back to", "%d revisions to roll back to", revisions)
         losses.append(words % revisions)
     if site_is_there(site):
-        losses.append(_("Its configuration on %s") % site.install)
+        losses.append(_("Its configuration on %s") % site.web_server)
     return losses
 
 

@@ -34,13 +34,15 @@ def _blocks(site: Site) -> Any:
     locations = Location.objects.select_related("upstream", "php_pool").prefetch_related("snippets")
     return (
         ServerBlock.objects.filter(site=site)
-        .select_related("certificate", "site__team", "site__install__host")
+        .select_related("certificate", "site__team", "site__web_server__host")
         .prefetch_related("listens", "names", "snippets", Prefetch("locations", queryset=locations))
     )
 
 
 def _locations(site: Site) -> Any:
-    return Location.objects.filter(block__site=site).select_related("block__site__team", "block__site__install__host")
+    return Location.objects.filter(block__site=site).select_related(
+        "block__site__team", "block__site__web_server__host"
+    )
 
 
 @login_required
@@ -213,7 +215,7 @@ def snippet_add(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
     place = _snippet_place(request, site)
-    engine = site.install.engine if site.install else ""
+    engine = site.web_server.engine if site.web_server else ""
     form = SnippetForm(request.POST or None, instance=RawSnippet(site=site, **place), initial={"engine": engine})
     return _edit(
         request,

@@ -17,7 +17,7 @@ from panel.websites.forms.explain import ExplainForm
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.base import site_get, site_render
-from panel.websites.views.insight import install_wanted
+from panel.websites.views.insight import web_server_wanted
 from panel.websites.views.sites import urls_of
 
 
@@ -38,12 +38,12 @@ def _target_url(site: Site, found: Explanation) -> str:
 @require_safe
 def explain(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
-    install = install_wanted(request, site)
+    web_server = web_server_wanted(request, site)
     form = ExplainForm(request.GET if "url" in request.GET else None)
-    context: dict[str, Any] = {"form": form, "install": install, "examples": urls_of(site)[:3]}
-    if form.is_valid() and form.question is not None and install is not None:
+    context: dict[str, Any] = {"form": form, "web_server": web_server, "examples": urls_of(site)[:3]}
+    if form.is_valid() and form.question is not None and web_server is not None:
         try:
-            found = explained(site, install, form.question)
+            found = explained(site, web_server, form.question)
         except NotExpressible as error:
             form.add_error("url", error.message)
         else:

@@ -15,7 +15,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.templatetags.ui import seconds
 from panel.deployments.revisions.rendered import site_files
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import freeze
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
@@ -26,20 +26,20 @@ from panel.websites.views.notes import site_differences, words
 LOG_LINES = 200
 
 
-def install_wanted(request: Request, site: Site) -> EngineInstall | None:
-    """Web server from `?install=`, else the site's own, else any: drafts can be rendered before they have one."""
-    wanted = request.GET.get("install", "")
-    installs = EngineInstall.objects.select_related("host")
+def web_server_wanted(request: Request, site: Site) -> WebServer | None:
+    """Web server from `?web_server=`, else the site's own, else any: drafts can be rendered before they have one."""
+    wanted = request.GET.get("web_server", "")
+    web_servers = WebServer.objects.select_related("host")
     if wanted:
-        return installs.filter(pk=wanted).first() if wanted.isdecimal() else None
-    return site.install or installs.first()
+        return web_servers.filter(pk=wanted).first() if wanted.isdecimal() else None
+    return site.web_server or web_servers.first()
 
 
-def install_choices(site: Site) -> list[EngineInstall]:
+def web_server_choices(site: Site) -> list[WebServer]:
     """One web server per engine, the site's own first; an engine renders the same files everywhere."""
-    found = {site.install.engine: site.install} if site.install else {}
-    for install in EngineInstall.objects.select_related("host").order_by("engine", "pk"):
-        found.setdefault(install.engine, install)
+    found = {site.web_server.engine: site.web_server} if site.web_server else {}
+    for web_server in WebServer.objects.select_related("host").order_by("engine", "pk"):
+        found.setdefault(web_server.engine, web_server)
     return list(found.values())
 
 
@@ -48,13 +48,13 @@ def install_choices(site: Site) -> list[EngineInstall]:
 def raw(request: Request, name: str) -> HttpResponse:
     """Show the exact files of the draft for a web server, rendered now."""
     site = site_get(request, name)
-    install = install_wanted(request, site)
-    context: dict[str, Any] = {"install": install, "installs": install_choices(site)}
-    if install is not None:
+    web_server = web_server_wanted(request, site)
+    context: dict[str, Any] = {"web_server": web_server, "web_servers": web_server_choices(site)}
+    if web_server is not None:
         fetched = freeze.fetched(site)
-        context["remarks"] = [words(item, install) for item in site_differences(site, install)]
+        context["remarks"] = [words(item, web_server) for item in site_differences(site, web_server)]
         try:
-            context["files"] = site_files(fetched, install, freeze.spec_of_fetched(fetched, install))
+            context["files"] = site_files(fetched, web_server, freeze.spec_of_fetched(fetched, web_server))
         except ValidationError as error:
             context["faults"] = error.messages
     return site_render(request, site, "raw", "websites/raw.html", **context)
@@ -70,7 +70,7 @@ def logs(request: Request, name: str) -> HttpResponse:
     if wanted and chosen is None:
         raise Http404
     context: dict[str, Any] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
-    if chosen is not None and site.install is not None:
+    if chosen is not None and site.web_server is not None:
         try:
             lines = site_log_tail(request.user, site, chosen, lines=LOG_LINES)
             context["text"] = "\n".join(lines)
@@ -91,7 +91,7 @@ def _until(milliseconds: float) -> str:
 def traffic(request: Request, name: str) -> HttpResponse:
     """Show the page, or its part that refreshes every few seconds."""
     site = site_get(request, name)
-    context: dict[str, Any] = {"is_asked": site.install is not None}
+    context: dict[str, Any] = {"is_asked": site.web_server is not None}
     try:
         found = site_traffic(site)
     except ApplicationError as error:

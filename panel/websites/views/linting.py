@@ -18,7 +18,7 @@ from panel.accounts.permissions import Action, may
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.lint import Finding
 from panel.websites import linting
 from panel.websites.models import Site
@@ -46,16 +46,16 @@ class Line:
         return words[0] % self.finding.fix if self.finding.fix else words[1]
 
 
-def lines_of(user: User, sites: Iterable[tuple[Site, EngineInstall | None]]) -> list[Line]:
+def lines_of(user: User, sites: Iterable[tuple[Site, WebServer | None]]) -> list[Line]:
     """Findings for templates/websites/findings.html: of each site on its current or planned web server.
 
     Findings for a server other than the site's own are shown, but fixed only after the move.
     """
     return [
         Line(site, finding, is_there and _may_mend(user, site, finding), _may_edit(user, site, finding))
-        for site, install in list(sites)[:MAX_SITES]
-        for is_there in (install is None or install.pk == site.install_id,)
-        for finding in linting.site_findings(site, install)
+        for site, web_server in list(sites)[:MAX_SITES]
+        for is_there in (web_server is None or web_server.pk == site.web_server_id,)
+        for finding in linting.site_findings(site, web_server)
     ]
 
 

@@ -25,7 +25,7 @@ from panel.core.views.tags import TagsPage, tags_page
 from panel.deployments.models import Deployment
 from panel.deployments.planning import services as deployments
 from panel.deployments.views.deployments import planned
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
 from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed
@@ -142,7 +142,7 @@ def bulk_delete(request: Request) -> HttpResponse:
 
 
 def _loss(site: Site) -> str:
-    words = {"site": site.name, "server": site.install}
+    words = {"site": site.name, "server": site.web_server}
     if site_is_live(site):
         return _("%(site)s, live on %(server)s") % words
     if site_is_there(site):
@@ -162,7 +162,7 @@ def bulk_move(request: Request) -> HttpResponse:
     drafts = [site for site in sites if not site_is_there(site)]
     resting = [site for site in sites if site_is_there(site) and not site_is_live(site)]
     if request.method == "POST" and form.is_valid():
-        return _moved(request, sites, drafts, form.cleaned_data["install"])
+        return _moved(request, sites, drafts, form.cleaned_data["web_server"])
     context = {
         "form": form,
         "sites": sites,
@@ -176,12 +176,12 @@ def bulk_move(request: Request) -> HttpResponse:
     return render(request, "websites/move.html", context, status=422 if form.is_bound else 200)
 
 
-def _moved(request: Request, sites: list[Site], drafts: list[Site], install: EngineInstall) -> HttpResponse:
+def _moved(request: Request, sites: list[Site], drafts: list[Site], web_server: WebServer) -> HttpResponse:
     words = ngettext("%(count)d draft now uses %(server)s.", "%(count)d drafts now use %(server)s.", len(drafts))
-    done = words % {"count": len(drafts), "server": install}
+    done = words % {"count": len(drafts), "server": web_server}
 
     def work() -> list[Deployment]:
-        plans = deployments.sites_move(actor=request.user, sites=sites, install=install)
+        plans = deployments.sites_move(actor=request.user, sites=sites, web_server=web_server)
         if plans and drafts:
             messages.success(request, done + " " + _("The plan below is for the other sites."))
         return plans

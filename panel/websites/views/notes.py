@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.capabilities import Difference, differences
 from panel.websites import freeze
 from panel.websites.models import Location, ServerBlock, Site
@@ -19,16 +19,16 @@ _FIELDS = {
 Notes = dict[str, list[str]]
 
 
-def words(difference: Difference, install: EngineInstall) -> str:
+def words(difference: Difference, web_server: WebServer) -> str:
     """One note: the web server's behavior, and the configuration rendered instead."""
     nearest = f"; alternative: {difference.nearest}" if difference.nearest else ""
-    return f"{install.get_engine_display()}: {difference.what}{nearest}"
+    return f"{web_server.get_engine_display()}: {difference.what}{nearest}"
 
 
-def site_differences(site: Site, install: EngineInstall) -> list[Difference]:
+def site_differences(site: Site, web_server: WebServer) -> list[Difference]:
     fetched = freeze.fetched(site)
-    spec = freeze.spec_of_fetched(fetched, install)
-    return differences(spec, freeze.install_spec_for(fetched, install, spec))
+    spec = freeze.spec_of_fetched(fetched, web_server)
+    return differences(spec, freeze.web_server_spec_for(fetched, web_server, spec))
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:
@@ -37,9 +37,9 @@ def notes_for(site: Site, *, block: ServerBlock | None = None, location: Locatio
     Empty for unsaved parts and for a site without a web server.
     """
     part = location or block
-    if site.install is None or part is None:
+    if site.web_server is None or part is None:
         return {}
-    return _by_field(site_differences(site, site.install), site.install, _place(site, part))
+    return _by_field(site_differences(site, site.web_server), site.web_server, _place(site, part))
 
 
 def _place(site: Site, part: ServerBlock | Location) -> str:
@@ -51,7 +51,7 @@ def _place(site: Site, part: ServerBlock | Location) -> str:
     return place
 
 
-def _by_field(found: Iterable[Difference], install: EngineInstall, place: str) -> Notes:
+def _by_field(found: Iterable[Difference], web_server: WebServer, place: str) -> Notes:
     notes: Notes = {}
     for difference in found:
         if not f"{difference.field}/".startswith(place):
@@ -60,5 +60,5 @@ def _by_field(found: Iterable[Difference], install: EngineInstall, place: str) -
         if member == "locations":
             continue  # shown with the location itself
         name = "other" if member in ("", "snippet") else _FIELDS.get(member, member)
-        notes.setdefault(name, []).append(words(difference, install))
+        notes.setdefault(name, []).append(words(difference, web_server))
     return notes

@@ -15,7 +15,7 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
 from panel.core.ui import Crumb
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import checks, services
 from panel.websites.forms.sites import Kind, SiteCloneForm, SiteCreateForm, SiteEditForm
 from panel.websites.forms.wizard import site_from_wizard
@@ -37,7 +37,7 @@ def site_create(request: Request) -> HttpResponse:
         request.POST or None,
         teams=teams,
         certificates=certificates_visible(request.user),
-        initial={"install": request.GET.get("install")},
+        initial={"web_server": request.GET.get("web_server")},
     )
     if request.method == "POST":
         if "_field" in request.POST:
@@ -54,7 +54,7 @@ def site_create(request: Request) -> HttpResponse:
         "kind": form["kind"].value(),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
         "has_teams": teams.exists(),
-        "has_servers": EngineInstall.objects.exists(),
+        "has_servers": WebServer.objects.exists(),
     }
     return render(request, "websites/create.html", context, status=422 if form.errors else 200)
 
@@ -86,7 +86,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         problems=[
             (problem, problem_url(site, problem.where)) for problem in checks.site_problems(site, actor=request.user)
         ],
-        findings=lines_of(request.user, [(site, site.install)]),
+        findings=lines_of(request.user, [(site, site.web_server)]),
         urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,
@@ -113,7 +113,7 @@ def _counts(site: Site) -> dict[str, int]:
 def problem_url(site: Site, where: str) -> str:
     """URL of the page for a problem at this place of the definition."""
     parts = where.split("/")
-    if parts[0] == "install":
+    if parts[0] == "web_server":
         return reverse("websites:server", args=[site.name])
     if parts[0] == "upstreams":
         return reverse("websites:upstreams", args=[site.name])
@@ -130,13 +130,13 @@ def problem_url(site: Site, where: str) -> str:
 @form_page
 def edit(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    subject = Site.objects.select_related("team", "install").get(pk=site.pk)  # the form modifies its instance
+    subject = Site.objects.select_related("team", "web_server").get(pk=site.pk)  # the form modifies its instance
     form = SiteEditForm(request.POST or None, instance=subject, teams=teams_of(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid():
-            target = Site.objects.select_related("team", "install").get(pk=site.pk)
+            target = Site.objects.select_related("team", "web_server").get(pk=site.pk)
             saved = attempt(
                 form,
                 lambda: services.site_update(

@@ -16,8 +16,9 @@ from tests.suites.security import world
 Schema = dict[str, Any]
 # What names rows of the world, by the field that refers to them.
 REFERENCES: dict[str, Any] = {
-    "team": "owners", "teams": ["owners"], "site": world.NAME, "sites": [world.NAME], "install": world.KEY,
-    "installs": [world.KEY], "host": world.HOST, "hosts": [world.HOST], "block": world.KEY, "certificate": world.NAME,
+    "team": "owners", "teams": ["owners"], "site": world.NAME, "sites": [world.NAME], "web_server": world.KEY,
+    "web_servers": [world.KEY], "host": world.HOST, "hosts": [world.HOST], "block": world.KEY,
+    "certificate": world.NAME,
     "upstream": world.NAME, "php_pool": world.NAME, "scenario": world.KEY, "revision": world.KEY,
     "run": str(world.RUN),
     "runs": [str(world.RUN)], "user": world.KEY, "name": "attack", "slug": "attack", "username": "attack",

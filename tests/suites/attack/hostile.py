@@ -153,11 +153,11 @@ def _try(client: Client, door: Door, where: str, figures: Figures) -> None:
 
 def badly_rendered() -> Iterator[str]:
     """Sites whose configuration cannot be read back or has another number of server blocks than the site."""
-    for site in Site.objects.select_related("install__host"):
-        if site.install is None:
+    for site in Site.objects.select_related("web_server__host"):
+        if site.web_server is None:
             continue
         try:
-            files = site_files(site, site.install, site_spec(site, site.install))
+            files = site_files(site, site.web_server, site_spec(site, site.web_server))
         except (ApplicationError, NotExpressible, ValidationError):
             continue  # a draft may be invalid; its plan names the field
         try:

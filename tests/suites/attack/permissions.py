@@ -29,7 +29,7 @@ _ROUTES = {
         reports:detail reports:download trials:detail trials:live trials:events audit:list audit:export audit:detail
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
-        api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:installs-list
+        api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
         api:operations-list api:operations-detail api:pins-list api:reports-as-csv api:reports-as-html
         api:reports-as-json api:reports-as-ods api:reports-as-pdf api:reports-deliveries
         api:revisions-list api:revisions-detail api:revisions-files api:runs-compare api:runs-export-csv
@@ -86,7 +86,7 @@ _ROUTES = {
         imports:delete websites:snippet_add websites:snippet websites:snippet_delete deployments:main-file
         deployments:pin-release api:hosts-list api:hosts-bulk api:hosts-detail api:hosts-adopt-server api:hosts-check
         api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:imports-list api:imports-upload
-        api:imports-detail api:imports-adopt api:installs-detail api:installs-main-file api:installs-service
+        api:imports-detail api:imports-adopt api:web-servers-detail api:web-servers-main-file api:web-servers-service
         api:allowances-list api:allowances-detail websites:shared_names websites:allowance_delete hosts:local_services
         api:pins-detail api:teams-list api:teams-detail api:snippets-list api:snippets-detail
     """,

@@ -37,7 +37,7 @@ def test_links_out_of_the_sites_folders_are_refused_by_gallop(server_root: Path,
     (gallop,) = [engine for engine in engines() if engine.engine == "native"]
     port = free_port()
     serving = Serving(gallop, server_root, folders, port)
-    assert "confine_files" in serving.install.modules, "the built gallop is older than the panel; `make native`"
+    assert "confine_files" in serving.web_server.modules, "the built gallop is older than the panel; `make native`"
     aliased = Location("", "/media/", "static", alias=f"{folders.mine}/files/", autoindex=True)
     block = ServerBlock((Listen(port),), ("a.test",), root=str(folders.mine), autoindex=True, locations=(aliased,))
     with serving.running([SiteSpec("shop", (block,))]):

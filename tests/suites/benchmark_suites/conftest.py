@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.conftest import admin, host, install, operator, team, viewer  # noqa: F401
+from tests.benchmarks.conftest import admin, host, operator, team, viewer, web_server  # noqa: F401

@@ -12,7 +12,7 @@ from pathlib import Path
 from panel.core.errors import ApplicationError
 from panel.hosts import errands
 from panel.hosts.models import Host, HostOperation, HostStatus, Layout, OperationKind
-from tests.suites.benchmark_suites.suite_runner import add_installs, facts, local_host, ssh_host
+from tests.suites.benchmark_suites.suite_runner import add_web_servers, facts, local_host, ssh_host
 from tests.support.namespace_hosts import Machine, Switch
 from tests.support.process import tool
 
@@ -72,7 +72,7 @@ class Places:
 @contextmanager
 def here(programs: Mapping[str, str]) -> Iterator[Places]:
     host = local_host()
-    add_installs(host, dict(programs))
+    add_web_servers(host, dict(programs))
     yield Places(host)
 
 
@@ -90,7 +90,7 @@ def between_namespaces(home: Path, programs: Mapping[str, str]) -> Iterator[Plac
         servers = ssh_host(other.sshd, "servers")
         Host.objects.filter(pk=servers.pk).update(facts=facts())
         servers.refresh_from_db()
-        add_installs(servers, dict(programs))
+        add_web_servers(servers, dict(programs))
         yield Places(servers, ssh_host(load.sshd, "load").name)
 
 

@@ -20,7 +20,7 @@ from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.benchmarks.suites.definitions import PresetName
 from panel.benchmarks.suites.services import suite_advance, suite_start
 from panel.hosts.claims import Attempt
-from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from panel.hosts.models import Connection, Host, HostStatus, Layout, WebServer
 from tests.support import openlitespeed
 from tests.support.cast import signed_in
 from tests.support.gallop import gallop_binary
@@ -30,7 +30,7 @@ from tests.support.sshd import SshServer
 ENGINES = {"nginx": ("nginx",), "apache": ("apache2", "httpd")}
 
 
-def add_installs(host: Host, programs: dict[str, str] | None = None) -> None:
+def add_web_servers(host: Host, programs: dict[str, str] | None = None) -> None:
     """nginx, Apache and gallop as this machine has them, or those of `programs` (by engine); their own configuration
     is never touched by a suite."""
     binaries = {engine: tool(*names) for engine, names in ENGINES.items()} | {"native": gallop_binary()}
@@ -39,7 +39,7 @@ def add_installs(host: Host, programs: dict[str, str] | None = None) -> None:
     for engine, binary in (binaries | (programs or {})).items():
         paths = {"binary": binary, "config_root": f"/etc/{engine}", "main_config": f"/etc/{engine}/main.conf"}
         version, modules = _built(engine, binary)
-        EngineInstall.objects.create(
+        WebServer.objects.create(
             host=host, engine=engine, layout=Layout.CONF_D, version=version, modules=modules, paths=paths
         )
 

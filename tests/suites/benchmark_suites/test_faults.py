@@ -31,7 +31,7 @@ from panel.benchmarks.suites.services import suite_advance, suite_start
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Host
 from panel.remote import links, pool, ssh
-from tests.suites.benchmark_suites.suite_runner import add_installs, carried_out, local_host, ssh_host
+from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out, local_host, ssh_host
 from tests.support.cast import signed_in
 from tests.support.namespace_hosts import Machine, Switch
 from tests.support.sshd import SshServer
@@ -57,7 +57,7 @@ def temporary(server_root: Path, settings: LazySettings, monkeypatch: pytest.Mon
 @pytest.fixture
 def here(temporary: Path) -> Host:
     host = local_host()
-    add_installs(host)
+    add_web_servers(host)
     return host
 
 
@@ -309,7 +309,7 @@ def test_a_host_that_goes_away(
     sshd.environment["TMPDIR"] = str(temporary)
     with sshd:
         host = ssh_host(sshd)
-        add_installs(host)
+        add_web_servers(host)
 
         def cut(tool: int) -> None:
             agent = parent(tool)
@@ -333,7 +333,7 @@ def test_a_host_that_is_restarted_in_the_middle(
     monkeypatch.setattr(links, "IDLE_S", 0.5)
     with Switch() as switch, Machine(server_root / "machine", switch, TMPDIR=str(temporary)) as machine:
         host = ssh_host(machine.sshd)
-        add_installs(host)
+        add_web_servers(host)
         inside: list[str] = []
 
         def fail(first: int) -> None:

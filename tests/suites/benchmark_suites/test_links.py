@@ -16,7 +16,7 @@ from panel.benchmarks.suites import SUITES, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.reports.models import Schedule
 from tests.api.caller import caller_of, pointers
 from tests.benchmarks.test_pages import text
@@ -157,7 +157,7 @@ def test_wrong_values_are_told_beside_the_buttons_and_by_the_api(operator: User,
 
 
 @pytest.mark.django_db
-def test_a_schedule_keeps_it(operator: User, host: Host, install: EngineInstall) -> None:
+def test_a_schedule_keeps_it(operator: User, host: Host, web_server: WebServer) -> None:
     client = signed_in(operator)
     form = {
         "name": "Far away", "cron": "@weekly", "timezone": "UTC", "suite": "small-static-files", "preset": "short",

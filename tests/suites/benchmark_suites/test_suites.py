@@ -30,7 +30,7 @@ from panel.core.errors import ApplicationError
 from panel.hosts.models import Host
 from panel.remote import pool
 from tests.benchmarks.test_pages import text
-from tests.suites.benchmark_suites.suite_runner import add_installs, carried_out, lsphp
+from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out, lsphp
 from tests.support.cast import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def servers(host: Host, settings: LazySettings, server_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     settings.LOCAL_HOST_ROOT = server_root / "host"
     monkeypatch.setenv("TMPDIR", str(server_root))  # of the agent: where stands are
-    add_installs(host)
+    add_web_servers(host)
     host.facts = {"lsphp": lsphp()}
     host.save()
     yield host
@@ -70,7 +70,7 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
     assert len(cpu_s) >= 5 and min(cpu_s.values()) > 0, cpu_s
     for table in tables(row):
         names = [cells[0].text for cells in table.rows]
-        has_openlitespeed = servers.installs.filter(engine="openlitespeed").exists()
+        has_openlitespeed = servers.web_servers.filter(engine="openlitespeed").exists()
         ours_named = ["Apache, prefork", "Apache, worker", "Apache, event", "nginx", "gallop"]
         ours_named += ["OpenLiteSpeed"] if has_openlitespeed else []
         assert names == [*ours_named, "LiteSpeed"]
@@ -83,7 +83,7 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
         assert words in page, words
     heads = [chart.table.head[0] for part in suite_results.result(row)["parts"] for chart in part.charts]
     assert heads == ["Web server", "Web server"], "without links there is no case to name beside the servers"
-    versions = {install.engine: install.version for install in servers.installs.all()}
+    versions = {web_server.engine: web_server.version for web_server in servers.web_servers.all()}
     assert f"Apache, event {versions['apache']}; nginx {versions['nginx']}; gallop {versions['native']}" in page
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))
     assert (exported["shortened"], len(exported["runs"]), len(exported["tables"])) == (True, 2, 2)
@@ -230,7 +230,7 @@ def test_a_row_of_a_published_case_can_be_chosen_and_its_time_is_expected() -> N
 
 def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, servers: Host) -> None:
     """Beside the buttons, with the host that is chosen; as much as the run itself says once it was begun."""
-    servers.installs.exclude(engine="nginx").delete()
+    servers.web_servers.exclude(engine="nginx").delete()
     client = signed_in(operator)
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
     address = reverse("benchmarks:suite-expected", args=["http3-2019"])
@@ -242,7 +242,7 @@ def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, serv
     assert f"38 cases, {duration_words(suite_results.expected_s(row))}" in here
     words = text(client, f"{address}?host={servers.name}&protocols=h3")
     assert "do not support HTTP/3" in words
-    servers.installs.all().delete()
+    servers.web_servers.all().delete()
     assert "has none of the suite&#x27;s web servers" in text(client, f"{address}?host={servers.name}")
 
 
@@ -278,7 +278,7 @@ def test_who_may_not_measure_may_look_but_not_start(viewer: User, operator: User
 
 
 def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) -> None:
-    servers.installs.filter(engine__in=("native", "openlitespeed")).delete()
+    servers.web_servers.filter(engine__in=("native", "openlitespeed")).delete()
     php = suite_start(actor=operator, suite="php-application-2020", preset="short", host=servers)
     assert php.left_out == [
         "gallop + php-fpm is skipped: here has no gallop.",
@@ -290,7 +290,7 @@ def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) 
         "gallop is skipped: here has no gallop.",
         "OpenLiteSpeed is skipped: here has no OpenLiteSpeed.",
     ]
-    servers.installs.all().delete()
+    servers.web_servers.all().delete()
     page = signed_in(operator).post(
         reverse("benchmarks:suite-start", args=["http3-2019"]), {"host": servers.name, "preset": "full"}, follow=True
     )
@@ -299,8 +299,8 @@ def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) 
 
 def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operator: User, servers: Host) -> None:
     # A row alone: nothing of this test is started.
-    servers.installs.exclude(engine="nginx").delete()
-    servers.installs.update(engine="openlitespeed")
+    servers.web_servers.exclude(engine="nginx").delete()
+    servers.web_servers.update(engine="openlitespeed")
     suite = {"suite": "php-application-2020", "preset": "short", "host": servers}
     chosen = ["openlitespeed-tcp", "openlitespeed-socket"]
     servers.facts = {"uid": 0}
@@ -334,7 +334,7 @@ def test_lsphp_answers_over_tcp_and_started_by_the_server(operator: User, server
     (run,) = carried_out(row)
     assert run.error == ""
     labels = [target.label for target in run.targets.order_by("position")]
-    has_lsphp = servers.installs.filter(engine="openlitespeed").exists() and servers.facts["lsphp"]
+    has_lsphp = servers.web_servers.filter(engine="openlitespeed").exists() and servers.facts["lsphp"]
     assert len(labels) == (3 if has_lsphp else 1) and bool(row.left_out) == (len(labels) < 3)
     for counted in of_run(run):
         assert counted.error == "" and counted.metrics["non2xx"] == counted.metrics["failed"] == 0, counted.output

@@ -23,14 +23,14 @@ from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network
 from panel.benchmarks.suites.services import suite_start
 from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import links, pool, ssh
 from panel.remote.errors import OperationRefused
 from tests.api.caller import caller_of, pointers
 from tests.suites.benchmark_suites import __main__ as command
 from tests.suites.benchmark_suites import locations
-from tests.suites.benchmark_suites.suite_runner import add_installs, carried_out, facts, ssh_host
+from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out, facts, ssh_host
 from tests.suites.benchmark_suites.test_faults import below
 from tests.support.namespace_hosts import Machine, Switch
 from tests.support.waiting import eventually
@@ -60,7 +60,7 @@ def two(db: None, server_root: Path, settings: LazySettings) -> Iterator[Two]:
         second = Machine(server_root / "servers", switch, TMPDIR=str(folders[1]))
         with first, second:
             load, servers = (ssh_host(machine.sshd, name) for machine, name in zip((first, second), names, strict=True))
-            add_installs(servers)
+            add_web_servers(servers)
             yield Two(load, servers, folders, [first, second])
             pool.close()
             for folder, machine in zip(folders, (first, second), strict=True):
@@ -143,7 +143,7 @@ def test_wordpress_is_browsed_from_the_other_host(operator: User, two: Two, monk
 
 def forget() -> None:
     """As on a panel that knows no host yet."""
-    EngineInstall.objects.all().delete()
+    WebServer.objects.all().delete()
     Host.objects.all().delete()
 
 
@@ -167,7 +167,7 @@ def test_hosts_named_on_the_command_line_are_checked_and_known_by_their_keys(two
     with locations.between_hosts(named[0], named[1], keys) as where:
         assert (where.servers.host_key, where.load) == (servers.host_key, "load")
         assert where.servers.status == HostStatus.READY and where.servers.facts["uid"] == os.geteuid()
-        assert where.servers.installs.filter(engine="nginx").exists(), "found as a check finds it"
+        assert where.servers.web_servers.filter(engine="nginx").exists(), "found as a check finds it"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host, HostOperation, OperationKind
 from panel.remote import pool
-from tests.suites.benchmark_suites.suite_runner import add_installs, carried_out
+from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out
 from tests.suites.benchmark_suites.test_suites import result_page
 from tests.support.cast import signed_in
 
@@ -32,7 +32,7 @@ SLUG = "php-application-2020"
 def servers(host: Host, settings: LazySettings, server_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     settings.LOCAL_HOST_ROOT = server_root / "host"
     monkeypatch.setenv("TMPDIR", str(server_root))
-    add_installs(host)
+    add_web_servers(host)
     yield host
     pool.close()
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_browsed_is_refused(
 
 def plan_of(host: Host, packages: list[dict[str, str]], removed: list[str]) -> HostOperation:
     """A plan that was made, as an agent tells it."""
-    result = {"packages": packages, "removed": removed, "bytes": 7_900_000, "command": ["apt-get", "install"]}
+    result = {"packages": packages, "removed": removed, "bytes": 7_900_000, "command": ["apt-get", "web_server"]}
     return HostOperation.objects.create(
         host=host,
         kind=OperationKind.PREPARE,

@@ -24,7 +24,7 @@ from tests.deployments.real_host import Machine
 from tests.imports.conftest import agent_home, apache, apache_remote
 from tests.imports.test_pages import open_sudo
 from tests.suites.browser.test_interaction import page_of
-from tests.support.cast import cast, install, signed_in
+from tests.support.cast import cast, signed_in, web_server
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.trials.conftest import Stand, logged, stand
 
@@ -42,8 +42,8 @@ def picture(page: Page, name: str, scheme: Any, height: int) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_suites(browser: Browser, live_server: Any) -> None:
     those = cast()
-    those.host.installs.update(version="1.31.5")
-    install(those.host, Engine.NATIVE, "", version="0.1.0")
+    those.host.web_servers.update(version="1.31.5")
+    web_server(those.host, Engine.NATIVE, "", version="0.1.0")
     page = page_of(browser, live_server.url, signed_in(those.admin))
     page.goto("/benchmarks/suites")
     form = page.locator("form.suite-start").first
@@ -94,7 +94,7 @@ def test_import_and_which_location(browser: Browser, live_server: Any, apache_re
         said = f"    ServerName {name}.example\n    {lines.format(root=apache.root)}\n"
         (folder / f"{name}.conf").write_text(f"<VirtualHost *:{machine.port}>\n{said}</VirtualHost>\n")
     (apache.root / "www" / "shop" / ".htaccess").write_text(FILES_FIRST)
-    machine.install(apache, Engine.APACHE)
+    machine.web_server(apache, Engine.APACHE)
     client = signed_in(machine.people.admin)
     open_sudo(client)
     page = page_of(browser, live_server.url, client)
@@ -114,7 +114,7 @@ def test_import_and_which_location(browser: Browser, live_server: Any, apache_re
 def test_which_server(browser: Browser, live_server: Any, stand: Stand) -> None:
     assert source(), "PADDOCK_OPENLITESPEED names no installation"
     server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
-    stand.installs["openlitespeed"] = stand.machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+    stand.web_servers["openlitespeed"] = stand.machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
     logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"])
     page = page_of(browser, live_server.url, signed_in(stand.machine.people.owner))
     page.goto("/sites/shop/servers/")

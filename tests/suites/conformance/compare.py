@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.suites.conformance.explained import Case, explanation
 from tests.suites.conformance.explained.equivalent_requests import Twin, twins
 from tests.suites.conformance.generator import Generated
@@ -71,10 +71,10 @@ class Beside:
 
 def ask_all(
     engine: Engine, batch: Sequence[Generated], root: Path, port: int
-) -> tuple[InstallSpec, list[list[Answer]]]:
-    """What an engine answers to each site's requests, and the install that it had while it did."""
-    with serving(engine, [item.spec for item in batch], root, port) as install:
-        return install, [answers(port, item.requests) for item in batch]
+) -> tuple[WebServerSpec, list[list[Answer]]]:
+    """What an engine answers to each site's requests, and the web server that it had while it did."""
+    with serving(engine, [item.spec for item in batch], root, port) as web_server:
+        return web_server, [answers(port, item.requests) for item in batch]
 
 
 def ask_nginx(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> list[list[Beside]]:
@@ -109,7 +109,7 @@ def groups(engines: Sequence[Engine], batch: Sequence[Generated], root: Path) ->
 def known_departure(
     engine: Engine,
     specs: Sequence[SiteSpec],
-    install: InstallSpec,
+    web_server: WebServerSpec,
     request: Request,
     beside: Beside,
     other: Answer,
@@ -119,7 +119,7 @@ def known_departure(
     it."""
 
     def meets(asked: Request) -> Met:
-        return met(specs, install, asked.host or "", specs[0].blocks[0].listens[0].port, asked.target)
+        return met(specs, web_server, asked.host or "", specs[0].blocks[0].listens[0].port, asked.target)
 
     taken = beside.twins if engine.engine == "openlitespeed" else ()
     given = tuple((twin, answer, get, meets(twin.request)) for twin, answer, get in taken)
@@ -134,10 +134,10 @@ def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path
         some = [batch[number] for number in taken]
         expected = ask_nginx(same, some, root, port)
         for engine in same:
-            install, given = ask_all(engine, some, root, port)
+            web_server, given = ask_all(engine, some, root, port)
             for item, ours, theirs in zip(some, given, expected, strict=True):
                 specs = [other.spec for other in some]
-                _compare(found, engine, specs, item, install, zip(ours, theirs, strict=True))
+                _compare(found, engine, specs, item, web_server, zip(ours, theirs, strict=True))
     return found
 
 
@@ -146,7 +146,7 @@ def _compare(
     engine: Engine,
     specs: Sequence[SiteSpec],
     item: Generated,
-    install: InstallSpec,
+    web_server: WebServerSpec,
     pairs: Iterable[tuple[Answer, Beside]],
 ) -> None:
     """`pairs`: the engine's answer and nginx's to each of the site's requests."""
@@ -156,7 +156,7 @@ def _compare(
         found.compared += 1
         if not (what := difference(beside.nginx, answer)):
             continue
-        if name := known_departure(engine, specs, install, request, beside, answer, earlier):
+        if name := known_departure(engine, specs, web_server, request, beside, answer, earlier):
             found.known[f"{engine.name}: {name}"] += 1
         else:
             found.unexplained.append(Departure(engine.name, item.spec, request, what))

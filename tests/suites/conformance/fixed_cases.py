@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.suites.conformance import (
     caching_cases,
     feature_cases,
@@ -43,23 +43,23 @@ def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
         if not refusal(engine, spec, root):
             asked.append((case.__name__, port, spec, requests))
     wrong: list[str] = []
-    with serving(engine, [spec for _, _, spec, _ in asked], root, asked[0][1]) as install:
+    with serving(engine, [spec for _, _, spec, _ in asked], root, asked[0][1]) as web_server:
         for name, port, spec, requests in asked:
             for expected, answer in _asked(port, requests):
                 what = _wrong(expected, answer, engine.engine)
-                if what and not _is_shown(engine, spec, install, port, expected, answer):
+                if what and not _is_shown(engine, spec, web_server, port, expected, answer):
                     wrong.append(f"{engine.name}, {name}: {_request(expected)}: {what}")
     return sum(len(requests) for *_, requests in asked), wrong
 
 
 def _is_shown(
-    engine: Engine, spec: SiteSpec, install: InstallSpec, port: int, expected: Expected, answer: Answer
+    engine: Engine, spec: SiteSpec, web_server: WebServerSpec, port: int, expected: Expected, answer: Answer
 ) -> bool:
     """Whether OpenLiteSpeed's own rows say that the answering location departs, or that the request is one."""
     if engine.engine != "openlitespeed":
         return False
     where, host = expected.port or port, expected.host or ""
-    meets = met([spec], install, host, where, expected.path, tls=expected.tls)
+    meets = met([spec], web_server, host, where, expected.path, tls=expected.tls)
     body = answer.body if expected.body is None else expected.body.encode()
     wanted = Answer(expected.status, {**answer.headers, **expected.headers}, body)
     departs = Departing(_request(expected), wanted, answer, meets)

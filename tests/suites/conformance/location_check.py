@@ -134,7 +134,7 @@ def _compare(
     promises = [[told(specs, request, port) for request in item.requests] for item in sites]
     expected = ask_nginx(engines, sites, root, port)
     for engine in (NGINX, *engines):
-        install, given = ask_all(engine, sites, root, port)
+        web_server, given = ask_all(engine, sites, root, port)
         for item, told_, ours, theirs in zip(sites, promises, given, expected, strict=True):
             before: Request | None = None
             for request, promise, answer, beside in zip(item.requests, told_, ours, theirs, strict=True):
@@ -142,7 +142,7 @@ def _compare(
                 found.compared += 1
                 if not (what := fault(promise, request, answer, www)):
                     continue
-                if name := known_departure(engine, specs, install, request, beside, answer, earlier):
+                if name := known_departure(engine, specs, web_server, request, beside, answer, earlier):
                     found.known[f"{engine.name}: {name}"] += 1
                 else:
                     found.unexplained.append(Departure(f"explained, {engine.name}", item.spec, request, what))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from panel.rendering.readers import Unreadable
 from tests.rendering.crossplane_reader import disagreement
-from tests.rendering.escaping import INSTALLS, fault, written_or_refused
+from tests.rendering.escaping import WEB_SERVERS, fault, written_or_refused
 from tests.rendering.hostile import FIELDS, MARKS
 from tests.suites.conformance.compare import Outcome
 from tests.suites.conformance.progress import Progress, digest
@@ -106,7 +106,7 @@ def line(engines: list[str], fields: list[str], count: int, found: Outcome) -> s
 def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suites.conformance.quoting")
     parser.add_argument("--values", type=int, default=20_000, help="for each field and engine")
-    parser.add_argument("--engines", default=",".join(INSTALLS))
+    parser.add_argument("--engines", default=",".join(WEB_SERVERS))
     parser.add_argument("--fields", default=",".join(FIELDS))
     parser.add_argument("--chance", type=int, default=1, help="another number makes other values")
     parser.add_argument("--keep", type=Path, help="a file for what was done; a later call goes on there")

@@ -13,7 +13,7 @@ from panel.rendering.capabilities import Difference, differences
 from panel.rendering.errors import NotExpressible
 from panel.rendering.explain import Explanation, explain
 from panel.rendering.explain import Request as Question
-from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Location, ServerBlock, SiteSpec, WebServerSpec
 
 # Members of a server block that decide nothing about an answer.
 _SILENT = re.compile(r"/(?:access_log|access_log_format|error_log|error_log_level)$")
@@ -55,7 +55,7 @@ class Met:
 
 
 def met(
-    specs: Sequence[SiteSpec], install: InstallSpec, host: str, port: int, target: str, *, tls: bool = False
+    specs: Sequence[SiteSpec], web_server: WebServerSpec, host: str, port: int, target: str, *, tls: bool = False
 ) -> Met:
     """Of OpenLiteSpeed, which says most sites otherwise somewhere, only the differences of the answering location, of
     those it may hand on to, of its upstream and of its block; of the others all of the site."""
@@ -70,8 +70,8 @@ def met(
     spec = next((spec for spec in specs if spec.name == found.site), None)
     if spec is None:
         return Met()
-    every = differences(spec, install)
-    if install.engine == "openlitespeed":
+    every = differences(spec, web_server)
+    if web_server.engine == "openlitespeed":
         pointers = {found.location, *(lead.location for lead in found.outcome.leads)} - {""}
         every = [item for item in every if _meets(item, found.block, pointers)]
     return Met(frozenset(item.what for item in every), spec, found)

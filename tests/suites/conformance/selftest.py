@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from panel.rendering import render_main
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.support.gallop import gallop_binary
 from tests.support.process import tool
 
@@ -100,8 +100,8 @@ def _main(engine: str, folder: str) -> str:
     """The main file that the panel writes, including the sites of this folder only."""
     kind = "native" if engine == "gallop" else engine
     layout = "sites" if engine == "apache" else "conf_d"
-    install = InstallSpec(kind, layout, folder, folder)  # type: ignore[arg-type]
-    main, *more = render_main(install, temp_dir=folder, pid_file=f"{folder}/pid")
+    web_server = WebServerSpec(kind, layout, folder, folder)  # type: ignore[arg-type]
+    main, *more = render_main(web_server, temp_dir=folder, pid_file=f"{folder}/pid")
     for file in more:
         Path(file.path).write_text(file.text)
     pattern = r"sites-enabled/\*\.conf" if layout == "sites" else r"\S*conf\.d/\*\.conf"

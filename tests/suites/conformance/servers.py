@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from panel.rendering import render, render_install, render_main
+from panel.rendering import render, render_main, render_web_server
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.rendering.servers import write_certificates, write_files
 from tests.suites.conformance.wire import Connection, Request
 from tests.support.apache import ApacheInstance
@@ -45,8 +45,8 @@ class Engine:
     def server(self, home: Path) -> Server:
         return KINDS[self.engine](home)
 
-    def install(self, root: Path, home: Path, binary: str) -> InstallSpec:
-        return InstallSpec(
+    def web_server(self, root: Path, home: Path, binary: str) -> WebServerSpec:
+        return WebServerSpec(
             self.engine,  # type: ignore[arg-type]
             "vhosts" if self.engine == "openlitespeed" else "sites",
             str(home / "conf") if self.engine == "openlitespeed" else str(home),
@@ -78,18 +78,18 @@ def engines() -> list[Engine]:
 
 
 @contextmanager
-def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) -> Iterator[InstallSpec]:
+def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) -> Iterator[WebServerSpec]:
     """`specs` answer on `port` while the block runs; logs and configuration lie below `root`."""
     home = root / engine.name
     server = engine.server(home)
-    install = engine.install(root, home, server.binary)
+    web_server = engine.web_server(root, home, server.binary)
     main, *more = render_main(
-        install, user="www-data", workers=1, pid_file=server.paths["pid_file"], temp_dir=str(home / "tmp")
+        web_server, user="www-data", workers=1, pid_file=server.paths["pid_file"], temp_dir=str(home / "tmp")
     )
     for old in [*home.glob("sites-*/*.conf"), *home.glob("conf.d/*.conf"), *home.glob("conf/vhosts/*/vhconf.conf")]:
         old.unlink()
-    files = [file for spec in specs for file in render(spec, install)]
-    write_files([*more, *files, *render_install(specs, install)], root)
+    files = [file for spec in specs for file in render(spec, web_server)]
+    write_files([*more, *files, *render_web_server(specs, web_server)], root)
     (home / "tmp").mkdir(exist_ok=True)
     shutil.rmtree(home / "cache", ignore_errors=True)  # what other sites of these names kept
     (home / "cache").mkdir()
@@ -105,7 +105,7 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
         )  # OpenLiteSpeed says 412 to ranges of a file that is of this very second
     with server:
         _wait(port, home)
-        yield install
+        yield web_server
     _ended(server)
 
 
@@ -114,7 +114,7 @@ def refusal(engine: Engine, spec: SiteSpec, root: Path) -> str:
     if engine.engine != "openlitespeed":
         return ""
     try:
-        render(spec, engine.install(root, root / engine.name, ""))
+        render(spec, engine.web_server(root, root / engine.name, ""))
     except NotExpressible as error:
         return str(error)
     return ""

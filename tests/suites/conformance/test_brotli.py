@@ -41,8 +41,8 @@ def test_brotli_is_used_or_named_as_not_offered(engine: Engine, server_root: Pat
         _aged(here.www, "a.txt", "plain/a.txt")
         places = (Location("", "/", "static"), Location("", "/plain/", "static", gzip="off"))
         spec = one(here, "brotli", *places, gzip="on", brotli="on", gzip_types=("text/plain",))
-        with serving(engine, [spec], server_root, here.port) as install:
-            shown = {item.field.rpartition("/")[2]: item.severity for item in differences(spec, install)}
+        with serving(engine, [spec], server_root, here.port) as web_server:
+            shown = {item.field.rpartition("/")[2]: item.severity for item in differences(spec, web_server)}
             offered = "brotli" not in shown
             takes = ("gzip, br", "gzip", "br", "")
             asked = [Request("/a.txt", headers=(("Accept-Encoding", value),)) for value in takes]

@@ -26,18 +26,18 @@ def test_an_emptied_cache_is_filled_again(engine: Engine, server_root: Path) -> 
     with world(server_root, {}) as here:
         cache = Cache((CacheTime((200, 301), 3600),))
         spec = one(here, "emptied", Location("", "/", "proxy", upstream="app", cache=cache))
-        with serving(engine, [spec], server_root, here.port) as install:
+        with serving(engine, [spec], server_root, here.port) as web_server:
 
             def times() -> list[bytes]:
                 return [answer.body for answer in answers(here.port, [Request("/counted/a")] * 2)]
 
             if engine == OPENLITESPEED:  # which keeps nothing for a second after its start, and is not asked to forget
                 assert eventually(lambda: len(set(times())) == 1)
-                assert CANNOT in [item.what for item in differences(spec, install)]
+                assert CANNOT in [item.what for item in differences(spec, web_server)]
                 return
             assert times() == [b"/counted/a 1"] * 2
-            assert CANNOT not in [item.what for item in differences(spec, install)]
-            folders = caching.folders(spec, install) or [install.cache_dir]
+            assert CANNOT not in [item.what for item in differences(spec, web_server)]
+            folders = caching.folders(spec, web_server) or [web_server.cache_dir]
             found = empty.run({"folders": folders, "roots": [str(server_root)]}, lambda event: None, Event())
             assert found["files"] >= 1
             assert times() == [b"/counted/a 2"] * 2

@@ -32,7 +32,7 @@ def test_http2_is_spoken_or_named_as_not_offered(engine: Engine, server_root: Pa
     spec = SiteSpec("http2", (block,))
     plain = free_port()
     door = SiteSpec("door", (ServerBlock((Listen(plain),), ("b.test",), locations=(fixed("", "/", "open"),)),))
-    with serving(engine, [spec, door], server_root, plain) as install:
-        missing = [item for item in differences(spec, install) if item.severity == "not_offered"]
+    with serving(engine, [spec, door], server_root, plain) as web_server:
+        missing = [item for item in differences(spec, web_server) if item.severity == "not_offered"]
         assert _spoken(port) == ("1.1" if missing else "2")
         assert bool(missing) == (engine.name == "apache-prefork")

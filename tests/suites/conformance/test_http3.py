@@ -41,8 +41,8 @@ def test_http3_is_announced_and_spoken_or_named_as_not_offered(engine: Engine, s
     listens = (Listen(port, tls=True, http2=True, http3=True, default_server=True), Listen(plain))
     block = ServerBlock(listens, ("a.test",), tls=files, locations=(fixed("", "/", "text"),))
     spec = SiteSpec("http3", (block,))
-    with serving(engine, [spec], server_root, plain) as install:
-        rows = {item.severity for item in differences(spec, install) if item.field.endswith("/http3")}
+    with serving(engine, [spec], server_root, plain) as web_server:
+        rows = {item.severity for item in differences(spec, web_server) if item.field.endswith("/http3")}
         offered = "not_offered" not in rows
         assert ("different" in rows) == (engine.engine == "openlitespeed")
         (answer,) = answers(Connection(port, tls_name="a.test"), [Request("/page")])

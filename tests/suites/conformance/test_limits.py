@@ -31,8 +31,8 @@ def _at_once(port: int, path: str) -> list[int]:
     return [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]]
 
 
-def _offers(spec: SiteSpec, install: object, field: str) -> bool:
-    return not [item for item in differences(spec, install) if item.field.endswith(field)]  # type: ignore[arg-type]
+def _offers(spec: SiteSpec, web_server: object, field: str) -> bool:
+    return not [item for item in differences(spec, web_server) if item.field.endswith(field)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
@@ -42,11 +42,11 @@ def test_requests_above_the_rate_are_refused_or_the_limit_is_named_as_not_offere
     with world(server_root, {"limited/a.txt": "a", "free/a.txt": "a"}) as here:
         limited = Location("", "/limited/", "static", rate_limit=RateLimit(1, burst=2))
         spec = one(here, "rates", limited, Location("", "/free/", "static"))
-        with serving(engine, [spec], server_root, here.port) as install:
+        with serving(engine, [spec], server_root, here.port) as web_server:
             statuses = _at_once(here.port, "/limited/a.txt")
             assert len(statuses) == COUNT
             assert statuses[:3] == [200] * 3  # one, and the burst
-            assert (429 in statuses) == _offers(spec, install, "/rate_limit") == (engine.engine not in WITHOUT)
+            assert (429 in statuses) == _offers(spec, web_server, "/rate_limit") == (engine.engine not in WITHOUT)
             assert set(statuses) <= {200, 429}
             assert _at_once(here.port, "/free/a.txt") == [200] * COUNT
 
@@ -56,8 +56,8 @@ def test_connections_above_the_limit_are_refused_until_one_ends(engine: Engine, 
     with world(server_root, {}) as here:
         limited = Location("", "/limited/", "proxy", upstream="app", connection_limit=1, read_timeout_s=60)
         spec = one(here, "connections", limited, fixed("", "/", "free"))
-        with serving(engine, [spec], server_root, here.port) as install:
-            offers = _offers(spec, install, "/connection_limit")
+        with serving(engine, [spec], server_root, here.port) as web_server:
+            offers = _offers(spec, web_server, "/connection_limit")
             assert offers == (engine.engine not in WITHOUT)
 
             def status() -> int:

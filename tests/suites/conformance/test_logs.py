@@ -37,8 +37,8 @@ def test_each_format_is_written_as_it_is_said(engine: Engine, server_root: Path)
     )
     asked = [Request("/page?q=1", host=block.names[0], headers=(("User-Agent", 'a "quoted" one'),)) for block in blocks]
     spec = SiteSpec("logs", blocks)
-    with serving(engine, [spec], server_root, port) as install:
-        rows = [item for item in differences(spec, install) if item.field.endswith("/access_log_format")]
+    with serving(engine, [spec], server_root, port) as web_server:
+        rows = [item for item in differences(spec, web_server) if item.field.endswith("/access_log_format")]
         assert [answer.status for answer in answers(port, asked)] == [200] * 4
         assert eventually(lambda: all("GET /page" in _text(block) for block in blocks), every_s=0.05)
     for block in blocks:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rendering.escaping import INSTALLS
+from tests.rendering.escaping import WEB_SERVERS
 from tests.rendering.hostile import FIELDS
 from tests.suites.conformance.quoting import REFUSED, TAKEN, run
 
 
-@pytest.mark.parametrize("engine", INSTALLS)
+@pytest.mark.parametrize("engine", WEB_SERVERS)
 def test_no_value_gets_out_of_its_word(engine: str) -> None:
     for field in FIELDS:
         found = run(engine, field, 12, 20260701)

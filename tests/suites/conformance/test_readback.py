@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from panel.rendering import render, render_install
+from panel.rendering import render, render_web_server
 from panel.rendering.readers import Read, openlitespeed
-from panel.rendering.spec import Header, InstallSpec, Listen, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec, WebServerSpec
 from tests.rendering.escaping import written_or_refused
 from tests.rendering.servers import write_files
 from tests.suites.conformance import readback
@@ -113,8 +113,8 @@ if source() is not None:
             for number, value in enumerate(bodies)
         ]
         spec = SiteSpec("a", (ServerBlock((Listen(port),), ("a.test",), str(www), locations=tuple(places)),))
-        install = InstallSpec("openlitespeed", "vhosts", f"{server.root}/conf", f"{server.root}/log", "1.9.1")
-        write_files([*render(spec, install), *render_install([spec], install)], server.root.parent)
+        web_server = WebServerSpec("openlitespeed", "vhosts", f"{server.root}/conf", f"{server.root}/log", "1.9.1")
+        write_files([*render(spec, web_server), *render_web_server([spec], web_server)], server.root.parent)
         return port
 
     def test_what_the_server_reads_otherwise_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from panel.imports.mapping import mapped
 from panel.imports.reading import Fault, Loaded, Loader, Node, SourceFile
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import WebServerSpec
 from tests.suites.corpora.pins import Corpus
 
 # Below these a site's files may lie, so that no path is the reason why a directive has no place.
@@ -85,14 +85,14 @@ def _within(loaded: Loaded, engine: str) -> Loaded:
 
 
 def _count(figures: Figures, engine: str, loaded: Loaded) -> None:
-    install = InstallSpec(
+    web_server = WebServerSpec(
         engine=engine,  # type: ignore[arg-type]
         config_root=f"/etc/{engine}",
         log_dir=LOGS[engine],
         layout="sites",
         site_roots=ROOTS,
     )
-    report = mapped(loaded, install, "/etc")
+    report = mapped(loaded, web_server, "/etc")
     figures.sites += len(report.sites)
     for site in report.sites:
         for item in site.items:

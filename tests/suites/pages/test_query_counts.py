@@ -27,7 +27,7 @@ from panel.deployments.models import (
     SiteStatus,
 )
 from panel.deployments.plan import Plan
-from panel.hosts.models import Engine, EngineInstall, Host, HostOperation, HostStatus
+from panel.hosts.models import Engine, Host, HostOperation, HostStatus, WebServer
 from panel.imports.models import Import
 from panel.reports.document import Document
 from panel.reports.models import Occurrence, Schedule, ScheduleSite
@@ -35,7 +35,7 @@ from panel.reports.storing import store
 from panel.trials.models import Contender, Trial
 from panel.websites import services
 from panel.websites.models import Site
-from tests.support.cast import Cast, install, user
+from tests.support.cast import Cast, user, web_server
 from tests.websites.conftest import shop_definition, signed_in
 
 # What no list is shown on, and what answers every sign-in by sending it elsewhere.
@@ -81,40 +81,40 @@ class Rows:
             host = Host.objects.create(
                 name=f"host-{self.count}", status=HostStatus.UNREACHABLE, site_roots=["/srv/www"]
             )
-            server = install(host, Engine.NGINX, "")
+            server = web_server(host, Engine.NGINX, "")
             site = self._site(server)
             revision = self._deployed(site, server)
             self._measured(site, server, revision)
             self._around(host, server)
 
-    def _site(self, server: EngineInstall) -> Site:
+    def _site(self, server: WebServer) -> Site:
         people, name = self.people, f"grown-{self.count}"
         certificate = services.certificate_self_sign(actor=people.admin, team=people.team, name=name, names=[name])
-        data = shop_definition(people, name=name, install=server.pk)
+        data = shop_definition(people, name=name, web_server=server.pk)
         site = services.site_define(actor=people.admin, data=data)
         block = site.blocks.get()
         type(block).objects.filter(pk=block.pk).update(certificate=certificate)
         services.snippet_create(actor=people.admin, site=site, engine="nginx", text="etag off;", block=block)
         return site
 
-    def _deployed(self, site: Site, server: EngineInstall) -> Revision:
+    def _deployed(self, site: Site, server: WebServer) -> Revision:
         revision = Revision.objects.create(
-            site=site, number=1, install=server, spec={}, files=[], digest=f"{self.count:064}", created_by=None
+            site=site, number=1, web_server=server, spec={}, files=[], digest=f"{self.count:064}", created_by=None
         )
         deployment: dict[str, Any] = {"host": server.host, "requested_by": self.people.owner}
-        plan = Plan(installs=[server.pk])
+        plan = Plan(web_servers=[server.pk])
         for status in (DeploymentStatus.FAILED, DeploymentStatus.PLANNED, DeploymentStatus.SUCCEEDED):
             row = Deployment.objects.create(**deployment, status=status, plan=plan)
             DeploymentItem.objects.create(deployment=row, site=site, revision=revision, previous=revision)
         state = {"status": SiteStatus.DRIFTED, "revision": revision, "deployed_at": timezone.now()}
         SiteState.objects.update_or_create(site=site, defaults=state)
         path = f"/etc/nginx/{site.name}.conf"
-        Drift.objects.create(site=site, install=server, path=path, expected_sha256="0" * 64, found_sha256="1" * 64)
+        Drift.objects.create(site=site, web_server=server, path=path, expected_sha256="0" * 64, found_sha256="1" * 64)
         blob = Blob.objects.create(sha256=f"{self.count:064}", content="# by hand", size=9)
-        PinnedFile.objects.create(site=site, install=server, path=path, blob=blob, adopted_by=self.people.admin)
+        PinnedFile.objects.create(site=site, web_server=server, path=path, blob=blob, adopted_by=self.people.admin)
         return revision
 
-    def _measured(self, site: Site, server: EngineInstall, revision: Revision) -> None:
+    def _measured(self, site: Site, server: WebServer, revision: Revision) -> None:
         people = self.people
         scenario = Scenario.objects.create(
             name=f"load-{self.count}", team=people.team, tool="ab", arguments={"requests": 10}, paths=["/"]
@@ -131,11 +131,11 @@ class Rows:
             run = Run.objects.create(
                 title=f"run {self.count}", parameters={"tool": "ab"}, status=RunStatus.FAILED, **about
             )
-            served: dict[str, Any] = {"site": site, "install": server, "revision": revision, "engine": "nginx"}
+            served: dict[str, Any] = {"site": site, "web_server": server, "revision": revision, "engine": "nginx"}
             RunTarget.objects.create(run=run, position=0, label=site.name, base_url="http://x", **served)
         self._reported(site, scenario)
         trial = Trial.objects.create(site=site, load={}, requested_by=people.owner)
-        Contender.objects.create(trial=trial, position=0, install=server, label="nginx", copy=site)
+        Contender.objects.create(trial=trial, position=0, web_server=server, label="nginx", copy=site)
 
     def _reported(self, site: Site, scenario: Scenario) -> None:
         people, now = self.people, timezone.now()
@@ -149,9 +149,9 @@ class Rows:
             document = Document(title=schedule.name, made_at="now", outcome="worse", headline="Worse.")
             store(document=document, occurrence=row)
 
-    def _around(self, host: Host, server: EngineInstall) -> None:
+    def _around(self, host: Host, server: WebServer) -> None:
         people, name = self.people, f"grown-{self.count}"
-        Import.objects.create(install=server, source="host", created_by=people.admin)
+        Import.objects.create(web_server=server, source="host", created_by=people.admin)
         HostOperation.objects.create(host=host, kind="check", requested_by=people.owner)
         entry = {"action": "site.update", "object_type": "site", "object_label": name, "after": {}}
         AuditEntry.objects.create(actor=people.owner, actor_label="olaf", **entry)

@@ -192,7 +192,7 @@ def test_api_reads_writes_and_filters_tags(people: Cast, shop: Site, second: Hos
         ("hosts/?tags__has=prod,eu", ["web-1"]),
         ("hosts/?tags__has=prod,us", []),
         ("sites/?tags__has=cms", ["shop"]),
-        ("sites/?install__host__tags__has=eu", ["shop"]),
+        ("sites/?web_server__host__tags__has=eu", ["shop"]),
         ("sites/?tags__has=eu", []),
     ):
         assert [row["name"] for row in admin.get(query).json()["results"]] == names, query

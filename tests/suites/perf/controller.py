@@ -76,7 +76,7 @@ class Controller:
 
     def add(self, hosts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """One row of each kind for every host; nothing is sent."""
-        from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
+        from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
         from panel.websites import services
 
         for given in hosts:
@@ -88,7 +88,7 @@ class Controller:
                 site_roots=[given["site_root"]],
                 **values,
             )
-            install = EngineInstall.objects.create(
+            web_server = WebServer.objects.create(
                 host=host, engine=Engine.NGINX, layout=Layout.CONF_D, version="1.22.1", paths=given["paths"]
             )
             site = services.site_create(
@@ -96,7 +96,7 @@ class Controller:
                 team=self.team,
                 name=f"panel-{host.name}",
                 domains=["panel.example"],
-                install=install,
+                web_server=web_server,
                 port=given["http_port"],
                 address="127.0.0.1",
                 root=given["site_root"],

@@ -97,7 +97,7 @@ def _measure(client: Any, page: str, *, rounds: int) -> tuple[float, int]:
 def _fill(numbers: range, *, sites_per_host: int) -> None:
     from panel.accounts.models import Team
     from panel.deployments.models import SiteState
-    from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
+    from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
     from panel.websites.models import Listen, Location, ServerBlock, ServerName, Site
 
     team, _ = Team.objects.get_or_create(name="Everyone", slug="everyone")
@@ -105,12 +105,12 @@ def _fill(numbers: range, *, sites_per_host: int) -> None:
         Host(name=f"host-{n:04}", address=f"10.0.{n // 250}.{n % 250}", status=HostStatus.READY, site_roots=["/srv"])
         for n in numbers
     )
-    installs = EngineInstall.objects.bulk_create(
-        EngineInstall(host=host, engine=Engine.NGINX, layout=Layout.SITES, version="1.22.1", paths={}) for host in hosts
+    web_servers = WebServer.objects.bulk_create(
+        WebServer(host=host, engine=Engine.NGINX, layout=Layout.SITES, version="1.22.1", paths={}) for host in hosts
     )
     sites = Site.objects.bulk_create(
-        Site(name=f"site-{n:04}-{k:02}", team=team, install=install)
-        for n, install in zip(numbers, installs, strict=True)
+        Site(name=f"site-{n:04}-{k:02}", team=team, web_server=web_server)
+        for n, web_server in zip(numbers, web_servers, strict=True)
         for k in range(sites_per_host)
     )
     SiteState.objects.bulk_create(SiteState(site=site) for site in sites)

@@ -66,16 +66,16 @@ def _read_back(texts: Sequence[str]) -> None:
 
 def main(folder: Path) -> None:
     from panel.rendering import ENGINES, render
-    from panel.rendering.spec import InstallSpec
+    from panel.rendering.spec import WebServerSpec
 
     specs = _specs()
     print(f"{'engine':<16}{'us per site':>12}{'sites/s':>10}{'KB':>7}   ratio to reading it back, to hashing it")
     for engine in ENGINES:
         layout = "vhosts" if engine == "openlitespeed" else "sites"
         version = {"nginx": "1.22.1", "native": "0.1.0", "apache": "2.4.71", "openlitespeed": "1.9.1"}[engine]
-        install = InstallSpec(engine, layout, "/etc/server", "/var/log/server", version)  # type: ignore[arg-type]
-        texts = ["".join(file.text for file in render(spec, install)) for spec in specs]
-        cost = _per_site(lambda install=install: [render(spec, install) for spec in specs])  # type: ignore[misc]
+        web_server = WebServerSpec(engine, layout, "/etc/server", "/var/log/server", version)  # type: ignore[arg-type]
+        texts = ["".join(file.text for file in render(spec, web_server)) for spec in specs]
+        cost = _per_site(lambda web_server=web_server: [render(spec, web_server) for spec in specs])  # type: ignore[misc]
         hashing = _per_site(lambda texts=texts: [hashlib.sha256(text.encode()).digest() for text in texts])  # type: ignore[misc]
         reading = _per_site(lambda texts=texts: _read_back(texts)) * 10  # type: ignore[misc]
         size = sum(map(len, texts)) / len(texts) / 1024

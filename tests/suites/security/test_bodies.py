@@ -131,7 +131,7 @@ def archive(*, size: int = 0, text: str = "events {}\nhttp {}\n") -> str:
 
 def test_upload_takes_archives_above_two_and_a_half_megabytes(people: Cast) -> None:
     caller = caller_of(people.admin)
-    sent = {"install": people.nginx.pk, "filename": "nginx.zip", "archive": archive(size=6_000_000)}
+    sent = {"web_server": people.nginx.pk, "filename": "nginx.zip", "archive": archive(size=6_000_000)}
     made = caller.post("imports/upload/", sent, Idempotency_Key="once")
     assert made.status_code == 201, made.content[:500]
     too_large = "A" * (MAX_ARCHIVE_BYTES * 4 // 3 + bodies.FORM)
@@ -142,7 +142,7 @@ def test_upload_takes_archives_above_two_and_a_half_megabytes(people: Cast) -> N
 @pytest.mark.parametrize("depth", [60, 900, 50_000])
 def test_deeply_nested_configuration_is_named_as_a_fault(people: Cast, depth: int) -> None:
     text = "http {\n" + "if (a) {\n" * depth + "}\n" * depth + "}\n"
-    sent = {"install": people.nginx.pk, "filename": "nginx.zip", "archive": archive(text=text)}
+    sent = {"web_server": people.nginx.pk, "filename": "nginx.zip", "archive": archive(text=text)}
     made = caller_of(people.admin).post("imports/upload/", sent)
     assert made.status_code == 201, made.content[:500]
     assert "nested more than 50 deep" in made.content.decode()

@@ -27,7 +27,7 @@ def mine(world: World) -> Site:
         team=world.outsider.teams.get(),
         name="mine",
         domains=["mine.example"],
-        install=world.site.install,
+        web_server=world.site.web_server,
         root="/srv/www/mine",
     )
 
@@ -37,7 +37,7 @@ def test_the_api_refuses_and_says_no_more_than_was_asked(world: World, mine: Sit
     outsider, block = caller_of(world.outsider), mine.blocks.get()
     definition = services.site_export(mine)
     definition["blocks"][0]["root"] = path
-    quick = {"name": "other", "team": "others", "domains": ["o.example"], "install": marks.KEY, "root": path}
+    quick = {"name": "other", "team": "others", "domains": ["o.example"], "web_server": marks.KEY, "root": path}
     answers = [
         outsider.patch(f"blocks/{block.pk}/", {"root": path}),
         outsider.post(f"blocks/{block.pk}/locations/", {"pattern": "/x/", "alias": f"{path}/"}),
@@ -81,7 +81,7 @@ def test_a_log_that_is_anothers_is_not_read_by_page_or_api(db: None, tmp_path: P
             team=team,
             name=name,
             domains=[f"{name}.example"],
-            install=people.nginx,
+            web_server=people.nginx,
             root=f"{tmp_path}/srv/www/{name}",
         )
         services.block_update(actor=actor, block=site.blocks.get(), access_log=str(folder / f"{name}.log"))

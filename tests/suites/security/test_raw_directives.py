@@ -86,9 +86,9 @@ def test_apache_itself_would_serve_the_file_that_the_panel_refuses(
 
 
 def shop(people: Cast, engine: str) -> Site:
-    install = {"nginx": people.nginx, "apache": people.apache}[engine]
+    web_server = {"nginx": people.nginx, "apache": people.apache}[engine]
     block = {"listens": [{"port": 80}], "names": ["shop.example"], "root": "/srv/www/shop"}
-    data = {"name": "shop", "team": people.team.slug, "install": install.pk, "blocks": [block]}
+    data = {"name": "shop", "team": people.team.slug, "web_server": web_server.pk, "blocks": [block]}
     return site_define(actor=people.admin, data=data)
 
 
@@ -105,7 +105,7 @@ def test_page_and_api_refuse_every_directive_that_leads_out_of_the_site(people: 
         sent = {"engine": engine, "text": text}
         answer = page.post(f"/sites/shop/snippets/+new/?block={block.pk}", sent)
         definition = {"blocks": [{"listens": [{"port": 80}], "names": ["a.example"], "snippets": {engine: text}}]}
-        other = {"name": "other", "team": people.team.slug, "install": site.install_id, **definition}
+        other = {"name": "other", "team": people.team.slug, "web_server": site.web_server_id, **definition}
         whole = page.post("/api/v1/sites/", other, content_type="application/json")
         if (answer.status_code, whole.status_code) != (422, 422) or RawSnippet.objects.exists():
             wrong.append(f"{text}: page {answer.status_code}, API {whole.status_code}")

@@ -36,6 +36,6 @@ def test_token_of_scope_read_changes_no_saved_view(world: World) -> None:
 
 def test_server_without_paths_is_refused_at_the_field(world: World) -> None:
     body = {"host": marks.HOST, "engine": "nginx"}
-    answer = caller_of(world.admin).post("installs/", body)
+    answer = caller_of(world.admin).post("web-servers/", body)
     assert answer.status_code == 422 and "/paths" in answer.content.decode()
-    assert caller_of(world.outsider).post("installs/", body).status_code in (403, 422)
+    assert caller_of(world.outsider).post("web-servers/", body).status_code in (403, 422)

@@ -64,7 +64,7 @@ def test_a_stored_value_means_the_same_whenever_it_is_rendered(people: Cast) -> 
         team=people.team,
         name="shop",
         domains=["shop.example"],
-        install=people.nginx,
+        web_server=people.nginx,
         root="/srv/www/shop",
     )
     headers = [{"name": "X-Payload", "value": payload.replace("$", "")}]

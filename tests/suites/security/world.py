@@ -30,7 +30,7 @@ from panel.deployments.models import (
     Step,
 )
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
-from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
+from panel.hosts.models import Connection, Host, HostOperation, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
@@ -120,16 +120,16 @@ def build() -> World:
     _made, plain = token_create(actor=owner, name="ci", scopes=["read"])
     ApiToken.objects.filter(user=owner).update(id=KEY)
     SavedView.objects.create(pk=KEY, user=owner, page=SavedView.Page.SITES, name=NAME, query=f"q={NAME}")
-    host, install = _host()
-    site = _site(team, install)
+    host, web_server = _host()
+    site = _site(team, web_server)
     Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
-    _deployments(site, install, owner)
-    _benchmarks(site, install, team)
+    _deployments(site, web_server, owner)
+    _benchmarks(site, web_server, team)
     HostOperation.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
     )
     _reports(site, owner)
-    _import(install, admin)
+    _import(web_server, admin)
     audit_record(actor=owner, action="site.create", target=site, after=snapshot(site))
     audit_record(actor=admin, action="host.create", target=host, after=snapshot(host))
     audit_record(actor=admin, action="user.create", target=owner, after=snapshot(owner))
@@ -139,7 +139,7 @@ def build() -> World:
     return World(team, admin, owner, viewer, outsider, plain, site, host)
 
 
-def _host() -> tuple[Host, EngineInstall]:
+def _host() -> tuple[Host, WebServer]:
     host = Host.objects.create(
         pk=KEY,
         name=HOST,
@@ -162,12 +162,12 @@ def _host() -> tuple[Host, EngineInstall]:
         "log_dir": "/var/log/nginx",
         "pid_file": "/run/nginx.pid",
     }
-    install = EngineInstall.objects.create(pk=KEY, host=host, engine="nginx", layout="sites", paths=paths)
-    return host, install
+    web_server = WebServer.objects.create(pk=KEY, host=host, engine="nginx", layout="sites", paths=paths)
+    return host, web_server
 
 
-def _site(team: Team, install: EngineInstall) -> Site:
-    site = Site.objects.create(pk=KEY, name=NAME, team=team, install=install)
+def _site(team: Team, web_server: WebServer) -> Site:
+    site = Site.objects.create(pk=KEY, name=NAME, team=team, web_server=web_server)
     certificate = Certificate.objects.create(
         pk=KEY,
         name=NAME,
@@ -203,29 +203,29 @@ def _files() -> list[dict[str, Any]]:
     ]
 
 
-def _plan(site: Site, install: EngineInstall, files: list[dict[str, Any]]) -> Plan:
-    put = {"site": NAME, "install": install.pk, "action": FileAction.PUT}
+def _plan(site: Site, web_server: WebServer, files: list[dict[str, Any]]) -> Plan:
+    put = {"site": NAME, "web_server": web_server.pk, "action": FileAction.PUT}
     return Plan(
-        sites=[PlanSite(id=site.pk, name=NAME, install=str(install), number=1)],
-        installs=[install.pk],
+        sites=[PlanSite(id=site.pk, name=NAME, web_server=str(web_server), number=1)],
+        web_servers=[web_server.pk],
         files=[PlanFile(**row, **put) for row in files],
     )
 
 
-def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
+def _deployments(site: Site, web_server: WebServer, owner: User) -> None:
     files = _files()
     spec = {"name": NAME, "blocks": [], "upstreams": [], "php_pools": []}
     revision = Revision.objects.create(
-        pk=KEY, site=site, number=1, install=install, spec=spec, files=files, digest="d" * 64, created_by=owner
+        pk=KEY, site=site, number=1, web_server=web_server, spec=spec, files=files, digest="d" * 64, created_by=owner
     )
     SiteState.objects.create(site=site, status="live", revision=revision, deployed_at=_TIME)
     deployment = Deployment.objects.create(
         pk=KEY,
         uuid=DEPLOYMENT,
         batch=DEPLOYMENT,
-        host=install.host,
+        host=web_server.host,
         status="succeeded",
-        plan=_plan(site, install, files),
+        plan=_plan(site, web_server, files),
         requested_by=owner,
         confirmed_at=_TIME,
         started_at=_TIME,
@@ -235,22 +235,22 @@ def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
     Step.objects.create(
         deployment=deployment, position=0, name="test", status="succeeded", output="ok", started_at=_TIME
     )
-    _drifted(site, install, owner)
+    _drifted(site, web_server, owner)
 
 
-def _drifted(site: Site, install: EngineInstall, owner: User) -> None:
+def _drifted(site: Site, web_server: WebServer, owner: User) -> None:
     """The secret file was edited on the host; the plain one's edit was adopted."""
     Drift.objects.create(
         pk=KEY,
         site=site,
-        install=install,
+        web_server=web_server,
         path="/etc/nginx/zzz.key",
         expected_sha256=digest(SECRETS["secret file"]),
         found_sha256="f" * 64,
     )
     path = "/etc/nginx/zzz.conf"
     PinnedFile.objects.create(
-        pk=KEY, site=site, install=install, path=path, blob_id=digest(PLAIN_FILE), adopted_by=owner
+        pk=KEY, site=site, web_server=web_server, path=path, blob_id=digest(PLAIN_FILE), adopted_by=owner
     )
 
 
@@ -287,7 +287,7 @@ def _reports(site: Site, owner: User) -> None:
     )
 
 
-def _import(install: EngineInstall, admin: User) -> None:
+def _import(web_server: WebServer, admin: User) -> None:
     """A reading that found one site, whose configuration names it."""
     block = {"listens": [{"port": 80, "address": "::"}], "names": [f"{NAME}.example"], "locations": []}
     found = FoundSite(NAME, {"name": NAME, "upstreams": [], "php_pools": [], "blocks": [block]})
@@ -297,11 +297,11 @@ def _import(install: EngineInstall, admin: User) -> None:
     report = Report("nginx", [found], found.items[-1:], [Fault("/etc/nginx/odd.conf", 3, "is never closed")], files=2)
     content = json.dumps({"report": to_json(report), "files": {}})
     Import.objects.create(
-        pk=KEY, uuid=IMPORT, install=install, source="host", content=content, sites_found=1, created_by=admin
+        pk=KEY, uuid=IMPORT, web_server=web_server, source="host", content=content, sites_found=1, created_by=admin
     )
 
 
-def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
+def _benchmarks(site: Site, web_server: WebServer, team: Team) -> None:
     """A scenario with a run that failed, a suite that ended, and a trial of the site."""
     parameters = {
         "name": NAME,
@@ -329,15 +329,15 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
         run=run,
         position=0,
         site=site,
-        install=install,
+        web_server=web_server,
         revision_id=KEY,
         label=NAME,
         base_url="http://127.0.0.1:80",
         engine="nginx",
     )
     Round.objects.create(pk=KEY, target=target, number=1, error="zzz-owned", finished_at=_TIME)
-    _suite(install.host)
-    _trial(site, install, run)
+    _suite(web_server.host)
+    _trial(site, web_server, run)
 
 
 def _suite(host: Host) -> None:
@@ -355,8 +355,8 @@ def _suite(host: Host) -> None:
     )
 
 
-def _trial(site: Site, install: EngineInstall, run: Run) -> None:
+def _trial(site: Site, web_server: WebServer, run: Run) -> None:
     ended = {"status": "failed", "error": "zzz-owned", "outcome": "failed"}
     trial = Trial.objects.create(pk=KEY, uuid=TRIAL, site=site, load=run.parameters, run=run, **ended)
-    Contender.objects.create(pk=KEY, trial=trial, position=0, install=install, label="nginx", status="same")
-    Contender.objects.create(pk=KEY + 1, trial=trial, position=1, install=install, label=NAME, status="different")
+    Contender.objects.create(pk=KEY, trial=trial, position=0, web_server=web_server, label="nginx", status="same")
+    Contender.objects.create(pk=KEY + 1, trial=trial, position=1, web_server=web_server, label=NAME, status="different")

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 
 from panel.accounts.models import User
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import SiteSpec
 from panel.websites import checks, freeze, services
@@ -35,7 +35,7 @@ def people(folders: Folders) -> Cast:
     found.host.save()
     for name in ("beta", "alphabet", "alpha2"):
         services.site_create(
-            actor=found.outsider, team=found.other_team, name=name, install=found.nginx,
+            actor=found.outsider, team=found.other_team, name=name, web_server=found.nginx,
             domains=[f"{name}.example"], root=str(folders.root / name),
         )  # fmt: skip
     return found
@@ -51,16 +51,16 @@ def frozen(sites: Sequence[Hostile], who: Cast) -> dict[str, SiteSpec]:
     return found
 
 
-def _frozen(site: Hostile, actor: User, install: EngineInstall) -> SiteSpec | None:
+def _frozen(site: Hostile, actor: User, web_server: WebServer) -> SiteSpec | None:
     """Nothing of the site stays in the database."""
     with transaction.atomic():
         try:
-            data = {**site.data, "team": "shop", "install": install.pk}
+            data = {**site.data, "team": "shop", "web_server": web_server.pk}
             with transaction.atomic():
                 row = services.site_define(actor=actor, data=data)
             if checks.site_problems(row, actor=actor):
                 return None
-            return freeze.site_spec(row, install)
+            return freeze.site_spec(row, web_server)
         except (ValidationError, NotExpressible):
             return None
         finally:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agents.host import install
-from panel.rendering import render, render_install, render_main
+from panel.rendering import render, render_main, render_web_server
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.rendering.servers import write_files
 from tests.suites.attack.paths.folders import Folders
 from tests.suites.conformance.servers import Engine, Server, _ended, _wait
@@ -24,15 +24,15 @@ class Serving:
     def __init__(self, engine: Engine, home: Path, folders: Folders, port: int) -> None:
         self.engine, self.home, self.folders, self.port = engine, home / engine.name, folders, port
         self.server: Server = engine.server(self.home)
-        self.install: InstallSpec = engine.install(folders.root, self.home, self.server.binary)
+        self.web_server: WebServerSpec = engine.web_server(folders.root, self.home, self.server.binary)
         if engine.engine == "native":  # as the agent tells the panel
-            self.install = replace(self.install, modules=frozenset(install.modules(self.server.binary)))
+            self.web_server = replace(self.web_server, modules=frozenset(install.modules(self.server.binary)))
 
     def expressible(self, specs: Sequence[SiteSpec]) -> list[SiteSpec]:
         found = []
         for spec in specs:
             try:
-                render(spec, self.install)
+                render(spec, self.web_server)
             except NotExpressible:
                 continue
             found.append(spec)
@@ -75,11 +75,11 @@ class Serving:
             for old in self.home.glob(pattern):
                 old.unlink()
         main, *more = render_main(
-            self.install, user="www-data", workers=1, pid_file=self.server.paths["pid_file"],
+            self.web_server, user="www-data", workers=1, pid_file=self.server.paths["pid_file"],
             temp_dir=str(self.home / "tmp"),
         )  # fmt: skip
-        files = [file for spec in specs for file in render(spec, self.install)]
-        write_files([*more, *files, *render_install(specs, self.install)], self.home)
+        files = [file for spec in specs for file in render(spec, self.web_server)]
+        write_files([*more, *files, *render_web_server(specs, self.web_server)], self.home)
         for folder in ("tmp", "cache"):
             shutil.rmtree(self.home / folder, ignore_errors=True)
             (self.home / folder).mkdir()

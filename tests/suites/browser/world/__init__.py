@@ -14,7 +14,7 @@ from panel.accounts.models import SavedView, User
 from panel.hosts.models import Engine
 from tests.suites.browser.world import benchmarks, deployments, hosts, reports, sites, trials
 from tests.suites.security import world as owned
-from tests.support.cast import everything_listed, install
+from tests.support.cast import everything_listed, web_server
 
 
 @dataclass
@@ -31,7 +31,7 @@ def build() -> Used:
     busy, new = hosts.build()
     everything_listed(busy)
     servers = [
-        install(busy, engine, "", version=version, is_running=engine != Engine.OPENLITESPEED)
+        web_server(busy, engine, "", version=version, is_running=engine != Engine.OPENLITESPEED)
         for engine, version in (
             (Engine.NGINX, "1.22.1"),
             (Engine.APACHE, "2.4.62"),

@@ -14,7 +14,7 @@ from panel.benchmarks.models import Run, RunTarget, Scenario
 from panel.benchmarks.runs.measured import measured_json
 from panel.benchmarks.statistics.summary import summarize
 from panel.benchmarks.tools.parsers import Output, parse
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
 from tests.benchmarks.finished_runs import recorded, rounds_make
 from tests.benchmarks.published_results import suite_row
@@ -22,7 +22,7 @@ from tests.suites.browser.world.hosts import LONG_HOST
 from tests.suites.security.world import KEY
 
 
-def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[EngineInstall], **values: Any) -> Run:
+def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[WebServer], **values: Any) -> Run:
     now = timezone.now()
     parameters = Run.objects.get(pk=KEY).parameters | {"rounds": 3, "warmup_s": 2}
     run = Run.objects.create(
@@ -37,7 +37,7 @@ def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[Engin
             run=run,
             position=position,
             site=site,
-            install=at,
+            web_server=at,
             revision=site.revisions.get(),
             label=f"{site.name}, {at.get_engine_display()}",
             base_url=f"http://127.0.0.1:80{position}",
@@ -47,7 +47,7 @@ def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[Engin
     return run
 
 
-def build(owner: User, sites: list[Site], servers: list[EngineInstall]) -> list[str]:
+def build(owner: User, sites: list[Site], servers: list[WebServer]) -> list[str]:
     """One that ended, one that must not be believed, one that goes on; and the first two side by side."""
     scenario = Scenario.objects.get(pk=KEY)
     host = {"kernel": "6.1", "cpus_usable": 16, "memory_bytes": 2**36, "tools": {"ab": {"version": "2.3"}}}

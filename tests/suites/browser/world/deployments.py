@@ -10,7 +10,7 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.deployments.models import Deployment, DeploymentItem, Drift, Revision, SiteState, Step
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite, PlanWarning
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites.models import Site
 
 CONF = "/etc/nginx/sites-available/paddock-shop.conf"
@@ -19,11 +19,11 @@ NEW = OLD.replace("    gzip on;\n", "    gzip on;\n    gzip_types text/css appli
 DIFF = "".join(difflib.unified_diff(OLD.splitlines(True), NEW.splitlines(True), CONF, CONF))
 
 
-def _file(path: str, site: str, at: EngineInstall, found_sha256: str | None = None) -> PlanFile:
+def _file(path: str, site: str, at: WebServer, found_sha256: str | None = None) -> PlanFile:
     return PlanFile(
         path=path,
         site=site,
-        install=at.pk,
+        web_server=at.pk,
         action=FileAction.PUT,
         mode=0o644,
         sha256="a" * 64,
@@ -34,7 +34,7 @@ def _file(path: str, site: str, at: EngineInstall, found_sha256: str | None = No
     )
 
 
-def _plan(sites: list[Site], at: EngineInstall, number: int) -> Plan:
+def _plan(sites: list[Site], at: WebServer, number: int) -> Plan:
     note = PlanWarning(
         site="shop",
         where="server block 1, location ~ \\.php$",
@@ -42,8 +42,8 @@ def _plan(sites: list[Site], at: EngineInstall, number: int) -> Plan:
         nearest="Requests beyond the rate are slowed down, not refused.",
     )
     return Plan(
-        sites=[PlanSite(id=row.pk, name=row.name, install=str(at), number=number) for row in sites],
-        installs=[at.pk],
+        sites=[PlanSite(id=row.pk, name=row.name, web_server=str(at), number=number) for row in sites],
+        web_servers=[at.pk],
         files=[_file(CONF, "shop", at, found_sha256="c" * 64), _file("/etc/nginx/paddock/keys", "shop", at)],
         warnings=[note],
         drifted=[CONF],
@@ -69,11 +69,13 @@ def _steps(deployment: Deployment, last: str, output: str) -> None:
         )
 
 
-def build(owner: User, sites: list[Site], at: EngineInstall) -> list[str]:
+def build(owner: User, sites: list[Site], at: WebServer) -> list[str]:
     now = timezone.now()
     found = []
     revision, _other = (
-        Revision.objects.create(site=site, number=1, install=at, spec={}, files=[], digest="e" * 64, created_by=owner)
+        Revision.objects.create(
+            site=site, number=1, web_server=at, spec={}, files=[], digest="e" * 64, created_by=owner
+        )
         for site in sites[:2]
     )
     SiteState.objects.update_or_create(
@@ -108,11 +110,11 @@ def build(owner: User, sites: list[Site], at: EngineInstall) -> list[str]:
     return found
 
 
-def drifts(site: Site, at: EngineInstall) -> list[str]:
+def drifts(site: Site, at: WebServer) -> list[str]:
     found = []
     for path, sha256 in ((CONF, "c" * 64), ("/etc/nginx/conf.d/paddock-limits.conf", "")):
         row = Drift.objects.create(
-            site=site, install=at, path=path, expected_sha256="a" * 64, found_sha256=sha256, diff=DIFF
+            site=site, web_server=at, path=path, expected_sha256="a" * 64, found_sha256=sha256, diff=DIFF
         )
         found.append(reverse("deployments:drift-detail", args=[row.pk]))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from panel.accounts.models import User
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.websites import services
 from panel.websites.models import Site
 
@@ -21,7 +21,7 @@ def _locations() -> list[dict[str, Any]]:
     ]
 
 
-def build(owner: User, servers: list[EngineInstall]) -> list[Site]:
+def build(owner: User, servers: list[WebServer]) -> list[Site]:
     """A shop of many parts, a site with a long name and many domains, and a draft without a server."""
     team = owner.teams.get()
     services.certificate_self_sign(
@@ -41,7 +41,7 @@ def build(owner: User, servers: list[EngineInstall]) -> list[Site]:
     shop = {
         "name": "shop",
         "team": team.slug,
-        "install": servers[0].pk,
+        "web_server": servers[0].pk,
         "tags": ["customer:example", "shop"],
         "notes": "Ask Petra before changing the API.\nOn call: 0800 1234.",
         "upstreams": [{"name": "app", "servers": backends}],
@@ -54,7 +54,7 @@ def build(owner: User, servers: list[EngineInstall]) -> list[Site]:
     long = {"listens": [{"port": 8080}], "names": names, "root": "/srv/www/intranet"}
     definitions = (
         shop,
-        {"name": LONG_SITE, "team": team.slug, "install": servers[1].pk, "blocks": [long]},
+        {"name": LONG_SITE, "team": team.slug, "web_server": servers[1].pk, "blocks": [long]},
         {"name": "draft", "team": team.slug, "blocks": []},
     )
     return [services.site_define(actor=owner, data=data) for data in definitions]

@@ -10,14 +10,14 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.benchmarks.models import Run
 from panel.deployments.models import Deployment
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import WebServer
 from panel.trials.models import Contender, Trial
 from panel.websites.models import Site
 from tests.suites.browser.world.hosts import LONG_HOST
 from tests.suites.security.world import KEY
 
 
-def _trial(owner: User, site: Site, servers: list[EngineInstall], run: Run | None, **values: Any) -> Trial:
+def _trial(owner: User, site: Site, servers: list[WebServer], run: Run | None, **values: Any) -> Trial:
     load = {**Run.objects.get(pk=KEY).parameters, "name": "Replay of 1,874 requests to the shop"}
     given = {"requested_by": owner, "run": run, "load": load, "is_replay": True, "started_at": timezone.now()}
     trial = Trial.objects.create(site=site, **(given | values))
@@ -25,12 +25,12 @@ def _trial(owner: User, site: Site, servers: list[EngineInstall], run: Run | Non
     found = (("same", ""), ("same", ""), ("different", different), ("refused", "unknown directive"))
     for position, (at, (status, detail)) in enumerate(zip(servers, found, strict=True)):
         Contender.objects.create(
-            trial=trial, position=position, install=at, label=at.get_engine_display(), status=status, detail=detail
+            trial=trial, position=position, web_server=at, label=at.get_engine_display(), status=status, detail=detail
         )
     return trial
 
 
-def build(owner: User, site: Site, servers: list[EngineInstall]) -> list[str]:
+def build(owner: User, site: Site, servers: list[WebServer]) -> list[str]:
     """One whose winner has the site now, one whose figures must not be believed, one that measures, one that failed
     and whose host does not answer."""
     now = timezone.now()

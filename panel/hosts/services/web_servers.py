@@ -13,7 +13,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import Conflict
 from panel.core.models import version_bump
-from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.models import Engine, Host, WebServer
 from panel.hosts.services.base import store
 
 EDITABLE = frozenset(
@@ -25,67 +25,67 @@ EDITABLE = frozenset(
 MEMBERS = EDITABLE | {"engine", "is_running"}
 
 
-def install_create(
+def web_server_create(
     *, actor: User | None, host: Host, engine: str, paths: dict[str, str], **values: Any
-) -> EngineInstall:
+) -> WebServer:
     """Register an existing web server. `paths` holds binary, prefix, main_config, config_root, log_dir, pid_file.
 
     Raises PermissionDenied, ValidationError, ApplicationError.
     """
-    install = EngineInstall(host=host)
+    web_server = WebServer(host=host)
     store(
         actor=actor,
-        instance=install,
-        action="install.create",
+        instance=web_server,
+        action="web_server.create",
         values={"engine": engine, "paths": paths, **values},
         members=MEMBERS,
     )
-    return install
+    return web_server
 
 
-def install_update(
-    *, actor: User | None, install: EngineInstall, expected_version: int | None = None, **values: Any
-) -> EngineInstall:
+def web_server_update(
+    *, actor: User | None, web_server: WebServer, expected_version: int | None = None, **values: Any
+) -> WebServer:
     """Change the panel's data about a web server; nothing happens on the host."""
     store(
         actor=actor,
-        instance=install,
-        action="install.update",
+        instance=web_server,
+        action="web_server.update",
         values=values,
         members=EDITABLE if actor is not None else MEMBERS,
         expected_version=expected_version,
     )
-    return install
+    return web_server
 
 
 @transaction.atomic
-def install_delete(*, actor: User, install: EngineInstall, expected_version: int | None = None) -> None:
+def web_server_delete(*, actor: User, web_server: WebServer, expected_version: int | None = None) -> None:
     """Remove a web server from the panel. Refused while it has sites or revisions; it keeps running on the host."""
     require(actor, Action.ADMINISTER)
-    sites = sorted(site.name for site in install.sites.all())
+    sites = sorted(site.name for site in web_server.sites.all())
     if sites:
         raise Conflict(
-            f"{install} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first."
+            f"{web_server} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first."
         )
-    version_bump(install, expected_version)
-    audit_record(actor=actor, action="install.delete", target=install, before=snapshot(install))
+    version_bump(web_server, expected_version)
+    audit_record(actor=actor, action="web_server.delete", target=web_server, before=snapshot(web_server))
     try:
         with transaction.atomic():
-            install.delete()
+            web_server.delete()
     except ProtectedError:
-        raise Conflict(f"{install} cannot be deleted because revisions of former sites refer to it.") from None
+        raise Conflict(f"{web_server} cannot be deleted because revisions of former sites refer to it.") from None
 
 
 @transaction.atomic
-def installs_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def web_servers_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Update a host's rows from the agent's result; known web servers are identified by their main configuration.
 
     Values that an administrator may have set (label, control, workers) are kept; a missing server stays as stopped,
-    because it may have sites. Returns servers that were found but not added: private instances, for `install_adopt`,
+    because it may have sites. Returns servers that were found but not added: private instances, for `web_server_adopt`,
     and unsupported servers with the reason as "fault".
     """
     Host.objects.select_for_update().get(pk=host.pk)  # two concurrent checks would both add rows
-    known = {(row.engine, row.paths.get("main_config")): row for row in host.installs.all()}
+    known = {(row.engine, row.paths.get("main_config")): row for row in host.web_servers.all()}
     others = []
     for found in engines:
         row = known.get((found["engine"], found["paths"]["main_config"]))
@@ -101,7 +101,7 @@ def installs_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, 
     return others
 
 
-def install_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> EngineInstall:
+def web_server_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> WebServer:
     """Add a web server that the last check found but did not add. Raises Conflict if there is no such server."""
     require(actor, Action.ADMINISTER)
     for found in host.facts.get("other_servers", []):
@@ -113,29 +113,29 @@ def install_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> 
 
 
 @transaction.atomic
-def _adopted(actor: User, host: Host, found: dict[str, Any]) -> EngineInstall:
+def _adopted(actor: User, host: Host, found: dict[str, Any]) -> WebServer:
     host = Host.objects.select_for_update().get(pk=host.pk)
-    for row in host.installs.filter(engine=found["engine"]):
+    for row in host.web_servers.filter(engine=found["engine"]):
         if row.paths.get("main_config") == found["paths"]["main_config"]:
             return row  # added concurrently
-    install = _add(actor, host, found)
+    web_server = _add(actor, host, found)
     host.facts["other_servers"] = [item for item in host.facts["other_servers"] if item != found]
     host.save(update_fields=["facts"])
-    return install
+    return web_server
 
 
-def _refresh(row: EngineInstall, found: dict[str, Any]) -> None:
+def _refresh(row: WebServer, found: dict[str, Any]) -> None:
     changed = {name: found[name] for name in ("version", "modules") if getattr(row, name) != found[name]}
     if changed:
-        install_update(actor=None, install=row, **changed)
+        web_server_update(actor=None, web_server=row, **changed)
 
 
-def _add(actor: User | None, host: Host, found: dict[str, Any]) -> EngineInstall:
+def _add(actor: User | None, host: Host, found: dict[str, Any]) -> WebServer:
     label, number = found["label"], 2
-    while host.installs.filter(engine=found["engine"], label=label).exists():
+    while host.web_servers.filter(engine=found["engine"], label=label).exists():
         label = f"{found['label'][:58]}-{number}"
         number += 1
-    install = install_create(
+    web_server = web_server_create(
         actor=actor,
         host=host,
         engine=found["engine"],
@@ -147,15 +147,15 @@ def _add(actor: User | None, host: Host, found: dict[str, Any]) -> EngineInstall
         control=found["control"],
         unit=found["unit"],
     )
-    running_set(install, found["running"])
-    return install
+    running_set(web_server, found["running"])
+    return web_server
 
 
-def running_set(install: EngineInstall, running: bool) -> None:
+def running_set(web_server: WebServer, running: bool) -> None:
     """Record whether the server was running at the last check: an observation, not a user's change."""
-    EngineInstall.objects.filter(pk=install.pk).update(is_running=running)
-    install.is_running = running
+    WebServer.objects.filter(pk=web_server.pk).update(is_running=running)
+    web_server.is_running = running
 
 
-def native_install_of(host: Host) -> EngineInstall | None:
-    return host.installs.filter(engine=Engine.NATIVE, manages_main_config=True).order_by("pk").first()
+def native_web_server_of(host: Host) -> WebServer | None:
+    return host.web_servers.filter(engine=Engine.NATIVE, manages_main_config=True).order_by("pk").first()
