@@ -1,0 +1,54 @@
+"""Upgrades of a panel's database: every row of an earlier version is there afterwards, under the names of this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+NAME = f"paddock_upgrade_{os.getpid()}"
+RENAMED = {"hosts.EngineInstall": "hosts.WebServer", "deployments.InstallState": "deployments.WebServerState"}
+
+
+@pytest.fixture
+def environment(db: None, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What a process of the panel needs to work on an empty database of the kind that the tests run on."""
+    own = {**os.environ, "PADDOCK_HOME": str(tmp_path)}
+    if connection.vendor == "sqlite":
+        yield own
+        return
+    with connection.creation._nodb_cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {NAME}")
+    base, _, _ = os.environ["PADDOCK_DATABASE_URL"].rpartition("/")
+    yield own | {"PADDOCK_DATABASE_URL": f"{base}/{NAME}"}
+    with connection.creation._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {NAME}")
+
+
+def test_upgrade_keeps_every_row_of_an_earlier_version(environment: dict[str, str]) -> None:
+    argv = [sys.executable, "-m", "tests.support.upgrading"]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    found = json.loads(done.stdout)
+    missing = {
+        label: count
+        for label, count in found["before"].items()
+        if found["after"].get(RENAMED.get(label, label)) != count
+    }
+    assert found["before"] and missing == {}
+    assert found["values"] == {
+        "web server": ["own", 1],
+        "site has one": 0,
+        "state": True,
+        "plan": [[1], 1, "nginx on web-1"],
+        "job": {"web_server": 1, "action": "stop"},
+        "setups": [{"slug": "nginx", "web_server": 1}],
+        "audit": ["site.web_server", {"web_server": 1}],
+    }

@@ -1,0 +1,120 @@
+"""A database of an earlier version with one row in every table, migrated to this version.
+
+`python -m tests.support.upgrading` runs as a process of its own on an
+empty database, which the environment names. It prints JSON: how many rows each model
+has after the upgrade, by its label, and some values.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import django
+from django.utils import timezone
+
+# The last migrations of the first version whose databases are kept.
+OLD = {
+    "accounts": "0005_guess_budget",
+    "api": "0001_initial",
+    "audit": "0001_initial",
+    "benchmarks": "0004_scenario_names",
+    "deployments": "0008_shared_job_fields",
+    "hosts": "0008_shared_job_fields",
+    "imports": "0001_initial",
+    "notices": "0001_initial",
+    "reports": "0003_shared_job_fields",
+    "trials": "0004_shared_job_fields",
+    "websites": "0007_list_services_in_use",
+}
+PLAN = {
+    "sites": [{"id": 1, "name": "shop", "install": "nginx on web-1", "number": 1}],
+    "installs": [1],
+    "files": [{"path": "/etc/nginx/shop", "site": "shop", "install": 1, "action": "put", "mode": 420}],
+}
+GIVEN: dict[str, dict[str, Any]] = {
+    "audit.AuditEntry": {"action": "site.install", "object_type": "hosts.engineinstall", "after": {"install": 1}},
+    "benchmarks.Run": {"parameters": {}},
+    "benchmarks.SuiteRun": {"plan": [], "setups": [{"slug": "nginx", "install": 1}]},
+    "deployments.Deployment": {"plan": PLAN, "target_id": 1},
+    "hosts.EngineInstall": {"engine": "nginx", "label": "own"},
+    "hosts.HostOperation": {"params": {"install": 1, "action": "stop"}},
+    "notices.Told": {"key": "unreachable:web-1"},
+}
+
+
+def fill(apps: Any) -> dict[str, int]:
+    """One row of every model of the panel, each with rows for the foreign keys that it must have; rows by label."""
+    made: dict[str, Any] = {}
+
+    def row(model: Any) -> Any:
+        """The one row of the model, made when it is first asked for."""
+        label = model._meta.label
+        if label not in made:
+            values = {
+                field.attname: row(field.related_model).pk if field.is_relation else _value(field)
+                for field in model._meta.concrete_fields
+                if not field.primary_key and not field.null and field.name not in GIVEN.get(label, {})
+                if field.is_relation or not field.has_default()
+            }
+            made[label] = model(**values, **GIVEN.get(label, {}))
+            made[label].save(force_insert=True)
+        return made[label]
+
+    row(apps.get_model("hosts", "EngineInstall"))  # which the deployment names
+    for model in apps.get_models():
+        if model._meta.app_label in OLD:
+            row(model)
+    return {label: type(found)._default_manager.count() for label, found in made.items()}
+
+
+def _value(field: Any) -> Any:
+    kind = field.get_internal_type()
+    if field.choices:
+        return field.choices[0][0]
+    if kind in ("CharField", "TextField", "SlugField"):
+        return "1"
+    return {"JSONField": {}, "DateTimeField": timezone.now(), "DateField": timezone.now().date()}.get(kind, 1)
+
+
+def read() -> dict[str, Any]:
+    """Values of rows that were renamed, through the models of this version."""
+    from panel.audit.models import AuditEntry
+    from panel.benchmarks.models import SuiteRun
+    from panel.deployments.models import Deployment, WebServerState
+    from panel.hosts.models import HostOperation, WebServer
+    from panel.websites.models import Site
+
+    web_server, deployment = WebServer.objects.get(), Deployment.objects.get()
+    entry = AuditEntry.objects.get(object_type="hosts.webserver")
+    return {
+        "web server": [web_server.label, web_server.host.web_servers.count()],
+        "site has one": Site.objects.filter(web_server=web_server).count(),
+        "state": WebServerState.objects.get().web_server_id == web_server.pk,
+        "plan": [deployment.plan.web_servers, deployment.plan.files[0].web_server, deployment.plan.sites[0].web_server],
+        "job": HostOperation.objects.get().params,
+        "setups": SuiteRun.objects.get().setups,
+        "audit": [entry.action, entry.after],
+    }
+
+
+def main() -> None:
+    django.setup()
+    from django.apps import apps
+    from django.core.management import call_command
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+    from django.db.migrations.loader import MigrationLoader
+
+    executor = MigrationExecutor(connection)
+    executor.loader = MigrationLoader(connection, replace_migrations=False)
+    executor.migrate(list(OLD.items()))
+    before = fill(executor.loader.project_state(list(OLD.items())).apps)
+    call_command("migrate", verbosity=0)
+    after = {model._meta.label: model._default_manager.count() for model in apps.get_models()}
+    json.dump({"before": before, "after": after, "values": read()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
