@@ -1,20 +1,20 @@
-"""What the panel and the agent say to each other: one JSON object a line, both ways, over one channel.
+"""Protocol between panel and agent: one JSON object per line, both ways, over one channel.
 
-The dataclasses say what `args` and `data` hold; the panel builds and reads them. The agent works on the plain
-dictionaries (wire.py) and checks them itself, because it trusts nobody and has to start fast.
+The dataclasses define `args` and `data`; the panel builds and parses them. The agent uses plain dictionaries (wire.py)
+and checks them itself, because it trusts no input and must start fast.
 
-    agent -> panel   {"v": 1, "id": "", "type": "ready", "data": Ready}       once, when it can be asked
+agent -> panel   {"v": 1, "id": "", "type": "ready", "data": Ready}       once, when it accepts requests
     panel -> agent   {"v": 1, "id": "7", "op": "apply", "args": {...}}
     agent -> panel   {"v": 1, "id": "7", "type": "event",  "data": {...}}     any number of times
                      {"v": 1, "id": "7", "type": "result", "data": {...}}     or
                      {"v": 1, "id": "7", "type": "error",  "data": {"code", "message", "detail"}}
 
-Requests on one channel may overlap; answers are told apart by their id. When the channel closes, the agent lets a
-transaction that has begun come to its end (applied, or undone), cancels everything else, and exits.
+Requests on one channel may overlap; responses carry their id. When the channel closes, the agent lets a running
+transaction end (applied or rolled back), cancels everything else, and exits.
 
 Error codes: `invalid` (the request is malformed), `refused` (outside the allowed roots, a symbolic link in the way),
-`drift` (`detail`: {"path", "expected", "found"}), `busy` (another transaction holds the host; try again), `missing`
-(a file, program or transaction is not there), `failed` (the operating system refused), `cancelled`, `internal`.
+`drift` (`detail`: {"path", "expected", "found"}), `busy` (another transaction holds the host; try again), `missing` (a
+file, program or transaction does not exist), `failed` (the operating system refused), `cancelled`, `internal`.
 """
 
 from __future__ import annotations
@@ -48,43 +48,44 @@ OPERATIONS = (
     "hello",  # {"agent", "python", "pid", "uid", "user"}: the same as the ready message
     "facts",  # kernel, CPUs, memory, distribution, installed engines with versions, modules, paths
     "apply",  # ApplyRequest -> ApplyResult; Step events
-    "recover",  # undo or finish whatever a killed agent left; -> {"transactions": [...]}
-    "status",  # {"transaction": id} -> the journal's outcome of that transaction
-    "rollback",  # {"transaction": id}: put back what that transaction replaced
+    "recover",  # finish or undo a killed agent's transaction; -> {"transactions": [...]}
+    "status",  # {"transaction": id} -> its recorded outcome
+    "rollback",  # {"transaction": id}: restore the files that it replaced
     "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
     "read",  # {"patterns", "roots"} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped"}
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
     "traffic",  # {"socket", "roots", "seconds", "zones"} -> {"readings": [gallop's status, before and after]}
-    "install",  # {"source", "sha256", "path", "engine"}: an uploaded program in its place, and running
+    "install",  # {"source", "sha256", "path", "engine"}: install an uploaded program and run it
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
-    "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
-    "stand",  # StandRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
+    # {"requests": [...]} -> {"answers": [{"status", "sha256", "encoding", ...}]} from listeners of this host
+    "answers",
+    "stand",  # StandRequest: a test bed with private instances of the host's servers; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
-    "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
-    "ports",  # {"count"} -> {"ports": [free ones]}
-    "empty",  # {"folders", "roots"} -> {"files", "bytes"}: what servers keep of answers, thrown away
-    "resolve",  # {"names"} -> {"refused"}: of those that lead where no site may lead, why
+    "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: the conditions of a measurement
+    "ports",  # {"count"} -> {"ports": [free ports]}
+    "empty",  # {"folders", "roots"} -> {"files", "bytes"}: purge caches
+    "resolve",  # {"names"} -> {"addresses", "refused"}: addresses of names, and forbidden ones with the reason
     "cancel",  # {"id": id of a running request}
 )
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file to be: `action` put | link | remove | directory (with its parents; what exists is left as it is).
+    """One file to change: `action` put | link | remove | directory (with its parents; existing ones are kept).
 
-    `expect` is what must be there now, else the transaction is refused as drift: the SHA-256 of a file's bytes, or
-    "link:" and the target of a symbolic link, "" for nothing, None for whatever is there (a hand edit is then
-    overwritten on purpose). What already is as it shall be is never drift. With `keep_owner` the file that takes an
-    old one's place belongs to the same user and group, for files of the host's own.
+    `expect` is the required current state, otherwise the transaction is refused as drift: the SHA-256 of a file's
+    bytes, or "link:" and the target of a symbolic link, "" for nothing, None for any state (this deliberately
+    overwrites an edit). A file already in the wanted state is never drift. With `keep_owner` the new file keeps user
+    and group of the old one, for files of the host's own.
     """
 
     path: str
     action: str
     content: str = ""
     mode: int = 0o644
-    target: str = ""  # for link
+    target: str = ""  # for action link
     expect: str | None = None
     secret: bool = False  # never echoed in events, journal listings or errors
     keep_owner: bool = False
@@ -92,10 +93,10 @@ class FileChange:
 
 @dataclass(frozen=True)
 class EngineControl:
-    """How one server on the host is tested, started, reloaded and stopped.
+    """Data to test, start, reload and stop one server of the host.
 
     `prefix` is the server root (nginx -p, Apache's ServerRoot, OpenLiteSpeed's $SERVER_ROOT), `config_root` the folder
-    that its configuration lies in. Apache with an `envvars` file beside `main_config` is run by apache2ctl.
+    of its configuration. Apache with an `envvars` file next to `main_config` is run by apache2ctl.
     """
 
     engine: str  # nginx | apache | openlitespeed | native
@@ -110,9 +111,9 @@ class EngineControl:
 
 @dataclass(frozen=True)
 class Probe:
-    """A request that must be answered after the switch: any status below 500 unless `status` names one."""
+    """A request that must succeed after the switch: any status below 500 unless `status` names one."""
 
-    address: str  # where to connect: 127.0.0.1
+    address: str  # address to connect to: 127.0.0.1
     port: int
     host: str  # Host header and SNI
     path: str = "/"
@@ -123,22 +124,23 @@ class Probe:
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """A transaction: all of it, or nothing. The same transaction id twice answers with the first outcome."""
+    """A transaction: complete, or nothing. A repeated transaction id returns the first result."""
 
     transaction: str
-    roots: list[str]  # every path must lie below one of these, symbolic links resolved
+    roots: list[str]  # every path must be below one of these, with symbolic links resolved
     files: list[FileChange]
     engines: list[EngineControl]  # each is tested, then started or reloaded once
     probes: list[Probe] = field(default_factory=list)
-    guards: list[Probe] = field(default_factory=list)  # other sites: must answer after as before
+    guards: list[Probe] = field(default_factory=list)  # other sites: their status must be the same afterwards
     dry_run: bool = False  # stage and test only
 
 
 @dataclass(frozen=True)
 class StepEvent:
-    """One thing done, streamed as it begins and ends, or only as it ended, up to a tenth of a second late; the last
-    ones come with the result alone, which holds them all. `name`: check, lock, journal, stage, test, switch, reload,
-    probe, undo, prove."""
+    """One step, streamed at its start and end, or only at its end, up to a tenth of a second late; the last ones are
+    only in the result, which contains all. `name`: check, lock, journal, stage, test, switch, reload, probe, undo,
+    prove.
+    """
 
     name: str
     status: str  # running | succeeded | failed | skipped
@@ -152,7 +154,7 @@ class StepEvent:
 @dataclass(frozen=True)
 class ApplyResult:
     outcome: str  # applied | unchanged | tested (dry run) | rolled_back | failed
-    error: str = ""  # the server's own words
+    error: str = ""  # the server's own message
     steps: list[StepEvent] = field(default_factory=list)
 
 
@@ -165,12 +167,12 @@ class BenchRequest:
     allowed: list[str]
     timeout_s: float
     sample_hz: float = 5.0
-    trees: dict[str, list[str]] = field(default_factory=dict)  # name -> pid files or process names to sample
+    trees: dict[str, list[str]] = field(default_factory=dict)  # name -> pid files or process names
     input_files: dict[str, str] = field(default_factory=dict)  # name -> content, e.g. siege's URL list
-    outputs: list[str] = field(default_factory=list)  # files the tool writes, to be sent back whole
-    idle_s: float = 0.0  # watch this long before and after the load too
-    stand: str = ""  # the id of a stand: the target is one of its listeners, the load comes from its near side
-    # The load generator that was uploaded, {"source", "sha256"}, where argv begins with it and it is not a stand's.
+    outputs: list[str] = field(default_factory=list)  # files written by the tool, returned completely
+    idle_s: float = 0.0  # also sample this long before and after the load
+    stand: str = ""  # id of a test bed: the target is one of its listeners, the load comes from its near side
+    # The uploaded load generator, {"source", "sha256"}, if argv begins with it and it does not belong to a test bed.
     program: dict[str, str] | None = None
 
 
@@ -182,54 +184,56 @@ class BenchResult:
     started_at: float
     finished_at: float
     samples: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> [[t_s, cpu_percent, rss_bytes]]
-    cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds used during the load, children included
+    cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds during the load, including children
     phases: list[list[Any]] = field(default_factory=list)  # [name, from_s, to_s]; name: idle, load
     outputs: dict[str, str] = field(default_factory=dict)
     latency: dict[str, Any] = field(default_factory=dict)  # agents/host/latency.py; {} without a per-request log
     stopped: str = ""  # timeout | cancelled | failed: ended by the agent
-    open_files: int = 0  # the limit the tool ran with
-    disk_full: bool = False  # where the tool writes: what it wrote may not be whole
-    server_log: str = ""  # what the target's servers wrote to their logs since the last round of it, in a stand
+    open_files: int = 0  # the tool's limit of open files
+    disk_full: bool = False  # the tool's disk was full, so its output may be incomplete
+    server_log: str = ""  # new log lines of the target's servers since its last round, in a test bed
 
 
 @dataclass(frozen=True)
 class StandServer:
-    """One private instance; its files lie in the folder `name` of the stand, its configuration in `server.conf`."""
+    """One private instance; its files are in the folder `name` of the test bed, its configuration in `server.conf`."""
 
     name: str
     kind: str  # nginx | native | apache | openlitespeed | php-fpm | lsphp | mariadb
-    listen: str  # address:port, or the name of a socket in its folder: it is up when that accepts connections
-    binary: str = ""  # "" is the host's newest php-fpm, or its MariaDB
-    children: int = 0  # of lsphp, which has no configuration of its own
+    listen: str  # address:port, or the name of a socket in its folder; the server is up once it accepts connections
+    binary: str = ""  # "": the host's newest php-fpm, or its MariaDB
+    children: int = 0  # for lsphp, which has no configuration
 
 
 @dataclass(frozen=True)
 class StandRequest:
-    """Set up, hold until `end` (or until the channel closes), take down. Events: {"state": "files" | "network" |
-    "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}}, "network": what the link measured,
-    "namespaces": those of the kernel that are the stand's own, "tick": when it was, by the host's clock, "boot": of
-    which start of the host}. Result: {"left": what is still there, mostly nothing, "logs": {server: its last words}}.
-    `left` asks the same after an agent was lost: {"namespaces", "tick", "boot"} -> {"left", "boot": that of now,
-    "removed": folders that it took away}. `watch` samples {"trees", "hz"} until `watched` is asked for."""
+    """Start a test bed, keep it until `end` (or until the channel closes), stop it.
+
+    Events: {"state": "files" | "network" | "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}},
+    "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": its time by the host's
+    clock, "boot": the host's boot}. Result: {"left": remaining parts, usually none, "logs": {server: its last output}}.
+    `left` asks the same after an agent was lost: {"namespaces", "tick", "boot"} -> {"left", "boot": the current one,
+    "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
+    """
 
     id: str
-    files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the stand's folder
+    files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the test bed's folder
     servers: list[StandServer]
-    listeners: list[str]  # address:port, all that may be a target
+    listeners: list[str]  # address:port of all possible targets
     fill: list[dict[str, Any]] = field(default_factory=list)  # {"path", "bytes"}: pages of that size
     folders: list[str] = field(default_factory=list)
-    network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: as fast as it goes; None: no namespaces
-    link: str = ""  # "tc netem" | "emulator"; "": the kernel's own where it has one, else the emulator
-    # Of two hosts: {"role": load | servers, "address": the other's, "word", "vni", "port"} (agents/host/peers.py). The
-    # load's stand has the network and no servers, the servers' stand no network.
+    network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: unlimited speed; None: no namespaces
+    link: str = ""  # "tc netem" | "emulator"; "": the kernel's if supported, else the emulator
+    # For two hosts: {"role": load | servers, "address": the other's, "word", "vni", "port"} (agents/host/peers.py). The
+    # load's test bed has the network and no servers, the servers' test bed no network.
     peer: dict[str, Any] | None = None
     programs: dict[str, dict[str, str]] = field(default_factory=dict)  # paddock-netem: {"source", "sha256"}, uploaded
-    application: str = ""  # wordpress: copied, with a database in the stand, and filled (agents/host/wordpress.py)
+    application: str = ""  # wordpress: copied, with a database in the test bed, and filled (agents/host/wordpress.py)
     action: str = "start"
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as JSON values; what is not one is handed on as it is, not copied as dataclasses.asdict does."""
+    """A dataclass as JSON values; other values are passed on without the copy that dataclasses.asdict makes."""
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if dataclasses.is_dataclass(value):

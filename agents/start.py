@@ -1,8 +1,8 @@
-"""How the agent imports its modules where the host has the Python that they were compiled for.
+"""Import of the agent's modules on a host with the Python version for which they were compiled.
 
-panel/remote/bundle.py puts their code one after the other into the archive, behind this module's. No folder is
-searched and no directory of the archive is read, which takes as long as running the modules does. The file stays open:
-what is imported late is there though another file has taken its name.
+panel/remote/bundle.py appends their code to the archive, after this module. No folder is searched and no archive
+directory is read, which would take as long as running the modules. The file stays open, so later imports work even if
+another file has taken its name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 class Importer:
-    """Finds and runs what `modules` names (PEP 451): whether it is a package, where behind the first `size` bytes of
-    the open file `archive` its code is, and how long that is."""
+    """Importer of `modules` (PEP 451): whether each is a package, its offset after the first `size` bytes of the open
+    file `archive`, and its length.
+    """
 
     def __init__(self, archive: int, size: int, modules: dict[str, tuple[bool, int, int]]) -> None:
         self._archive = archive
@@ -31,7 +32,7 @@ class Importer:
         return None if known is None else type(sys.__spec__)(name, self, is_package=known[0])  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
-        """A usual one."""
+        """Create a module in the default way."""
 
     def exec_module(self, module: ModuleType) -> None:
         _package, at, length = self._modules[module.__name__]
@@ -40,7 +41,7 @@ class Importer:
 
 
 def begin(archive: int, size: int, modules: dict[str, tuple[bool, int, int]]) -> None:
-    """Serves until the input ends; the arguments are Importer's."""
+    """Serve until the input ends; the arguments are Importer's."""
     sys.meta_path.insert(0, Importer(archive, size, modules))
     from agents.host.main import main
 

@@ -1,24 +1,24 @@
-"""One JSON object a line, both ways: what the agent needs of the protocol and nothing more.
+"""JSON lines in both directions: the part of the protocol that the agent needs.
 
-Apart from protocol.py because importing `dataclasses` alone would nearly double the agent's start-up time.
-Standard library only, Python 3.8.
+Separate from protocol.py because importing `dataclasses` would nearly double the agent's start-up time. Standard
+library only, Python 3.8.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not imported on a managed host: it costs milliseconds at every start
+TYPE_CHECKING = False  # `typing` is not imported on a managed host, where it costs milliseconds at every start
 if TYPE_CHECKING:
     from typing import Any, Callable, Tuple
 
 VERSION = 1
-MAX_LINE_BYTES = 64 * 1024 * 1024  # of a request
+MAX_LINE_BYTES = 64 * 1024 * 1024  # per request
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_NUMBER = 1 << 63
 
 
 class _Reading:
-    """The json module's own defaults, as its scanner in C asks for them."""
+    """The json module's defaults, in the form that its C scanner needs."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -31,14 +31,15 @@ def _refuse(value: Any) -> Any:
 
 
 def _codec() -> Tuple[Callable[[Any], str], Callable[[str], Any]]:
-    """dumps and loads. The json module is a thin shell around these two, but imports `re` for what they do without,
-    which takes as long as starting Python does."""
+    """dumps and loads. The json module is a thin layer around these two functions, but imports `re`, which takes as
+    long as starting Python.
+    """
     try:
         import _json
 
         encoder = _json.make_encoder(None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)
         scan = _json.make_scanner(_Reading)  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):  # another Python than CPython, or a later one
+    except (ImportError, AttributeError, TypeError):  # a Python other than CPython, or a newer one
         import json
 
         return json.JSONEncoder(separators=(",", ":")).encode, json.loads
@@ -60,12 +61,12 @@ dumps, loads = _codec()
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line, newline included."""
+    """One line, including the newline."""
     return dumps(message).encode("ascii") + b"\n"
 
 
 def decode(line: bytes, limit: int = MAX_LINE_BYTES) -> dict[str, Any]:
-    """The object on one line; ValueError when it is not one, too long, too deep, or of another version."""
+    """The object on one line; ValueError if it is invalid, too long, too deep, or of another version."""
     if len(line) > limit:
         raise ValueError("a line of %d bytes is over the limit of %d" % (len(line), limit))
     try:
@@ -79,7 +80,7 @@ def decode(line: bytes, limit: int = MAX_LINE_BYTES) -> dict[str, Any]:
 
 
 def check_depth(message: Any) -> None:
-    """ValueError for what is nested too deeply, or holds a number that no database takes."""
+    """Raise ValueError for a value that is nested too deeply, or contains a number that databases cannot store."""
     level: list[Any] = [message]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -1,8 +1,9 @@
-"""Which addresses nobody may be sent to: where clouds hand out keys, and links. The panel decides by this module too.
+"""Forbidden destination addresses: metadata services of clouds, and link-local addresses. The panel uses this module
+too.
 
-An address is judged in every spelling that inet_aton(3) takes (0xa9fea9fe, 2852039166, 0251.0376.43518), and an IPv6
-address also by the IPv4 address that it carries: mapped, compatible, translated (NAT64, RFC 6052 and 8215), 6to4
-(RFC 3056), Teredo (RFC 4380) or ISATAP (RFC 5214). It imports no more than the agent has already (lean.py).
+Addresses are checked in every notation of inet_aton(3) (0xa9fea9fe, 2852039166, 0251.0376.43518). For IPv6 addresses
+the embedded IPv4 address is checked too: mapped, compatible, translated (NAT64, RFC 6052 and 8215), 6to4 (RFC 3056),
+Teredo (RFC 4380) or ISATAP (RFC 5214). The module imports nothing that the agent does not already load (lean.py).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _METADATA: Dict[str, str] = {
     "fd00:c1::a9fe:a9fe": "the metadata service of Oracle Cloud",
     "fd00:42::42": "the metadata service of Scaleway",
 }
-# Names that lead there within a cloud, and nowhere else.
+# Names of metadata services inside a cloud.
 _NAMES = {
     "metadata",
     "metadata.google.internal",
@@ -41,7 +42,7 @@ _MOST_FORMS = 4
 
 
 def packed(text: str) -> bytes | None:
-    """The 4 or 16 bytes of an address in any spelling, brackets and a zone (%eth0) left aside; None: not an address."""
+    """The 4 or 16 bytes of an address in any notation, ignoring brackets and a zone (%eth0); None: not an address."""
     text = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     text = text.split("%", 1)[0]
     if not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -55,12 +56,12 @@ def packed(text: str) -> bytes | None:
 
 
 def written(address: bytes) -> str:
-    """The usual spelling."""
+    """Address in its usual notation."""
     return str(sockets.inet_ntop(sockets.AF_INET if len(address) == 4 else sockets.AF_INET6, address))
 
 
 def carried(address: bytes) -> list[bytes]:
-    """The IPv4 addresses that an IPv6 address stands for or leads through; none for IPv4."""
+    """IPv4 addresses embedded in an IPv6 address; none for IPv4."""
     if len(address) != 16:
         return []
     found: List[bytes] = []
@@ -89,7 +90,9 @@ def _known() -> Dict[bytes, str]:
 
 
 def why_refused(text: str) -> str:
-    """Why nobody may be sent to this address or name, in words that follow "it is"; "" for any other, and for names."""
+    """Reason why an address or name is forbidden, to follow the words "it is"; "" if it is allowed
+    or an ordinary name.
+    """
     if text.lower().rstrip(".") in _NAMES:
         return "the name of a cloud's metadata service"
     address = packed(text)
@@ -106,8 +109,8 @@ def why_refused(text: str) -> str:
 
 
 def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
-    """What getaddrinfo(3) answers for TCP. OSError where the name leads nowhere, or anywhere that is refused."""
-    host = name.encode("ascii") if name.isascii() else name  # as text it would load the codec for IDNA
+    """Result of getaddrinfo(3) for TCP. OSError if the name is unknown or resolves to a forbidden address."""
+    host = name.encode("ascii") if name.isascii() else name  # a str would load the IDNA codec
     found: List[Tuple[Any, ...]] = sockets.getaddrinfo(host, port, 0, sockets.SOCK_STREAM)
     for entry in found:
         reason = why_refused(str(entry[4][0]))
@@ -117,4 +120,4 @@ def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
 
 
 class Refused(OSError):
-    """A name or address that nobody may be sent to."""
+    """A forbidden name or address."""

@@ -1,7 +1,7 @@
-"""What sites of this host answer right now: status, body hash, encoding. Asked before servers are compared.
+"""Current responses of this host's sites: status, body hash, encoding. Used to compare servers.
 
-HTTP/1.1 over the listener itself; certificates are not verified, because it is the content that is compared and
-the listener is an address of this very host.
+HTTP/1.1 directly to the listener. Certificates are not verified, because the content is compared and the listener is an
+address of this host.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from agents.host import lean, stand, targets
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
-# Headers that are different with every answer, or that say how and not what.
+# Headers that change with every response, or that describe the transfer instead of the content.
 _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie", "age"}
 _TIMEOUT_S = 15.0
-METHODS = targets.METHODS  # those that may come without a body
+METHODS = targets.METHODS  # methods that are valid without a body
 _CHUNK = 256 * 1024
-MAX_BODY = 256 * 1024 * 1024  # unpacked; of a longer answer the beginning is not what is compared
+MAX_BODY = 256 * 1024 * 1024  # decompressed size; longer responses are compared only up to here
 _DEADLINE_S = 60.0
 _START_BYTES = 120
 _READ = ("", "identity", "gzip")
 
 
 class _Connection(http.client.HTTPConnection):
-    """Connects to the listener's address while TLS and the Host header name the site."""
+    """Connection to the listener's address, with the site's name in TLS and the Host header."""
 
     def __init__(self, asked: Dict[str, Any]) -> None:
         super().__init__(asked["host"], asked["port"], timeout=_TIMEOUT_S)
@@ -49,17 +49,17 @@ class _Connection(http.client.HTTPConnection):
         self.sock = self._opened = context.wrap_socket(plain, server_hostname=self.host)
 
     def cut(self) -> None:
-        """Ends it, whoever reads from it: an answer may come drop by drop."""
+        """Close the connection from another thread, even during a slow read."""
         with contextlib.suppress(OSError):
             if self._opened is not None:
                 self._opened.shutdown(socket.SHUT_RDWR)
 
 
 def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
-    """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} when there was no answer.
+    """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} without a response.
 
-    Hash, number of bytes and `start` (the beginning of a text, "" of anything else) are of what was compressed: no two
-    servers compress alike. `headers` are those that a configuration decides, names in lower case.
+    Hash, size and `start` (beginning of a text, "" otherwise) are of the decompressed body, because servers compress
+    differently. `headers` are those set by the configuration, with names in lower case.
     """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if standing is None:
@@ -106,7 +106,7 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
 
 
 def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[bytes]:
-    """The body in pieces; one by gzip, which may be of several members (RFC 1952 2.2), as it was before."""
+    """Decompressed body in pieces; gzip data may have several members (RFC 1952 2.2)."""
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     while True:
         chunk = response.read(_CHUNK)
@@ -138,9 +138,9 @@ def _decided(headers: Any) -> Dict[str, str]:
 def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
     """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
 
-    A request may name a "method" other than GET; its body is empty.
+    A request may have a "method" other than GET, without a body.
 
-    With "stand" they are asked of that stand, from beside its servers: a slow link changes no answer.
+    With "stand" the requests run inside that test bed, next to its servers, so a slow link has no effect.
     """
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:

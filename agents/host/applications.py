@@ -1,7 +1,7 @@
-"""Ready-made applications of stands: what the distribution must have installed for them, and installing it on request.
+"""Predefined applications of test beds: the packages they need, and their installation on request.
 
-The names of packages stand here and nowhere else: the panel can ask for the application, not for a package. What would
-be installed is told first; only exactly that is installed then.
+Package names are defined only here: the panel requests an application, not a package. The packages are listed first;
+then exactly these are installed.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from agents.host import lean
     from agents.host.operations import Emit
 
-# PHP and php-fpm are named so that apt does not take Apache's PHP module for the PHP that WordPress needs; of MariaDB
-# only the program, which brings no service.
+# PHP and php-fpm are named explicitly, so that apt does not choose Apache's PHP module as WordPress's PHP; of MariaDB
+# only the program, without a service.
 PACKAGES = {"wordpress": ("wordpress", "mariadb-server-core", "php", "php-cli", "php-fpm", "php-mysql")}
 SOURCE = "/usr/share/wordpress"
 _TABLES = ("/usr/share/mysql/mysql_system_tables.sql", "/usr/share/mariadb/mysql_system_tables.sql")
 _PHP_MODULES = ("/usr/lib/php/*/mysqli.so", "/usr/lib64/php/modules/mysqli.so", "/usr/lib/php/modules/mysqli.so")
-# Where a package only recommends what it cannot do without: WordPress shows nothing without a theme.
+# A recommended package that is in fact required: WordPress displays nothing without a theme.
 _NEEDED = re.compile(r"wordpress-theme-[a-z0-9]+\Z")
 _NEW = re.compile(r"Inst (\S+) (?:\[(\S+)\] )?\((\S+) ")
 _GONE = re.compile(r"Remv (\S+)")
 _FETCHED = re.compile(r"'[^']*' \S+ ([0-9]+)(?: |$)")
 _UPDATE_S, _INSTALL_S = 180.0, 1500.0
-OPTIONS: List[str] = []  # more of apt's: a test has a distribution of its own
+OPTIONS: List[str] = []  # additional apt options, for tests with their own distribution
 
 
 def version() -> str:
-    """The distribution's WordPress, "" when it or anything that it needs here is missing."""
+    """Version of the distribution's WordPress, "" if WordPress or a required package is missing."""
     if missing():
         return ""
     with open(os.path.join(SOURCE, "wp-includes", "version.php"), encoding="utf-8", errors="replace") as file:
@@ -45,7 +45,7 @@ def version() -> str:
 
 
 def missing() -> List[str]:
-    """What a stand with WordPress needs and this host has not, in words."""
+    """Missing requirements of a test bed with WordPress, in words."""
     found = [] if os.path.isfile(os.path.join(SOURCE, "wp-load.php")) else ["WordPress"]
     if not glob.glob(SOURCE + "/wp-content/themes/*/style.css"):
         found.append("a theme of WordPress")
@@ -59,7 +59,7 @@ def missing() -> List[str]:
 
 
 def database() -> str:
-    """The program of MariaDB's server."""
+    """Path of MariaDB's server program."""
     return commands.find("mariadbd") or commands.find("mysqld")
 
 
@@ -68,11 +68,11 @@ def tables() -> str:
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
-    """{"name", "action": plan | install, "plan": what a plan said} -> {"packages": [{"name", "version", "was"}] that
-    would be, or were, installed or upgraded, "removed": [names] that would have to go, "bytes": to be fetched,
-    "command": what is run for it}. Nothing in "packages": all of it is there.
+    """{"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}] to
+    install or upgrade, or already done, "removed": [names] to remove, "bytes": download size, "command": the command}.
+    Empty "packages": everything is installed.
 
-    `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) when it would be another one by now.
+    `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if the plan would now be different.
     """
     wanted = PACKAGES.get(str(args.get("name")))
     if wanted is None:
@@ -124,8 +124,8 @@ def _argv(words: List[str]) -> List[str]:
 
 
 def _apt(words: List[str], seconds: float) -> str:
-    """What apt-get said; Refusal with its own words when it failed."""
-    # A package's questions are answered as it proposes; needrestart asks none and restarts nothing by itself.
+    """Output of apt-get; Refusal with its message if it failed."""
+    # Packages' questions get their default answer; needrestart neither asks nor restarts services.
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C"}
     done = commands.run(_argv(words), quiet, timeout_s=seconds)
     if done.exit_code != 0:
@@ -134,20 +134,20 @@ def _apt(words: List[str], seconds: float) -> str:
 
 
 def _version(package: str) -> str:
-    """The installed version, "" when it is not (wholly) there."""
+    """Installed version, "" if the package is not completely installed."""
     query = ["dpkg-query", *_admin(), "--show", "--showformat=${db:Status-Status} ${Version}", package]
     status, _, version = commands.run(query).output.partition(" ")
     return version if status == "installed" else ""
 
 
 def _admin() -> List[str]:
-    """Where dpkg's own records lie, when apt was told another place."""
+    """Option for dpkg's database if apt uses another folder."""
     prefix = "Dir::State::status="
     return ["--admindir=" + os.path.dirname(text[len(prefix) :]) for text in OPTIONS if text.startswith(prefix)]
 
 
 def _theme(packages: Any) -> List[str]:
-    """The first theme that WordPress recommends, unless one of them is there."""
+    """The first theme that WordPress recommends, unless one of them is installed."""
     if "wordpress" not in packages:
         return []
     shown = commands.run(["apt-cache", *OPTIONS, "depends", "wordpress"]).output

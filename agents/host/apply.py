@@ -1,4 +1,4 @@
-"""Applying a set of file changes as one transaction; see transaction.py."""
+"""Apply a set of file changes as one transaction; see transaction.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """ApplyRequest -> ApplyResult. The same transaction again answers with its first outcome and does nothing."""
+    """ApplyRequest -> ApplyResult. A repeated transaction returns its first result and does nothing."""
     request = Request(args)
     return run_request(request, emit, cancelled)
 

@@ -1,7 +1,7 @@
-"""Runs one load tool once, against this host's own sites only, and watches what it costs.
+"""Run one load tool once, against this host's own sites only, and record its costs.
 
-The panel sends an argv list; nothing here goes through a shell. `{workdir}` in an argument stands for a private
-folder that is made for the run and removed after it: input files are written there, output files read from there.
+The panel sends an argv list; no shell is involved. `{workdir}` in an argument is replaced by a private folder that
+exists during the run, for input and output files.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 WANTED_FILES = 65536
 _GRACE_S = 2.0
 
-# wrk takes the TLS name and the Host header from its URL and connects to what that name resolves to. Its own hook
-# (`wrk.resolve`) lets the connection go to the listener instead; `done` prints what the text report leaves out.
+# wrk takes the TLS name and the Host header from its URL and connects to the resolved name. Its hook `wrk.resolve`
+# redirects the connection to the listener; `done` prints values missing in the text report.
 WRK_SCRIPT = """\
 local host, port = os.getenv("PADDOCK_ADDRESS"), os.getenv("PADDOCK_PORT")
 function wrk.resolve(_, _)
@@ -71,7 +71,7 @@ end
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """BenchRequest -> BenchResult (agents/protocol.py); Refusal, before anything runs, for what must not be run."""
+    """BenchRequest -> BenchResult (agents/protocol.py); Refusal before the start if the request is not allowed."""
     request = Request(args)
     standing = stand.find(request.stand) if request.stand else None
     address, port = (
@@ -79,7 +79,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         if standing
         else targets.check(request)
     )
-    # In a stand's folder it goes when the stand does, also when this agent is killed.
+    # A folder inside the test bed's folder is removed with it, even if this agent is killed.
     if standing is not None:
         workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path)
     else:
@@ -103,8 +103,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def _program(request: Request, standing: stand.Stand | None, workdir: str) -> str:
-    """Where the load tool is: the host's own, the one that came with the stand, or the one that came with the request,
-    copied to where nobody else can exchange it. Refusal where there is none."""
+    """Path of the load tool: the host's own, that of the test bed, or the uploaded one, copied to a folder where nobody
+    else can replace it. Refusal if there is none.
+    """
     name = request.argv[0]
     if standing is not None and name == targets.BUNDLED:
         return standing.folder.program(name)
@@ -132,13 +133,13 @@ def _write_inputs(workdir: str, request: Request) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(content)
     if request.argv[0] == "siege":
-        # siege writes a configuration of its own below HOME, loudly, unless there is one.
+        # Without a configuration file below HOME, siege creates one and prints messages.
         os.mkdir(os.path.join(workdir, ".siege"))
         shutil.copy(os.path.join(workdir, "siegerc"), os.path.join(workdir, ".siege", "siege.conf"))
 
 
 def raise_file_limit() -> int:
-    """As many open files as this process may have, for the tool to inherit; returns the limit."""
+    """Raise the limit of open files to the maximum for this process and its children; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(hard, WANTED_FILES) if os.geteuid() == 0 else hard
     for limit in ((wanted, wanted), (hard, hard)):
@@ -153,7 +154,7 @@ def raise_file_limit() -> int:
 
 
 class _Tool:
-    """The load tool as a process group of its own, with its output in files: a full pipe must not slow it."""
+    """The load tool as a process group, with its output in files, because a full pipe would slow it down."""
 
     def __init__(self, request: Request, binary: str, workdir: str, address: str, port: int) -> None:
         self.workdir = workdir
@@ -172,7 +173,7 @@ class _Tool:
         self.stopped = ""
 
     def start(self) -> int:
-        """Starts it; it dies with the agent where the host has setpriv(1), and at its time limit everywhere."""
+        """Start the tool. It dies with the agent if the host has setpriv(1), and always at its time limit."""
         setpriv = shutil.which("setpriv")
         prefix = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
         with open(self._path("stdout"), "wb") as out, open(self._path("stderr"), "wb") as err:
@@ -188,7 +189,7 @@ class _Tool:
         return self.process.pid
 
     def poll(self) -> bool:
-        """Whether it has ended. wait4 also tells its CPU time, that of its own waited children included."""
+        """Return whether the tool has ended. wait4 also reports its CPU time, including its children."""
         assert self.process is not None
         if self.exit_code is not None:
             return True
@@ -201,7 +202,7 @@ class _Tool:
         return True
 
     def stop(self, why: str) -> None:
-        """TERM to the whole group, KILL after a moment; returns when the tool has ended."""
+        """Send TERM to the whole group, KILL after a moment; return when the tool has ended."""
         assert self.process is not None
         self.stopped = why
         self._signal(signal.SIGTERM)
@@ -213,7 +214,7 @@ class _Tool:
             time.sleep(0.02)
 
     def sweep(self) -> None:
-        """Nothing of the group outlives the run."""
+        """Kill remaining processes of the group."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -229,7 +230,7 @@ class _Tool:
 
 
 def read_text(path: str) -> str:
-    """A file's text, "" when the tool did not write it; what is over the limit is cut and says so."""
+    """Content of a file, "" if the tool did not write it; longer files are cut with a note."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_OUTPUT_BYTES + 1)
@@ -245,8 +246,8 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: lean.Event) -
     phases: list[list[Any]] = []
     _idle(sampler, request.idle_s, phases, cancelled)
     if _counts_whole_seconds(tool.argv):
-        # siege adds its -t to a clock without fractions (timer.c): begun late in a second, a load of one second
-        # lasts a few milliseconds.
+        # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
+        # last a few milliseconds.
         cancelled.wait(1.0 - time.time() % 1.0)
     sampler.restart_count()
     started_at, load_from = time.time(), sampler.now()
@@ -287,13 +288,13 @@ def _counts_whole_seconds(argv: list[str]) -> bool:
 
 
 def _is_full(folder: str) -> bool:
-    """Root may also write into what file systems reserve."""
+    """Return whether the file system is full; root may also use reserved blocks."""
     found = os.statvfs(folder)
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) == 0
 
 
 def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: lean.Event) -> None:
-    """Watch without load, so that a picture shows where the load begins and ends."""
+    """Sample without load, so that charts show where the load begins and ends."""
     begin = sampler.now()
     while True:
         wait = sampler.tick()
@@ -318,6 +319,6 @@ def _watch(tool: _Tool, sampler: Sampler, timeout_s: float, emit: Emit, cancelle
         if now - reported >= 1.0:
             reported = now
             emit({"phase": "load", "elapsed_s": round(now - begin, 1), "cpu_s": dict(sampler.cpu_s)})
-        # Short enough that the end of a short run is seen in time, long enough to cost nothing.
+        # Short enough to notice the end of a short run, long enough to cost nothing.
         cancelled.wait(min(0.02, max(next_sample - now, 0.005)))
     return None

@@ -1,12 +1,12 @@
-"""From what is wanted to what has to be done: compare with what lies there, refuse drift, name the undo.
+"""Compute the necessary changes: compare with the existing files, reject drift, record the undo data.
 
-Nothing here changes anything. Each entry of the undo is plain data for the journal:
+This module changes nothing. Each undo entry is plain data for the journal:
 
-    {"path", "was": absent|file|link, "is": file|link|absent|directory, "draft", "kept", "sha256", "target", "mode"}
+{"path", "was": absent|file|link, "is": file|link|absent|directory, "draft", "kept", "sha256", "target", "mode"}
 
-`draft` is the hidden name in the same folder that the new file waits under, `kept` the one under which the old file
-stays: a second name of the same inode, so that putting it back needs no space and restores owner, mode, times and
-attributes exactly. `sha256` and `target` are those of the new file.
+`draft` is the hidden name of the new file in the same folder. `kept` is the hidden name of the old file: a second name
+of the same inode, so restoring needs no space and keeps owner, mode, times and attributes exactly. `sha256` and
+`target` are those of the new file.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ MAX_READ = 64 * 1024 * 1024
 
 
 class Found:
-    """What lies at a path now: `kind` absent | file | link | directory | other; `mark` changes when it does."""
+    """Current state of a path: `kind` absent | file | link | directory | other; `mark` changes with the file."""
 
     def __init__(self, path: str, folder: int | None = None) -> None:
-        """`folder`: the descriptor of the folder that it lies in, where that is open."""
+        """Read the state. `folder`: descriptor of the containing folder, if open."""
         self.path = path
         self.digest = self.target = ""
         self.mode = 0
-        self.owner: tuple[int, int] | None = None  # of a file: user and group
+        self.owner: tuple[int, int] | None = None  # user and group of a file
         self.mark: tuple[int, ...] = ()
         if folder is not None:
             self._look(folder)
@@ -69,14 +69,14 @@ class Found:
             self.kind = "directory" if stat.S_ISDIR(info.st_mode) else "other"
 
     def read(self) -> bytes:
-        """The file's content; also fills in `digest`."""
+        """Content of the file; also sets `digest`."""
         data = read_file(self.path)
         self.digest = digest.of(data)
         return data
 
     @property
     def signature(self) -> str:
-        """What `expect` is compared with: a digest, "link:TARGET", or "" for nothing."""
+        """State for comparison with `expect`: a digest, "link:TARGET", or "" for nothing."""
         if self.kind == "file":
             return self.digest
         return {"absent": "", "link": "link:" + self.target}.get(self.kind, self.kind)
@@ -94,7 +94,7 @@ def read_file(path: str) -> bytes:
 
 
 class Change:
-    """One file that is not yet as it shall be."""
+    """One file that differs from the wanted state."""
 
     def __init__(self, wanted: Wanted, found: Found, number: int, ident: str) -> None:
         self.wanted = wanted
@@ -124,7 +124,7 @@ class Change:
 
 
 class Plan:
-    """What a request comes to: folders to make, outermost first, then files to change."""
+    """All changes of a request: folders to create, outermost first, then files."""
 
     def __init__(self, request: Request) -> None:
         self.folders: list[tuple[str, int]] = []
@@ -132,7 +132,7 @@ class Plan:
         self._made: set[str] = set()
         self._own: set[str] = set()  # folders that only root and the agent's account can change
         self._also = request.administrators
-        self._open: tuple[str, int] = ("", -1)  # the folder that was looked into last
+        self._open: tuple[str, int] = ("", -1)  # the most recently opened folder
         try:
             for wanted in request.files:
                 self._add(wanted, request.ident)
@@ -144,7 +144,7 @@ class Plan:
         return not self.folders and not self.changes
 
     def entries(self) -> list[dict[str, Any]]:
-        """The undo, in the order in which things are done."""
+        """Undo data, in the order of the changes."""
         made = [{"path": path, "was": "absent", "is": "directory", "number": -1} for path, _ in self.folders]
         return [*made, *(change.entry() for change in self.changes)]
 
@@ -184,7 +184,7 @@ class Plan:
             self.folders.append(item)
 
     def _found(self, path: str) -> Found:
-        """What lies there; files of one folder mostly come one after the other."""
+        """State of a path; usually consecutive files are in one folder."""
         folder = os.path.dirname(path)
         if self._open[0] != folder:
             self._leave()
@@ -200,7 +200,7 @@ class Plan:
         self._open = ("", -1)
 
     def _require_own(self, path: str) -> None:
-        """A server that root starts reads what is put there, and would read what another account puts there too."""
+        """Require a folder that no other account can write to, because a server started by root reads its files."""
         if path in self._own:
             return
         folder = paths.open_folder(path, os.O_PATH)
@@ -212,7 +212,7 @@ class Plan:
 
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
-    """The refusal that names the file somebody edited on the host; never its content."""
+    """Refusal that names a file edited on the host, never its content."""
     what = {"absent": "is gone", "link": "is a symbolic link now"}.get(found.kind, "was changed on the host")
     if wanted.expect == "":
         what = "is already there"

@@ -1,7 +1,7 @@
-"""Running a server's own program: an argument list, never a shell, nothing on its standard input.
+"""Run a server's own program: an argument list, never a shell, without standard input.
 
-By posix_spawn(3), which copies nothing of the agent, and not by `subprocess`, whose import takes a third of the time
-that the agent needs to start. The agent's folder is / (main.py), and with it every program's.
+posix_spawn(3) copies nothing of the agent; `subprocess` would take a third of the agent's start-up time to import. The
+working folder of agent and programs is / (main.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Done:
-    """How a program ended: its exit code and what it said, both streams together as they came."""
+    """Result of a program: its exit code and its output, both streams merged."""
 
     def __init__(self, argv: list[str], exit_code: int, output: str) -> None:
         self.argv = argv
@@ -31,19 +31,21 @@ class Done:
 
 
 def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
-    """The same for every login and every panel, so that a server is always started alike."""
+    """Environment for all programs, independent of the account and the panel, so that servers always start in the same
+    way.
+    """
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     return dict({"PATH": PATH, "LANG": "C"}, **kept, **(extra or {}))
 
 
 class Child:
-    """A program that was started; `output` is the descriptor that both its streams go to. OSError when it cannot be,
-    Refusal where another account than root and the agent's could exchange it.
+    """A started program; both output streams go to the descriptor `output`.
 
-    `prepare` runs in the child before the program does. With `session` the program outlives the agent's channel.
+    OSError if it cannot start, Refusal if an account other than root and the agent's could replace it. `prepare` runs
+    in the child before the program. With `session` the program survives the agent's channel.
     """
 
-    _left: list[Child] = []  # those that nobody waited for
+    _left: list[Child] = []  # programs without a waiting caller
 
     def __init__(
         self,
@@ -58,23 +60,23 @@ class Child:
         path = argv[0] if "/" in argv[0] else find(argv[0])
         if not path:
             raise FileNotFoundError(argv[0])
-        safe.true_path(path)  # where another account could exchange it, it is not run
+        safe.true_path(path)  # rejects programs that another account could replace
         if prepare is None and not session:
             self.pid = _spawned(path, argv, environment(env), output)
         else:
             self.pid = _forked(path, argv, environment(env), output, prepare, session)
 
     def poll(self) -> int | None:
-        """The exit code, a signal's number below zero; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         return self._code if self._code is not None else self._reaped(os.WNOHANG)
 
     def wait(self) -> int:
-        """Until it has ended; the exit code."""
+        """Wait for the end; return the exit code."""
         code = self.poll()
         return code if code is not None else self._reaped(0) or 0
 
     def leave(self) -> None:
-        """Nobody waits for it: its remains are cleared away when the next program is started."""
+        """Do not wait for the program; it is reaped when the next one starts."""
         if self.poll() is None:
             Child._left.append(self)
 
@@ -106,7 +108,9 @@ def _forked(
     prepare: Callable[[], None] | None,
     session: bool,
 ) -> int:
-    """What posix_spawn cannot. Every other descriptor is closed by exec: Python opens them so (PEP 446)."""
+    """Start by fork for features that posix_spawn lacks. exec closes all other descriptors, because Python opens them
+    so (PEP 446).
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -128,7 +132,7 @@ def _forked(
 
 
 def _python_ignores() -> list[int]:
-    """Signals that a program expects to be as usual."""
+    """Signals that Python ignores but programs expect with their default action."""
     return [lean.number("PIPE"), lean.number("XFSZ")]
 
 
@@ -138,9 +142,9 @@ def run(
     prepare: Callable[[], None] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Done:
-    """Runs a program to its end. `prepare` runs in the child before the program does.
+    """Run a program to its end. `prepare` runs in the child before the program.
 
-    A program that is not there, or does not end in time, is reported like one that failed.
+    A missing program, or one that exceeds the time limit, is reported like a failed one.
     """
     reading, writing = os.pipe()
     try:
@@ -163,7 +167,7 @@ def run(
 
 
 def _read(descriptor: int, said: bytearray, timeout_s: float) -> bool:
-    """Adds to `said` until the end; whether that came in time."""
+    """Append output to `said` until its end; return whether it ended in time."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + timeout_s
@@ -182,7 +186,7 @@ def _words(said: bytearray) -> str:
 
 
 def find(name: str) -> str:
-    """The path of a program, "" when the machine has none of that name."""
+    """Path of a program, "" if the host lacks it."""
     for folder in PATH.split(":"):
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):

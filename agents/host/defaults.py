@@ -1,8 +1,8 @@
-"""Which files of a host's own say who the default server of a port is: nginx refuses a second one, and Apache takes the
-first virtual host that it reads, as Debian's 000-default.conf.
+"""Default servers in a host's own files: nginx rejects a second one for a port, and Apache uses the first virtual host
+that it reads, such as Debian's 000-default.conf.
 
-The usual places are read (the main file, conf.d, sites-enabled), not every include: it is for a hint, and a server with
-many sites shall not be asked for all of its configuration (nginx -T) each time that its host is checked.
+Only the usual files are read (the main file, conf.d, sites-enabled), not every include, because the result is only a
+hint and `nginx -T` would be slow for many sites.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 from agents.host import processes
 
-MANAGED = "managed by Paddock"  # in the first lines of what the panel writes
+MANAGED = "managed by Paddock"  # in the first lines of files written by the panel
 _FOLDERS = ("conf.d", "sites-enabled")
 _VIRTUAL_HOST = re.compile(r"(?im)^\s*<VirtualHost\s+([^>]+)>")
 _LISTEN = re.compile(r"(?:^|[;{}\s])listen\s+([^\s;]+)\s([^;{}]*);")
 
 
 def default_servers(engines: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """[{"main_config", "path", "listen": 80, [::]:80, 192.0.2.7:80}] of the servers of nginx and Apache found; nginx's
-    as written."""
+    """[{"main_config", "path", "listen": 80, [::]:80, 192.0.2.7:80}] for nginx and Apache; nginx's
+    listens as written.
+    """
     readers = {"nginx": _listens, "apache": _hosts}
     return [
         {"main_config": engine["paths"]["main_config"], "path": path, "listen": place}
@@ -42,13 +43,16 @@ def _own(read: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _is_read_first(path: str) -> bool:
-    """Whether Apache reads it before the panel's sites that are nobody's default (rendering.apache), in the order of
-    the names. The main file includes them at its end."""
+    """Return whether Apache reads the file before the panel's non-default sites (rendering.apache), in order of names.
+    The main file includes them last.
+    """
     return os.path.basename(os.path.dirname(path)) not in _FOLDERS or os.path.basename(path) < "50-"
 
 
 def _hosts(text: str) -> list[str]:
-    """A * is every address of both families. One without a port, or with a variable, is left out: it is for a hint."""
+    """Addresses of virtual hosts; a * stands for both families. Those without a port, or with a variable, are left out,
+    because the result is only a hint.
+    """
     places = [place for words in _VIRTUAL_HOST.findall(text) for place in words.split()]
     found = []
     for place in places:

@@ -1,9 +1,9 @@
-"""Which servers this machine has: the distribution's, and other running instances of this account.
+"""Web servers of this host: the distribution's, and other running instances of this account.
 
 An engine is {"engine", "label", "version", "modules", "paths": {"binary", "prefix", "main_config", "config_root",
-"log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` is an instance that somebody
-started beside the distribution's. What a server was built with it says itself; of its main file only single directives
-at the start of a line are looked at, to find where it writes.
+"log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` marks an instance started next to
+the distribution's. Built-in features come from the server's own output; in its main file only single directives at the
+start of a line are read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from typing import Any, Iterator
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
-LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # what its own installer offers
+LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # choices of its installer
 
 
 def engines() -> list[dict[str, Any]]:
-    """All servers found. Two may have the same label: the panel tells them apart when it takes them in."""
+    """All servers found. Labels may repeat; the panel makes them unique."""
     return [*_nginx(), *_apache(), *_openlitespeed()]
 
 
 def has_systemd() -> bool:
-    """Whether systemd is what runs this machine (sd_booted(3))."""
+    """Return whether systemd runs this host (sd_booted(3))."""
     return os.path.isdir("/run/systemd/system")
 
 
@@ -43,20 +43,20 @@ def _unit(*names: str) -> str:
 
 
 def _directive(path: str, name: str) -> str:
-    """The first argument of a directive at the start of a line, "" when there is none."""
+    """First argument of a directive at the start of a line, "" if there is none."""
     text = processes.read(path).decode("utf-8", "replace")
     match = re.search(r"^[ \t]*%s[ \t]+\"?([^\s;\"]+)" % name, text, re.MULTILINE)
     return match.group(1) if match else ""
 
 
 def _label(main_config: str) -> str:
-    """A name for an instance that is not the distribution's: its folder's."""
+    """Name for an instance other than the distribution's: that of its folder."""
     folder = os.path.basename(os.path.dirname(main_config))
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:50] or "other"
 
 
 def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
-    """(pid, argv) of running main processes of a program, other containers' left out: their paths are not ours."""
+    """(pid, argv) of running main processes of a program, except those in containers, which have other paths."""
     own = _mount_namespace("self")
     for name in sorted(os.listdir("/proc")):
         if not name.isdigit() or processes.program(int(name)) != program:
@@ -69,20 +69,22 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_ours(pid: int, *places: str) -> bool:
-    """Whether a running private instance is this account's own, and its program and configuration, at these places,
-    can be changed by nobody else. A process of another account's says of itself whatever that account likes, and what
-    lies in its folders is that account's to change at any moment, links included. Servers of a measurement under way
-    are nobody's to manage: they are gone with it."""
+    """Return whether a running private instance belongs to this account, and nobody else can change its program and
+    configuration.
+
+    A process of another account can claim anything about itself, and that account can change its folders and links at
+    any time. Servers of a test bed are excluded, because they are temporary.
+    """
     if any("/" + STAND_PREFIX in place for place in places):
         return False
     try:
         return os.stat("/proc/%d" % pid).st_uid == os.geteuid() and all(_is_own(place) for place in places)
     except OSError:
-        return False  # it ended, and its folder went with it
+        return False  # the process and its folder are gone
 
 
 def _is_own(path: str) -> bool:
-    """Whether only this account and root can change the path, and it is this account's."""
+    """Return whether the path belongs to this account and only it and root can change the path."""
     try:
         return os.stat(safe.true_path(path)).st_uid == os.geteuid()
     except (OSError, Refusal):
@@ -151,7 +153,7 @@ def _nginx() -> list[dict[str, Any]]:
 
 
 def _loaded(config: str) -> set[str]:
-    """Modules that a main file loads, itself or by what it includes for that, as Debian's modules-enabled."""
+    """Modules that a main file loads, itself or through includes such as Debian's modules-enabled."""
     import glob
 
     texts = [processes.read(config).decode("utf-8", "replace")]
@@ -206,8 +208,9 @@ def _apache() -> list[dict[str, Any]]:
 
 
 def _apache_modules(binary: str, root: str, config: str) -> list[str]:
-    """Those that the configuration loads, without the suffix: rewrite, ssl, http2, mpm_event. None where others could
-    change it: the server reads it as root, and runs the modules that it names."""
+    """Loaded modules without the suffix: rewrite, ssl, http2, mpm_event. None if others can change the configuration,
+    because the server runs these modules as root.
+    """
     if not _is_own(config):
         return []
     from agents.host.engines import engine_for
@@ -242,8 +245,9 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 
 def lsphp(found: list[dict[str, Any]]) -> str:
-    """The newest PHP that speaks LSAPI, "" when there is none: below the folder of one of these servers, as the
-    server's own packages have it (lsphp83/bin/lsphp), else on the path."""
+    """Newest PHP with LSAPI, "" if there is none: below the folder of one of these servers, as in the server's packages
+    (lsphp83/bin/lsphp), else in the PATH.
+    """
     import glob
 
     roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
@@ -253,7 +257,9 @@ def lsphp(found: list[dict[str, Any]]) -> str:
 
 
 def _openlitespeed() -> list[dict[str, Any]]:
-    """The server root is the folder above the program's own; others than the usual ones are found where they run."""
+    """Instances of OpenLiteSpeed. The server root is the folder above the program's own; unusual ones are found by
+    their processes.
+    """
     found: list[dict[str, Any]] = []
     for root in LITESPEED:
         if os.path.exists(os.path.join(root, "bin", "openlitespeed")):
@@ -297,7 +303,7 @@ def _program_path(pid: int) -> str:
 
 
 def _variable(pid: int, name: str) -> str:
-    """What a process was started with in its environment, "" when it has none or nobody may see it."""
+    """A variable in a process's initial environment, "" if it is unset or not accessible."""
     for item in processes.read("/proc/%d/environ" % pid).split(b"\0"):
         key, _, value = item.decode("utf-8", "replace").partition("=")
         if key == name:

@@ -1,6 +1,6 @@
-"""SHA-256 of what is a configuration file's size, without hashlib: that loads OpenSSL, 3 ms at every start.
+"""SHA-256 without hashlib, for data of the size of configuration files: hashlib loads OpenSSL, 3 ms at every start.
 
-The modules that hashlib itself falls back to, whichever this Python has.
+Uses the modules that hashlib itself falls back to, whichever this Python has.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ try:
 except ImportError:
     try:
         from _sha256 import sha256  # type: ignore[import-not-found,no-redef,unused-ignore]
-    except ImportError:  # a Python built without them
+    except ImportError:  # Python built without them
         from hashlib import sha256
 
 
 def of(content: bytes) -> str:
-    """Hexadecimal, 64 digits."""
+    """Digest as 64 hexadecimal digits."""
     made: str = sha256(content).hexdigest()
     return made

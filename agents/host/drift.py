@@ -1,4 +1,4 @@
-"""Which managed files no longer hold what was deployed."""
+"""Managed files whose content differs from the deployed one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 MAX_FILES = 200_000
 MAX_SHOWN = 1024 * 1024
-MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # the content of further files is left out
+MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # beyond this total, content is left out
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: those that
-    differ, `sha256` as in FileChange.expect. The content of a secret file, and of what is not text, is left out."""
+    """{"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: files that
+    differ, with `sha256` as in FileChange.expect. Content of secret and binary files is left out.
+    """
     files = args.get("files")
     if not isinstance(files, list) or len(files) > MAX_FILES:
         raise Refusal("invalid", "files is a list of at most %d entries" % MAX_FILES)
@@ -43,16 +44,17 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def _settle() -> None:
-    """Undoes or finishes first what a killed agent left open: half a change is no edit of a person."""
+    """Finish or undo an interrupted transaction first, because half a change is not an edit by a person."""
     if not os.path.lexists(state.folder() + "/open"):
         return
-    from agents.host import recover  # mostly not needed
+    from agents.host import recover  # rarely needed
 
     try:
         with state.HostLock(wait_s=0):
             recover.repair()
     except (Refusal, OSError):
-        return  # it is running, or cannot be repaired, which `recover` says; what lies there is told as it is
+        # the transaction is running or cannot be repaired, which `recover` reports; the current files are reported
+        return
 
 
 def _looked_at(path: str) -> tuple[str, bytes]:

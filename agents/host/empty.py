@@ -1,6 +1,6 @@
-"""What servers keep of answers, thrown away: the files below folders, never the folders and nothing behind a link.
+"""Purge caches of web servers: delete the files below folders, but neither folders nor link targets.
 
-The servers go on meanwhile: a file that is gone is a miss to them.
+The servers keep running: a missing file is a cache miss.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DEPTH = 8
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"folders", "roots"} -> {"files", "bytes"}: how much was there. A folder that is not there holds nothing."""
+    """{"folders", "roots"} -> {"files", "bytes"} that were deleted. A missing folder counts as empty."""
     wanted = args.get("folders")
     if not isinstance(wanted, list) or not wanted:
         raise Refusal("invalid", "folders is a list of at least one folder")
@@ -56,7 +56,7 @@ def _emptied(folder: int, cancelled: lean.Event, depth: int) -> tuple[int, int]:
                 count, taken = _below(folder, name, cancelled, depth)
                 files, size = files + count, size + taken
         except FileNotFoundError:
-            continue  # the server itself was faster
+            continue  # deleted by the server itself
     return files, size
 
 

@@ -1,4 +1,4 @@
-"""The one exception that an operation raises for what the panel can act on."""
+"""The exception for errors that the panel can act on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class Refusal(Exception):
-    """The operation was not done. `code` is one of those in agents/protocol.py; `detail` holds its particulars.
+    """A refused operation. `code` is one of those in agents/protocol.py; `detail` has further data.
 
-    The message names the object, says what is wrong and what to do, and never holds a file's content.
+    The message names the object, the problem and the solution, and never contains a file's content.
     """
 
     def __init__(self, code: str, message: str, **detail: Any) -> None:
@@ -24,7 +24,7 @@ class Refusal(Exception):
 
 
 class Cancelled(Refusal):
-    """The panel took its request back; nothing was changed."""
+    """The panel cancelled the request; nothing was changed."""
 
     def __init__(self, message: str = "cancelled before anything was changed") -> None:
         super().__init__("cancelled", message)
@@ -34,7 +34,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NoSpace(OSError):
-    """A full disk, in words that name the path and the bytes that it needs."""
+    """A full disk, with the path and the number of bytes needed."""
 
     def __init__(self, code: int, path: str, needed: int) -> None:
         super().__init__(code, os.strerror(code), path)
@@ -48,20 +48,20 @@ class NoSpace(OSError):
         except OSError:
             return words + ". Free some space, then deploy again."
         words += "; %d bytes" % (info.f_bavail * info.f_frsize)
-        if info.f_files:  # some file systems count none
+        if info.f_files:  # some file systems have no inode limit
             words += " and %d inodes" % info.f_favail
         return words + " are free there. Free some space, then deploy again."
 
 
 def named(error: OSError, path: str, needed: int) -> OSError:
-    """A full disk with the path that was written and the bytes it needs; any other error as it is."""
+    """Error with path and size for a full disk; any other error unchanged."""
     if error.errno in NO_SPACE and not isinstance(error, NoSpace):
         return NoSpace(error.errno, path, needed)
     return error
 
 
 def no_space(error: OSError, place: str) -> Exception:
-    """A full disk in words; any other error as it is."""
+    """Error in words for a full disk; any other error unchanged."""
     if error.errno not in NO_SPACE:
         return error
     return Refusal("failed", "the disk with %s is full; free some space, then run again" % place)

@@ -1,4 +1,4 @@
-"""What kind of machine this is, and which servers and load tools it has."""
+"""Facts about this host, and its web servers and load tools."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model",
     "memory_bytes", "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path},
-    "lsphp": path, "applications": {name: version, "" when anything of it is missing}, "default_servers": [...],
-    "engines": [...]}.
+    "lsphp": path, "applications": {name: version, "" if a part is missing}, "default_servers": [...], "engines":
+    [...]}.
 
-    "engines" is what detect.engines gives, "default_servers" what defaults.default_servers does. "netem" is {"can",
-    "why"}: whether the kernel can shape a link by `tc netem`, and why not.
-    "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
+    "engines" is the result of detect.engines, "default_servers" of defaults.default_servers. "netem" is {"can", "why"}:
+    whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop, "" for the default: the
+    account's PADDOCK_GALLOP_BASE.
+    """
     from agents.host import defaults
 
     engines = detect.engines()
@@ -55,14 +56,14 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def _netem() -> dict[str, Any]:
-    from agents.host import netem  # it starts programs, with what that imports
+    from agents.host import netem  # starts programs, which needs further imports
 
     why = netem.probe()
     return {"can": not why, "why": why}
 
 
 def distribution() -> dict[str, str]:
-    """From /etc/os-release (os-release(5)); empty strings where a distribution does not say."""
+    """Content of /etc/os-release (os-release(5)); empty strings for missing values."""
     values = {}
     for line in processes.read("/etc/os-release").decode("utf-8", "replace").splitlines():
         name, _, value = line.partition("=")

@@ -1,13 +1,12 @@
-"""Places at which a test can make the agent die, lose its channel or run out of disk.
+"""Fault injection for tests: the agent dies, loses its channel or runs out of disk space at a given point.
 
-Without PADDOCK_AGENT_TEST=1 in the environment, which only tests set, all of this does nothing.
-PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
+Inactive unless tests set PADDOCK_AGENT_TEST=1 in the environment. PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
 
-    kill   SIGKILL to this process
-    hold   say so by a file `held` in the state folder, and wait until the channel is closed
-    wait   go on only after a moment
+kill   SIGKILL to this process
+    hold   create a file `held` in the state folder, and wait until the channel is closed
+    wait   continue after a moment
     full   fail as if the disk were full
-    without  behave as on a host that lacks what is named: namespaces, or namespaces+copies
+    without  behave as on a host that lacks the named feature: namespaces, or namespaces+copies
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import os
 
 from agents.host import lean
 
-# Every point of a transaction, in order. "switch-" and "undo-" are followed by the number of the file.
+# Points of a transaction, in order. The number of the file follows "switch-" and "undo-".
 APPLY_POINTS = (
     "locked",
     "checked",
@@ -43,13 +42,13 @@ _FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AG
 
 
 def is_missing(name: str) -> bool:
-    """Whether the test wants the agent to do without `name`."""
+    """Return whether the test disables the feature `name`."""
     action, _, names = _FAULT.partition(":")
     return action == "without" and name in names.split("+")
 
 
 def point(name: str) -> None:
-    """Does what the test asked for at this point."""
+    """Inject the fault that the test requested at this point."""
     if not _FAULT:
         return
     action, _, where = _FAULT.partition(":")

@@ -1,4 +1,4 @@
-"""What a measurement on this host depends on; two measurements are comparable only where this is equal."""
+"""Conditions of a measurement on this host; two measurements are comparable only if these are equal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List
 from agents.host import lean, processes
 from agents.host.targets import TOOLS
 
-# The option that prints it, and where the version stands in what is printed.
+# Option that prints the version, and the position of the version in the output.
 _VERSION = {
     "ab": ("-V", r"ApacheBench, Version (\S+)"),
     "h2load": ("--version", r"nghttp2/(\S+)"),
@@ -36,7 +36,7 @@ def _read(path: str) -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The first CPU's name in /proc/cpuinfo; "" on machines that do not say it."""
+    """Name of the first CPU in /proc/cpuinfo; "" if missing."""
     for key in ("model name", "Model", "Hardware"):
         for line in cpuinfo.splitlines():
             name, _, value = line.partition(":")
@@ -53,7 +53,7 @@ def _memory_bytes() -> int:
 
 
 def _output(argv: List[str]) -> str:
-    # HOME is a place nothing can be written to: siege would otherwise leave a configuration behind.
+    # HOME is not writable, so that siege does not leave a configuration behind.
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/proc", "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -71,12 +71,12 @@ def _version(binary: str, name: str) -> str:
 
 
 def _speaks_h3(binary: str) -> bool:
-    """An h2load built with HTTP/3 offers h3 first in its ALPN default."""
+    """Return whether h2load supports HTTP/3: its ALPN default then begins with h3."""
     return "Default: h3," in _output([binary, "--help"])
 
 
 def tools() -> Dict[str, Dict[str, Any]]:
-    """{"ab": {"version": "2.3", "h3": false}, ...} for those installed."""
+    """Installed tools: {"ab": {"version": "2.3", "h3": false}, ...}."""
     found = {}
     for name in TOOLS:
         binary = shutil.which(name)

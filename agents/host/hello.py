@@ -1,4 +1,4 @@
-"""Who answers here."""
+"""Identity of this agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def identity() -> dict[str, Any]:
-    """The agent (the name of its content-addressed file), its Python, process and account."""
+    """Agent (name of its content-addressed file), Python version, process and account."""
     return {
         "agent": os.path.basename(sys.argv[1]),
         "python": "%d.%d.%d" % sys.version_info[:3],

@@ -1,4 +1,4 @@
-"""Putting an uploaded program in its place: checked by its digest, whole or not at all."""
+"""Install an uploaded program: verified by its digest, atomically."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ PART = 1 << 20
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
-    had to be done, "version": what the program answers to -v, "modules": what not every version of gallop can do}. A
-    server that runs from `path` is running the new program afterwards, or the old one, in place again, when the new one
-    refuses its configuration or does not start.
+    was changed, "version": output of -v, "modules": optional features of gallop}.
 
-    `source` is a file that the login uploaded; it is read once, into the place it shall have, and what was read is
-    what is compared with `sha256`, so that nobody can exchange it in between.
+    A server that runs from `path` runs the new program afterwards, or the restored old one if the new one rejects its
+    configuration or does not start. `source` is a file uploaded by the login; it is copied once to its final folder,
+    and the copy is compared with `sha256`, so nobody can replace it in between.
     """
     wanted = args.get("sha256")
     path = _place(paths.check_shape(args.get("path")))
@@ -45,12 +44,12 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     return {"path": path, "installed": installed, "version": said.output, "modules": known}
 
 
-# What only some versions of gallop know: its name, and a directive that says so.
+# Features of newer versions of gallop: name, and a directive that uses the feature.
 _NEWER = (("confine_files", "http { confine_files off; }"),)
 
 
 def modules(path: str) -> list[str]:
-    """The names of `_NEWER` that the program itself takes, asked with a configuration of nothing else."""
+    """Names of `_NEWER` that the program accepts, tested with minimal configurations."""
     found = []
     with tempfile.TemporaryDirectory(prefix="paddock-asked-") as folder:
         config = os.path.join(folder, "asked.conf")
@@ -63,8 +62,9 @@ def modules(path: str) -> list[str]:
 
 
 def _place(path: str) -> str:
-    """The path with its folders, which are made where they are missing. Refusal where another account could exchange
-    what lies there: it is run as the agent's account."""
+    """Path with its folders, created if missing. Refusal if another account can replace files there, because the
+    agent's account runs the program.
+    """
     folder, name = os.path.split(path)
     missing = []
     while True:
@@ -98,7 +98,7 @@ def _digest(path: str) -> str:
 
 
 class Place:
-    """Where a program is, or will be: its folder, which only the agent's account and root can change, held open."""
+    """Final place of a program: its folder, changeable only by the agent's account and root, held open."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -117,9 +117,9 @@ class Place:
         os.close(self._descriptor)
 
     def checked_copy(self, source: str, wanted: str) -> str:
-        """A copy of `source` beside the program, its digest `wanted`; its name. Refusal when it is another.
+        """Name of a verified copy of `source` next to the program. Refusal if its digest is not `wanted`.
 
-        The source lies where the login uploads to, and is whatever that account put there by now.
+        The source is in the login's upload folder, where that account can replace it.
         """
         draft = ".%s.%d" % (self.name, os.getpid())
         try:
@@ -146,19 +146,19 @@ class Place:
         return draft
 
     def take(self, draft: str) -> None:
-        """The draft becomes the program."""
+        """Rename the draft to the program."""
         os.rename(draft, self.name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         os.fsync(self._descriptor)
 
     def keep(self, former: str) -> None:
-        """A second name for the program that is there."""
+        """Give the existing program a second name."""
         os.link(self.name, former, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
     def unlink(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
 
     def sweep(self) -> None:
-        """Removes what an agent that was killed left: drafts and former programs. Under the host's lock."""
+        """Delete drafts and old programs left by a killed agent. Requires the host's lock."""
         for entry in os.listdir(self._descriptor):
             rest = entry[len(self.name) + 2 :] if entry.startswith(".%s." % self.name) else ""
             if rest.partition(".")[0].isdigit():

@@ -1,8 +1,7 @@
-"""h2load's per-request log as a histogram: small enough to keep, exact enough to take any percentile from.
+"""h2load's per-request log as a histogram: compact, and precise enough for any percentile.
 
-Each latency keeps its nine leading binary digits (as HDR histograms do), so a percentile is off by less than 0.2 %.
-A log too long to be read in a few seconds is read in blocks spread evenly over it, its beginning and end included:
-"sampled" then tells the share that was read.
+Each latency keeps its nine leading binary digits (like HDR histograms), so a percentile is off by less than 0.2 %. Very
+long logs are sampled in evenly spaced blocks that include beginning and end; "sampled" is the fraction that was read.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
 
 _KEPT_BITS = 9
 _BLOCK = 256 * 1024
-MAX_READ_BYTES = 96 * 1024 * 1024  # some three million requests
+MAX_READ_BYTES = 96 * 1024 * 1024  # about three million requests
 
 
 def bucket(value_us: int) -> int:
-    """The middle of the range of values that share `value_us`'s leading digits; itself when it is short."""
+    """Middle of the range of values that share the leading digits of `value_us`; short values stay exact."""
     shift = value_us.bit_length() - _KEPT_BITS
     if shift <= 0:
         return value_us
@@ -27,11 +26,11 @@ def bucket(value_us: int) -> int:
 
 
 def from_h2load_log(path: str, limit: int = MAX_READ_BYTES) -> dict[str, Any]:
-    """Rows `start (us since epoch) \\t status \\t us until the end of the answer` -> counts of answered requests.
+    r"""Rows `start (us since epoch) \t status \t duration in us` -> counts of completed requests.
 
     {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} without a log.
-    `active_s` runs from the first request's start to the last answer: shorter than the load was meant to be
-    when connections ended early. `limit`: bytes to read.
+    `active_s` is the time from the start of the first request to the last response, which is shorter than planned if
+    connections ended early. `limit`: bytes to read.
     """
     if not os.path.exists(path):
         return {}
@@ -49,7 +48,7 @@ def _rows(file: BinaryIO, size: int, limit: int) -> Iterator[bytes]:
         at = (size - _BLOCK) * number // (blocks - 1)
         file.seek(at)
         lines = file.read(_BLOCK).split(b"\n")
-        # The first and the last are cut, but for the file's own.
+        # The first and last rows of a block are incomplete, except at the ends of the file.
         yield from lines[1 if at else 0 : -1]
 
 
@@ -62,10 +61,10 @@ def _counted(rows: Iterator[bytes], share: float) -> dict[str, Any]:
         try:
             start, status, taken = (int(field) for field in line.split(b"\t")[:3])
         except ValueError:
-            continue  # a last row cut short by the end of the tool
+            continue  # an incomplete last row after the tool was stopped
         statuses[str(status)] = statuses.get(str(status), 0) + 1
         if status == -1:
-            continue  # a stream that failed has no start either
+            continue  # a failed stream has no start time
         first = start if first is None or start < first else first
         last = max(last, start + taken)
         answered, total, longest = answered + 1, total + taken, max(longest, taken)

@@ -1,8 +1,8 @@
-"""Threads, signals and sockets without what `threading`, `signal` and `socket` import besides.
+"""Threads, signals and sockets without the further imports of `threading`, `signal` and `socket`.
 
-Those three load `enum`, `functools` and `collections` before the agent has done anything, which on a cold connection
-costs more than the transaction itself. They are built on the modules used here, which every CPython from 3.8 on has;
-another Python gets the public ones.
+Those three load `enum`, `functools` and `collections`, which costs more than the transaction itself on a new
+connection. They are based on the modules used here, which exist in every CPython from 3.8 on; other Pythons get the
+public modules.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Lock = _thread.allocate_lock
 
 
 class Event:
-    """What threading.Event is, as far as the agent needs one."""
+    """The part of threading.Event that the agent needs."""
 
     def __init__(self) -> None:
         self._is_set = False
-        self._gate = _thread.allocate_lock()  # held until it is set
+        self._gate = _thread.allocate_lock()  # locked until the event is set
         self._gate.acquire()
         self._setting = _thread.allocate_lock()
 
@@ -44,21 +44,21 @@ class Event:
                 self._gate.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it was set, at the latest after `timeout` seconds."""
+        """Wait at most `timeout` seconds; return whether the event is set."""
         if not self._is_set and self._gate.acquire(True, -1 if timeout is None else max(0.0, timeout)):
             self._gate.release()
         return self._is_set
 
 
 def start(work: Callable[..., None], *args: Any) -> Event:
-    """Runs `work` in a thread that keeps no process alive; the event says that it has ended."""
+    """Run `work` in a daemon thread; the returned event is set at its end."""
     run, ended = _told(work, *args)
     _thread.start_new_thread(run, ())
     return ended
 
 
 def _told(work: Callable[..., None], *args: Any) -> tuple[Callable[[], None], Event]:
-    """What does `work`, and the event that it sets at the end, however that comes."""
+    """A function that runs `work`, and the event that it sets at the end in every case."""
     ended = Event()
 
     def run() -> None:
@@ -71,15 +71,16 @@ def _told(work: Callable[..., None], *args: Any) -> tuple[Callable[[], None], Ev
 
 
 class _Lent:
-    """A thread that does one thing after the other, and what it is to do next. To wake one costs a third of what a
-    new one does, whose stack and heap the kernel has to make and to take away again."""
+    """A reusable thread with its next function. Waking a thread costs a third of starting one, whose stack and heap the
+    kernel must create and free.
+    """
 
     idle: list[_Lent] = []
     MOST_IDLE = 4
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work: Callable[[], None] | None = work
-        self._gate = _thread.allocate_lock()  # held while there is nothing to do
+        self._gate = _thread.allocate_lock()  # locked while idle
         self._gate.acquire()
 
     def give(self, work: Callable[[], None]) -> None:
@@ -91,7 +92,7 @@ class _Lent:
             work, self._work = self._work, None
             assert work is not None
             work()
-            del work  # and all that it holds
+            del work  # releases the objects that it refers to
             if len(self.idle) >= self.MOST_IDLE:
                 return
             self.idle.append(self)
@@ -99,8 +100,9 @@ class _Lent:
 
 
 def lend(work: Callable[..., None], *args: Any) -> Event:
-    """What `start` does, in a thread that may have done other work and will do other: for what leaves a thread as it
-    found it. Who enters a namespace needs one that ends with it."""
+    """Like `start`, in a reused thread, for functions that leave the thread unchanged. A thread that enters a namespace
+    must not be reused.
+    """
     run, ended = _told(work, *args)
     try:
         _Lent.idle.pop().give(run)
@@ -110,14 +112,14 @@ def lend(work: Callable[..., None], *args: Any) -> Event:
 
 
 def number(name: str) -> int:
-    """The number of the signal `name`, such as HUP, on this machine."""
+    """Number of the signal `name`, such as HUP, on this host."""
     return int(getattr(signals, "SIG" + name))
 
 
 def connected(address: str, port: int, timeout_s: float) -> sockets.socket:
     """A TCP connection, to be closed by the caller. OSError."""
     error = OSError("%s leads nowhere" % address)
-    host = address.encode("ascii") if address.isascii() else address  # as text it would load the codec for IDNA
+    host = address.encode("ascii") if address.isascii() else address  # a str would load the IDNA codec
     for family, kind, protocol, _name, place in sockets.getaddrinfo(host, port, 0, sockets.SOCK_STREAM):
         made = sockets.socket(family, kind, protocol)
         try:

@@ -1,8 +1,8 @@
-"""A link between two network namespaces: `near` is where the load comes from, `far` where the servers are.
+"""A link between two network namespaces: `near` with the load generator, `far` with the servers.
 
-With a given bandwidth, delay and queue it is `tc netem` where the host's kernel has it (netem.py), else the bundled
-emulator: one process with a tun interface in each. When that or the keepers of the namespaces end, the kernel removes
-the interfaces with them.
+For a given bandwidth, delay and queue it uses `tc netem` if the host's kernel supports it (netem.py), else the bundled
+emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end, the
+kernel removes the interfaces.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PREFIX = "pdklink"
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
-_NEAR_GATE, _FAR_GATE = "10.77.0.5", "10.77.0.6"  # of the wire between them
-# name -> least, greatest; the emulator takes them as they are.
+_NEAR_GATE, _FAR_GATE = "10.77.0.5", "10.77.0.6"  # addresses of the link between them
+# name -> minimum, maximum; the emulator uses the values unchanged.
 LIMITS = {
     "bandwidth_kbit": (8, 10_000_000),
     "rtt_us": (0, 10_000_000),
@@ -37,10 +37,11 @@ BY_KERNEL, BY_EMULATOR = "tc netem", "emulator"
 
 
 def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
-    """A link like `profile`; an empty one is as fast as the kernel, and leads nowhere else all the same.
+    """Create a link with this profile; an empty profile is as fast as the kernel, but still isolated.
 
-    `by` is BY_EMULATOR, BY_KERNEL or "": the kernel where it can, else the emulator. `binary` is the emulator's; it
-    measures the kernel's links too."""
+    `by` is BY_EMULATOR, BY_KERNEL or "": the kernel if possible, else the emulator. `binary` is the emulator, which
+    also measures the kernel's links.
+    """
     if by not in ("", BY_KERNEL, BY_EMULATOR):
         raise Refusal("invalid", "a link is made by %r or %r, not by %r" % (BY_KERNEL, BY_EMULATOR, by))
     if not profile:
@@ -58,7 +59,7 @@ def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
 
 
 class Link:
-    """Two namespaces, and what connects them."""
+    """Two namespaces and their connection."""
 
     def __init__(self) -> None:
         self._keepers: List[netns.Keeper] = []
@@ -70,7 +71,7 @@ class Link:
             raise
 
     def keeper(self) -> netns.Keeper:
-        """One more namespace, as long as the link lives."""
+        """Create another namespace for the lifetime of the link."""
         made = netns.Keeper()
         self._keepers.append(made)
         return made
@@ -79,11 +80,11 @@ class Link:
         raise NotImplementedError
 
     def measure(self) -> Dict[str, Any]:
-        """The link's own precision, {} where nothing was promised."""
+        """Measured precision of the link; {} without a profile."""
         return {}
 
     def lead(self, address: str, mtu: int) -> None:
-        """What is sent to that address goes over the link and on from `far`."""
+        """Route packets for that address over the link and onward from `far`."""
         netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, FAR, PREFIX, mtu)])
 
     def namespaces(self) -> Set[str]:
@@ -95,7 +96,7 @@ class Link:
 
 
 class Direct(Link):
-    """A pair of virtual Ethernet devices, by ip(8)."""
+    """A pair of virtual Ethernet devices, created by ip(8)."""
 
     def connect(self) -> None:
         near, far = str(self.near.process.pid), str(self.far.process.pid)
@@ -108,7 +109,7 @@ class Direct(Link):
 
 
 def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
-    """ip(8), in the host's own network or, with `nsenter` and its arguments before it, inside another."""
+    """Run ip(8) in the host's own network or, with `nsenter` and its arguments in `inside`, in another."""
     program = commands.find("ip")
     if not program:
         raise Refusal("missing", "ip(8) is not installed on this host (package iproute2); install it, then run again")
@@ -118,7 +119,7 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """A link with a profile, which the emulator's program measures whoever carries it."""
+    """A link with a profile; the emulator's program measures all implementations."""
 
     by = ""
 
@@ -130,8 +131,9 @@ class Shaped(Link):
         return ["--near=%s,%s0,%s" % (self.near.path, PREFIX, NEAR), "--far=%s,%s1,%s" % (self.far.path, PREFIX, FAR)]
 
     def measure(self) -> Dict[str, Any]:
-        """The link's own precision, measured over it: {"rtt_us", "rate_kbit", ...} of the emulator's `check`; "by" is
-        what carries it, "why" it is not `tc netem` where that was tried."""
+        """Measured precision of the link: {"rtt_us", "rate_kbit", ...} from the emulator's `check`; "by" is the
+        implementation, "why" the reason if `tc netem` was tried and failed.
+        """
         argv = [self.binary, "check", *self._places(), *self._argv]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MEASURE_S, check=False)
@@ -145,7 +147,7 @@ class Shaped(Link):
 
 
 class Netem(Shaped):
-    """The kernel's own, between two virtual Ethernets."""
+    """Link shaped by the kernel between two virtual Ethernet devices."""
 
     by = BY_KERNEL
 
@@ -166,7 +168,7 @@ class Netem(Shaped):
 
 
 class Emulated(Shaped):
-    """The bundled emulator: exact rate, delay and drop-tail queue, the same on every kernel."""
+    """Link of the bundled emulator: exact rate, delay and drop-tail queue on every kernel."""
 
     by = BY_EMULATOR
     process: Optional[subprocess.Popen[bytes]] = None

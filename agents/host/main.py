@@ -1,7 +1,7 @@
-"""The agent's process: reads requests from its standard input, answers on its standard output.
+"""The agent's process: reads requests from standard input, writes responses to standard output.
 
-Every request has a thread to itself. The end of the input means that the panel is gone: what may be cancelled
-is, what must not be left half done comes to its end first, then the process exits.
+Every request has its own thread. The end of the input means that the panel has disconnected: cancellable requests are
+cancelled, transactions run to their end, then the process exits.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Channel:
-    """The agent's end of the channel: requests in, events and outcomes out."""
+    """The agent's side of the channel: requests in, events and results out."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
         self._writing = lean.Lock()
         self._running: dict[str, tuple[str, lean.Event]] = {}
-        self._ended: list[lean.Event] = []  # one of every request that may run still
+        self._ended: list[lean.Event] = []  # one per request that may still run
 
     def serve(self) -> None:
-        """Answers until the input ends and nothing runs any more."""
+        """Process requests until the input ends and no request is running."""
         self._send("", "ready", identity())
         while True:
             line = self._source.readline(wire.MAX_LINE_BYTES + 1)
@@ -100,8 +100,9 @@ class Channel:
         self._send(ident, "error", {"code": error.code, "message": error.message, "detail": error.detail})
 
     def _send(self, ident: str, kind: str, data: dict[str, Any]) -> None:
-        """One message; when nobody reads any more it is dropped: the journal keeps what matters. An answer that the
-        panel would not take is told as an error."""
+        """Send one message; drop it if nobody reads, because the journal has everything important. A result that
+        exceeds the panel's limits is sent as an error.
+        """
         line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
         if len(line) > wire.MAX_ANSWER_BYTES:
             if kind != "event":
@@ -117,7 +118,7 @@ class Channel:
 
 
 def unexpected(operation: str, error: Exception) -> Refusal:
-    """An exception nobody foresaw, with the place it came from but none of the values it held."""
+    """Refusal for an unexpected exception, with its place in the code but without values."""
     if isinstance(error, OSError):
         return Refusal("failed", "%s: %s" % (operation, error))
     places = []
@@ -131,12 +132,13 @@ def unexpected(operation: str, error: Exception) -> Refusal:
 
 
 def main() -> None:
-    """Serves the process's own input and output, kept apart from whatever else may be printed."""
+    """Serve the process's own input and output, separated from all other output."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for name in ("PIPE", "HUP"):
         lean.signals.signal(lean.number(name), lean.signals.SIG_IGN)
     os.umask(0o022)
-    os.chdir("/")  # whatever it starts shall hold no folder either
+    os.chdir("/")  # started programs must not keep a folder busy
     Channel(sys.stdin.buffer, sink).serve()
-    os._exit(0)  # all threads have ended and all is written: taking the interpreter apart costs as much as starting it
+    # all threads have ended and everything is written: cleaning up the interpreter takes as long as starting it
+    os._exit(0)

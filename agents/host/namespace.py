@@ -1,8 +1,8 @@
-"""Showing one child process other files than everybody else sees: a private mount namespace.
+"""A private mount namespace that shows different files to one child process.
 
-The server's test then reads the staged files under their real names, absolute include paths and all, while nothing
-changes for the running server. Root may do that; so may anybody where the kernel allows user namespaces.
-unshare(2) and mount(2) are called by way of the C library because Python 3.8 has neither.
+The server's test then reads the staged files under their real names, including absolute paths, while the running server
+is not affected. This needs root, or a kernel that permits user namespaces. unshare(2) and mount(2) are called through
+the C library, because Python 3.8 has neither.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 
 _supported: bool | None = None
-_calls: tuple[Any, Any, Any] | None = None  # unshare, mount, and what says why one of them failed
+_calls: tuple[Any, Any, Any] | None = None  # unshare, mount, and the function that explains a failure
 
 
 def is_supported() -> bool:
-    """Whether this process may make one; tried once."""
+    """Return whether this process may create a namespace; tested once."""
     global _supported
     if faults.is_missing("namespaces"):
         return False
@@ -39,11 +39,11 @@ def is_supported() -> bool:
 
 
 def within(binds: list[tuple[str, str]], run: Callable[[Prepare | None], T]) -> T:
-    """What `run(prepare)` returns, for a program that it starts with `prepare` called in the child before.
+    """Result of `run(prepare)`, which starts a program with `prepare` called in the child before.
 
-    A namespace belongs to a thread. Root's is entered by one that `run` is called in and that ends with it, so that
-    the child needs no preparation and is made without copying the agent's page tables. A user namespace cannot be
-    entered by one thread of several (EINVAL), so there the child does it.
+    A namespace belongs to a thread. For root, `run` is called in a temporary thread inside the namespace, so the child
+    needs no preparation and the agent's page tables are not copied. A single thread of several cannot enter a user
+    namespace (EINVAL), so in that case the child does.
     """
     enter = entering(binds)
     return _in_thread(enter, run) if os.geteuid() == 0 else run(enter)
@@ -87,9 +87,11 @@ def _try_child() -> bool:
 
 
 def entering(binds: list[tuple[str, str]]) -> Prepare:
-    """What a thread, or a child before it becomes the server, calls: a namespace in which each (source, target) is
-    bind-mounted, in that order. Everything is prepared here, so that a child only makes system calls; it fails with
-    OSError."""
+    """Function for a thread, or for a child before it becomes the server: create a namespace with each (source, target)
+    bind-mounted, in that order.
+
+    All data is prepared in advance, so the child only makes system calls; it fails with OSError.
+    """
     unshare, mount, failure = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]
     uid, gid, privileged = os.geteuid(), os.getegid(), os.geteuid() == 0
@@ -127,7 +129,7 @@ def _load() -> tuple[Any, Any, Any]:
 
 
 def _functions() -> tuple[Any, Any, Any]:
-    """The same without `ctypes`, which makes dozens of types when it is imported: 3 ms of a cold connection."""
+    """The C functions without `ctypes`, whose import creates dozens of types: 3 ms of a new connection."""
     import _ctypes
 
     class Int(_ctypes._SimpleCData):  # type: ignore[type-arg]

@@ -1,11 +1,11 @@
-"""A link shaped by the kernel: `tc netem`, where the host's kernel has it.
+"""A link shaped by the kernel with `tc netem`, if the host's kernel supports it.
 
-    near --pdklink0==pdklink2-- wire --pdklink3==pdklink1-- far
+near --pdklink0==pdklink2-- wire --pdklink3==pdklink1-- far
 
-The wire is a namespace of its own that routes between two virtual Ethernets, and shapes what leaves it on either side,
-so that both directions are alike: first the bottleneck, which is what sends at the link's rate and how many packets may
-wait for it, then the way, which is the delay. One netem alone would count packets under way among those that wait.
-What leaves near or far is cut to packets of the link before the wire sees it (gso_max_segs): a queue counts packets.
+The wire is a separate namespace that routes between two virtual Ethernet devices. It shapes outgoing packets on both
+sides, so both directions are equal: first the bottleneck, with the link's rate and queue, then the delay. A single
+netem would count delayed packets as queued. Packets that leave near or far are split to the link's size before they
+reach the wire (gso_max_segs), because a queue counts packets.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List
 
-_ETHERNET = 14  # bytes of a packet's length that are none of the IP packet's
+_ETHERNET = 14  # length of the Ethernet header, which is not part of the IP packet
 _NO_LIMIT = 1_000_000
 _FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 _TIMEOUT_S = 20.0
-# A profile that asks for everything there is: what the kernel takes for the probe it takes for a link.
+# A profile with all settings, so the probe tests everything that a link may need.
 _PROBED = {"bandwidth_kbit": 1000, "rtt_us": 1000, "jitter_us": 100, "loss_ppm": 1000, "queue_packets": 7}
 
 
 def probe() -> str:
-    """Why this host cannot shape a link by `tc netem`, in the kernel's own words; "" where it can. Tried in a network
-    namespace of its own, which is gone afterwards."""
+    """Reason, in the kernel's words, why this host does not support `tc netem`; "" if it does. Tested in a temporary
+    network namespace.
+    """
     try:
         keeper = netns.Keeper()
     except Refusal as refusal:
@@ -45,7 +46,9 @@ def probe() -> str:
 
 
 def qdiscs(interface: str, profile: Dict[str, Any]) -> List[str]:
-    """tc(8) commands that shape what leaves by `interface` like one direction of `profile` (agents/host/link.py)."""
+    """tc(8) commands that shape packets leaving through `interface` like one direction of `profile`
+    (agents/host/link.py).
+    """
     kbit, rtt_us = profile.get("bandwidth_kbit") or 0, profile.get("rtt_us") or 0
     jitter_us, loss_ppm = profile.get("jitter_us") or 0, profile.get("loss_ppm") or 0
     # One packet is being sent while the others wait.
@@ -60,7 +63,7 @@ def qdiscs(interface: str, profile: Dict[str, Any]) -> List[str]:
     second = "qdisc add dev %s parent 1:1 handle 2: netem limit %d" % (interface, _NO_LIMIT)
     second += " delay %.1fus" % (rtt_us / 2)
     if jitter_us:
-        # Only a netem with a rate keeps packets in their order; this one takes none of them any time.
+        # Only netem with a rate keeps packets in order; this rate adds no delay.
         second += " %dus rate 100gbit" % jitter_us
     return [first, second]
 
@@ -70,8 +73,9 @@ def hardware(number: int) -> str:
 
 
 def end(number: int, address: str, router: int, gateway: str, other: str) -> List[str]:
-    """ip(8) commands for interface `number` where packets come from: its `address`, and `other` by way of `gateway`,
-    which is the wire's interface `router`. Its neighbour is told, not asked for: questions would be shaped as well."""
+    """ip(8) commands for interface `number` of an end: its `address`, and the route to `other` through `gateway`, the
+    wire's interface `router`. The neighbor is static, because ARP requests would be shaped too.
+    """
     name = "pdklink%d" % number
     return [
         "link set dev lo up",
@@ -84,7 +88,7 @@ def end(number: int, address: str, router: int, gateway: str, other: str) -> Lis
 
 
 def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
-    """The same for the wire's interface `number`, whose neighbour `other` has the interface `beyond`."""
+    """ip(8) commands for the wire's interface `number`, whose neighbor `other` has the interface `beyond`."""
     name = "pdklink%d" % number
     return [
         "link set dev %s gso_max_segs 1" % name,
@@ -95,7 +99,7 @@ def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
 
 
 def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> List[str]:
-    """A virtual Ethernet with an end in each namespace: arguments of ip(8)."""
+    """Arguments of ip(8) for a virtual Ethernet pair with one end in each namespace."""
     argv = ["link", "add"]
     for number, keeper, words in ((first, here, ["type", "veth", "peer"]), (second, there, [])):
         argv += ["name", "pdklink%d" % number, "address", hardware(number), "netns", "%d" % keeper.process.pid, *words]
@@ -103,7 +107,7 @@ def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> Li
 
 
 def forward(keeper: netns.Keeper) -> None:
-    """Lets the namespace route. Its settings are those that a thread inside sees in /proc/sys."""
+    """Enable routing in the namespace, through /proc/sys as seen by a thread inside."""
     failed: List[OSError] = []
 
     def work() -> None:
@@ -120,13 +124,12 @@ def forward(keeper: netns.Keeper) -> None:
 
 
 def inside(work: Callable[[], None]) -> None:
-    """`work` in a thread of its own, for it to enter a namespace; until it is done."""
+    """Run `work` in a separate thread that may enter a namespace; wait for its end."""
     lean.start(work).wait()
 
 
 def batch(keeper: netns.Keeper, program: str, lines: List[str]) -> None:
-    """Several commands of ip(8) or tc(8) in a namespace, all of them or Refusal with what was said of the first that
-    failed."""
+    """Run several commands of ip(8) or tc(8) in a namespace; Refusal with the message of the first that fails."""
     path = commands.find(program)
     if not path:
         raise Refusal(

@@ -1,8 +1,9 @@
-"""Network namespaces that live exactly as long as a process of ours: nothing is named, so nothing can be left behind.
+"""Network namespaces that live exactly as long as one of the agent's processes: none has a name, so none can be left
+behind.
 
-A keeper is a sleeping process in a new network namespace. Threads of the agent enter it with setns(2); children that
-such a thread starts are born there. When the last process inside ends, the kernel removes the namespace and every
-interface in it, whatever became of the agent.
+A keeper is a sleeping process in a new network namespace. Threads of the agent enter it with setns(2); children of such
+a thread start inside. When the last process inside ends, the kernel removes the namespace and all of its interfaces,
+even if the agent was killed.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ _START_S = 10.0
 
 
 def mine() -> str:
-    """This thread's network namespace, as the kernel names it: `net:[4026531840]`."""
+    """This thread's network namespace in the kernel's notation: `net:[4026531840]`."""
     return os.readlink("/proc/thread-self/ns/net")
 
 
 def die_with_us(argv: List[str]) -> List[str]:
-    """`argv` as a process that is killed when the thread that starts it ends, where the host has setpriv(1)."""
+    """`argv` as a process that is killed when its starting thread ends, if the host has setpriv(1)."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
 
 
 class Keeper:
-    """A network namespace of its own. Needs root; Refusal where the kernel or the login does not allow it."""
+    """A private network namespace. Needs root; Refusal if the kernel or the account does not permit it."""
 
     def __init__(self) -> None:
         unshare = shutil.which("unshare")
@@ -75,7 +76,7 @@ class Keeper:
             return ""
 
     def enter(self) -> None:
-        """Moves the calling thread into the namespace, for the rest of its life."""
+        """Move the calling thread permanently into the namespace."""
         enter(self.path)
 
     def close(self) -> None:
@@ -86,7 +87,7 @@ class Keeper:
 
 
 def enter(path: str) -> None:
-    """setns(2) for the calling thread; Python 3.8 has no call of its own."""
+    """Call setns(2) for the calling thread; Python 3.8 has no function for it."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

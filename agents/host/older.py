@@ -1,11 +1,11 @@
-"""The state folder as agents before the journals of today laid it out, given today's layout once.
+"""Convert the state folder of older agents to the current layout.
 
-    STATE/open                           the id alone of the transaction that has begun and not ended
-    STATE/transactions/ID/journal.jsonl  its records, which have stayed the same
-    STATE/transactions/ID/old/N          what file N held before; N.edited: an edit that stood in the way of an undo
+STATE/open                           only the id of the open transaction
+    STATE/transactions/ID/journal.jsonl  its records, in the current format
+    STATE/transactions/ID/old/N          previous content of file N; N.edited: an edit that blocked an undo
 
-An upgrade may find a host in the middle of a transaction. All of it is done under the host's lock, which those agents
-take too, and each part may be done again after a kill: what names the open transaction comes last.
+An upgrade may happen during a transaction. The conversion runs under the host's lock, which old agents use too, and
+every part can be repeated after a kill: the mark of the open transaction is converted last.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNREADABLE = (
 
 
 def adopt(root: str) -> None:
-    """Gives everything below the state folder `root` today's names."""
+    """Convert everything below the state folder `root` to the current names."""
     marked = state.older_mark(root)
     for ident in _folders(root):
         if ident != marked:
@@ -45,11 +45,13 @@ def _folders(root: str) -> list[str]:
 
 
 def _take_ended(root: str, ident: str) -> None:
-    """One without an outcome had changed nothing: it is marked as open before it does."""
+    """Convert an ended transaction. One without a result has changed nothing: it is marked as open before the first
+    change.
+    """
     folder = "%s/transactions/%s" % (root, ident)
     try:
         records = state.records_at(folder + "/" + _JOURNAL)
-    except ValueError:  # a crash of the machine spoiled it: what nobody can read is kept no longer
+    except ValueError:  # unreadable after a crash of the host, so it is deleted
         records = []
     if any(record["record"] == "outcome" for record in records):
         _take_files(folder)
@@ -63,7 +65,7 @@ def _take_open(root: str, ident: str) -> None:
         records = state.records_at(folder + "/" + _JOURNAL)
     except ValueError as error:
         raise Refusal("failed", _UNREADABLE % (ident, folder, _JOURNAL, error, root), transaction=ident) from None
-    if not records:  # it was ended and forgotten; only its mark was left
+    if not records:  # only the mark of an already deleted transaction
         os.unlink(root + "/open")
         shutil.rmtree(folder, ignore_errors=True)
         return

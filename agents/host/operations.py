@@ -1,10 +1,10 @@
-"""The table of operations: a name, and the module whose `run` does it, imported when first asked for.
+"""Operations by name, with the module whose `run` implements each, imported on first use.
 
-    run(args: dict, emit: Callable[[dict], None], cancelled: lean.Event) -> dict
+run(args: dict, emit: Callable[[dict], None], cancelled: lean.Event) -> dict
 
-`args` is the request's, not checked yet. `emit` sends one event; it never raises, also when nobody listens any more.
-`cancelled` is set when the panel takes the request back or its channel closes. `run` returns the result, or raises
-`errors.Refusal`. Every call has a thread to itself.
+`args` is the unchecked request. `emit` sends one event and never raises, even if nobody listens. `cancelled` is set
+when the panel cancels the request or its channel closes. `run` returns the result, or raises `errors.Refusal`. Every
+call has its own thread.
 """
 
 from __future__ import annotations
@@ -46,16 +46,15 @@ MODULES = {
     "challenge_remove": "agents.host.challenge_remove",
 }
 
-# A closing channel does not take these back: they come to their end, whole or undone.
+# A closing channel does not cancel these operations; they end complete or rolled back.
 UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service", "application"})
 
-# What a push asks for. These leave the thread that they run in as it was, so that the next may have it: the others may
-# enter a namespace.
+# Operations of a deployment. They leave their thread unchanged, so it can be reused; others may enter a namespace.
 LEAVES_THREAD = frozenset({"hello", "drift", "apply", "recover", "status"})
 
 
 def find(name: str) -> Run | None:
-    """The function behind an operation's name, or None for a name that there is not."""
+    """Function of an operation, or None for an unknown name."""
     module = MODULES.get(name)
     if module is None:
         return None
@@ -63,6 +62,6 @@ def find(name: str) -> Run | None:
 
 
 def loaded(module: str) -> Any:
-    """What importlib.import_module does, which imports more than some operations need."""
+    """Replacement for importlib.import_module, which imports more than some operations need."""
     __import__(module)
     return sys.modules[module]

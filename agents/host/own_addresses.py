@@ -1,4 +1,4 @@
-"""The IP addresses of this machine's own network interfaces, from /proc (proc(5)): no program is started."""
+"""IP addresses of this host's own network interfaces, from /proc (proc(5)), without starting a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s*/32 host LOCAL")
 
 
 def own() -> List[str]:
-    """IPv4 then IPv6, each once, in their usual spelling; those of the loopback interface too."""
+    """IPv4, then IPv6 addresses, unique, in their usual notation, including loopback."""
     text = processes.read("/proc/net/fib_trie").decode("ascii", "replace")
     found = dict.fromkeys(_LOCAL.findall(text))
     for line in processes.read("/proc/net/if_inet6").decode("ascii", "replace").splitlines():

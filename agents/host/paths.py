@@ -1,7 +1,7 @@
-"""Which files the agent may touch: those below the allowed roots, with no symbolic link on the way.
+"""Files that the agent may access: those below the allowed roots, without symbolic links on the way.
 
-A path is checked twice: here, by resolving it, so that a refusal can name what is wrong; and when it is used, by
-asking the kernel what the opened folder is called, so that nothing that changes in between can lead elsewhere.
+A path is checked twice: here by resolving it, so that an error can name the problem; and on use, by asking the kernel
+for the name of the opened folder, so that changes in between have no effect.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from agents.host import safe
 from agents.host.errors import Refusal
 
 MAX_PATH = 1024
-STAND_PREFIX = "paddock-stand-"  # of the folders of private servers that a measurement starts and removes
+STAND_PREFIX = "paddock-stand-"  # prefix of the folders of test beds
 
 
 def check_shape(path: object) -> str:
-    """`path` itself when it is absolute and plain; Refusal otherwise."""
+    """Return `path` if it is absolute and normalized; Refusal otherwise."""
     if not isinstance(path, str) or not path.startswith("/") or len(path) > MAX_PATH:
         raise Refusal("invalid", "%r is not an absolute path of at most %d characters" % (path, MAX_PATH))
     if not path.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in path):
@@ -28,7 +28,7 @@ def check_shape(path: object) -> str:
 
 
 def resolve_roots(roots: object) -> list[str]:
-    """The allowed roots with symbolic links resolved. An empty list allows nothing, and "/" is never one."""
+    """Allowed roots with symbolic links resolved. An empty list permits nothing, and "/" is never allowed."""
     if not isinstance(roots, list) or not roots:
         raise Refusal("refused", "no folder is allowed: name at least one root")
     resolved = [true_folder(check_shape(root)) for root in roots]
@@ -42,8 +42,9 @@ def is_below(path: str, root: str) -> bool:
 
 
 def resolve(path: object, roots: list[str]) -> str:
-    """The one true name of `path`: its folder resolved, its last part left as it is. Refusal when that lies outside
-    `roots`. The folder need not be there yet."""
+    """Real name of `path`: its folder resolved, its last part unchanged. Refusal if that is outside `roots`. The folder
+    may be missing.
+    """
     plain = check_shape(path)
     folder, name = os.path.split(plain)
     true = os.path.join(true_folder(folder), name)
@@ -54,14 +55,15 @@ def resolve(path: object, roots: list[str]) -> str:
 
 
 def true_folder(path: str) -> str:
-    """`path` with symbolic links resolved, whether it is there or not. Refusal where a link leads elsewhere that others
-    than root and the agent's account could have made."""
+    """`path` with symbolic links resolved, even if it does not exist. Refusal for a link that accounts other than root
+    and the agent's could have created.
+    """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY)
-    except OSError:  # not there yet, or not a folder
+    except OSError:  # missing, or not a folder
         return _walked(path)
     try:
-        if _name_of(descriptor) == path:  # what was opened bears that very name: no link led there
+        if _name_of(descriptor) == path:  # the opened folder has exactly this name: there was no link
             return path
     finally:
         os.close(descriptor)
@@ -69,7 +71,7 @@ def true_folder(path: str) -> str:
 
 
 def _walked(path: str) -> str:
-    """The same part by part. What is missing leads nowhere else."""
+    """Resolve part by part. A missing part cannot be a link."""
     descriptor, true, parts, links = os.open("/", os.O_PATH | os.O_DIRECTORY), "", path.split("/")[::-1], 0
     try:
         while parts:
@@ -101,7 +103,7 @@ def _walked(path: str) -> str:
 
 
 def _followed(link: int, folder: int, path: str, name: str) -> str:
-    """What a symbolic link in the open folder holds. Refusal where others could have made it."""
+    """Target of a symbolic link in the open folder. Refusal if others could have created the link."""
     found = safe.writers(folder, path or "/")
     if found:
         raise Refusal(
@@ -114,7 +116,7 @@ def _followed(link: int, folder: int, path: str, name: str) -> str:
 
 
 def _name_of(descriptor: int) -> str:
-    """The true path of an open folder, "" when it has none any more or /proc is not there."""
+    """Real path of an open folder, "" if it was deleted or /proc is missing."""
     try:
         name = os.readlink("/proc/self/fd/%d" % descriptor)
     except OSError:
@@ -123,20 +125,21 @@ def _name_of(descriptor: int) -> str:
 
 
 def open_folder(path: str, access: int = os.O_RDONLY) -> int:
-    """A descriptor of the folder `path`, no part of which may be a symbolic link. With O_PATH as `access`, for names in
-    it only, it need not be readable."""
+    """Descriptor of the folder `path`, without symbolic links in any part. With O_PATH as `access`, only for names in
+    it, the folder need not be readable.
+    """
     try:
         descriptor = os.open(path, access | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return _entered(path, access)
-    if _name_of(descriptor) == path:  # what was opened bears that very name: no link led there
+    if _name_of(descriptor) == path:  # the opened folder has exactly this name: there was no link
         return descriptor
     os.close(descriptor)
     return _entered(path, access)
 
 
 def _entered(path: str, access: int) -> int:
-    """The same part by part, which says what is in the way."""
+    """Open part by part, to find the invalid one."""
     parts = [part for part in path.split("/") if part]
     descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY if parts else access | os.O_DIRECTORY)
     try:
@@ -154,7 +157,7 @@ def _entered(path: str, access: int) -> int:
 
 
 def open_file(path: str) -> int:
-    """A descriptor to read the regular file `path`; Refusal when it is anything else."""
+    """Descriptor of the regular file `path` for reading; Refusal for other types."""
     folder = open_folder(os.path.dirname(path), os.O_PATH)
     try:
         return safe.open_regular(os.path.basename(path), folder, path)

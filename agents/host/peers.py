@@ -1,13 +1,13 @@
-"""A link between two hosts: the load comes from one, and is shaped there; the servers of a stand are on the other.
+"""A link between two hosts: the load and the shaping are on one, the servers of a test bed on the other.
 
-    load host:     near ==link== gate --pdklink9--+
-                                                  | VXLAN (RFC 7348), by the hosts' own network
+load host:     near ==link== gate --pdklink9--+
+                                                  | VXLAN (RFC 7348), over the hosts' own network
     server host:   servers --pdklink9-------------+
 
-The gate is what is `far` of a link on one host. Its tunnel leads to the servers' namespace and nowhere else, so that
-what runs in `near` reaches nothing but the servers of that stand; and before any load, who is there must say the word
-that both stands were given. A host that holds no stand with that word cannot be aimed at. No address, route or rule of
-either host is changed, and the servers do not listen in its network.
+The gate replaces `far` of a link on one host. Its tunnel leads only to the servers' namespace, so processes in `near`
+reach nothing else. Before any load, the other side must send the secret word that both test beds were given, so a host
+without that test bed cannot be a target. No address, route or rule of either host is changed, and the servers do not
+listen in the host's network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GATE, SERVERS = "10.77.1.1", "10.77.1.2"
 _TUNNEL = link.PREFIX + "9"
-# Of an Ethernet's 1500 VXLAN takes 50, and other tunnels on the way between hosts some more.
+# VXLAN takes 50 of an Ethernet frame's 1500 bytes, and other tunnels between hosts some more.
 MTU = 1400
 _WORD = re.compile(r"[0-9a-f]{32}\Z")
 _WORD_PORT = 9
@@ -37,8 +37,9 @@ _PINGS = 20
 
 
 class Peer:
-    """`role` is "load" or "servers"; `address` the other host's, `word` and the tunnel's `vni` and `port` those that
-    both stands of one run have."""
+    """Data of the other host. `role` is "load" or "servers"; `address` is the other host's; `word`, `vni` and `port` of
+    the tunnel are shared by both test beds of one run.
+    """
 
     def __init__(self, args: Dict[str, Any]) -> None:
         self.role, self.word = str(args.get("role")), str(args.get("word"))
@@ -52,7 +53,7 @@ class Peer:
         self.port = _number(args, "port", 1024, 65535)
 
     def tunnel(self, keeper: netns.Keeper) -> List[str]:
-        """Arguments of ip(8): the tunnel's device in the namespace, its packets in the host's own network."""
+        """Arguments of ip(8): the tunnel's device in the namespace, with its packets in the host's own network."""
         place = ["name", _TUNNEL, "netns", "%d" % keeper.process.pid, "mtu", "%d" % MTU]
         kind = ["type", "vxlan", "id", "%d" % self.vni, "remote", self.address, "dstport", "%d" % self.port]
         return ["link", "add", *place, *kind]
@@ -66,7 +67,7 @@ def _number(args: Dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 class Servers(link.Link):
-    """The servers' end: one namespace with the tunnel in it, where the word is told."""
+    """The servers' side: one namespace with the tunnel, where the word is sent."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -84,7 +85,7 @@ class Servers(link.Link):
     def close(self) -> None:
         if self._telling is not None:
             with contextlib.suppress(OSError):
-                self._telling.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next
+                self._telling.shutdown(socket.SHUT_RDWR)  # wakes the waiting thread
             self._telling.close()
         super().close()
 
@@ -94,14 +95,16 @@ def _tell(listening: socket.socket, word: str) -> None:
         try:
             connection, _ = listening.accept()
         except OSError:
-            return  # closed: the stand has ended
+            return  # closed: the test bed has ended
         with connection:
             connection.sendall(word.encode())
 
 
 def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
-    """Leads what comes over the link, from its `far`, to the other host's servers. Refusal unless they say the word.
-    {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers, the hosts' own network included."""
+    """Connect the link's `far` side to the other host's servers. Refusal unless they send the word.
+
+    Returns {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers, including the hosts' own network.
+    """
     link.ip(peer.tunnel(made.far))
     commands = ["address add %s/30 dev %s" % (GATE, _TUNNEL), "link set dev %s up" % _TUNNEL]
     netem.batch(made.far, "ip", commands)
@@ -117,7 +120,7 @@ def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
 
 
 def check_listeners(listeners: List[str]) -> None:
-    """The load of two hosts is for what the tunnel leads to."""
+    """Check that the load between two hosts goes only through the tunnel."""
     for listener in listeners:
         if listener.rpartition(":")[0] != SERVERS:
             raise Refusal("refused", "%s is not where the servers of the other host's stand are; refused" % listener)
@@ -140,14 +143,14 @@ def _heard(peer: Peer) -> str:
 
 
 def _round_trip_us() -> int:
-    """Connecting takes exactly one."""
+    """Time of connecting, which takes exactly one round trip."""
     began = time.monotonic()
     with socket.create_connection((SERVERS, _WORD_PORT), timeout=10.0):
         return int((time.monotonic() - began) * 1e6)
 
 
 def _within(keeper: netns.Keeper, work: Callable[[], Any]) -> Any:
-    """What `work` returns or raises, in a thread that has entered the namespace."""
+    """Result or exception of `work` in a thread inside the namespace."""
     found: List[Any] = []
     failed: List[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""Free TCP ports on loopback, for servers that shall stand beside others for a while."""
+"""Free TCP ports on loopback, for temporary servers next to others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from agents.host import lean
     from agents.host.operations import Emit
 
-# Below Linux's range for outgoing connections (32768 to 60999), so that none of them takes a port in the meantime.
+# Below Linux's range of ephemeral ports (32768 to 60999), so that no connection takes a port in the meantime.
 LOW, HIGH = 20000, 32000
 MOST = 64
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"count"} -> {"ports": [numbers]} that neither TCP nor UDP (HTTP/3) uses on any address now."""
+    """{"count"} -> {"ports": [numbers]} that neither TCP nor UDP (HTTP/3) currently uses on any address."""
     count = args.get("count")
     if not isinstance(count, int) or not 0 < count <= MOST:
         raise Refusal("invalid", "count is a number from 1 to %d" % MOST)
@@ -38,7 +38,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 def _is_free(port: int) -> bool:
     with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what closes does not hold it
+        # as servers do: closing connections do not block a port
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tcp.bind(("", port))
             udp.bind(("", port))

@@ -1,4 +1,4 @@
-"""Asking a server on this machine, over a bare socket: http.client would double the agent's start-up."""
+"""Requests to a server on this host over a plain socket: http.client would double the agent's start-up time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 MAX_HEAD = 64 * 1024
 RETRY_FOR_S = 2.0
-_context: ssl.SSLContext | None = None  # made once: it costs more than a request
+_context: ssl.SSLContext | None = None  # created once, because it costs more than a request
 
 
 def describe(probe: dict[str, Any]) -> str:
-    """The probe as the URL a person would type, and where it was sent."""
+    """The probe as a URL for people, with its address."""
     scheme = "https" if probe["tls"] else "http"
     usual = 443 if probe["tls"] else 80
     port = "" if probe["port"] == usual else ":%d" % probe["port"]
@@ -25,7 +25,7 @@ def describe(probe: dict[str, Any]) -> str:
 
 
 def ask(probe: dict[str, Any]) -> tuple[int, str]:
-    """(status, ""), or (0, what went wrong). Certificates are not judged: the site may be served by its own."""
+    """(status, ""), or (0, error). Certificates are not verified, because a site may have a self-signed one."""
     stream: Any = None
     try:
         _refuse(probe["address"])
@@ -33,7 +33,7 @@ def ask(probe: dict[str, Any]) -> tuple[int, str]:
         if probe["tls"]:
             stream = _secured(stream, probe)
         return _exchange(stream, probe)
-    except OSError as error:  # ssl.SSLError is one too
+    except OSError as error:  # includes ssl.SSLError
         return 0, str(error.strerror or error)
     finally:
         if stream is not None:
@@ -41,30 +41,34 @@ def ask(probe: dict[str, Any]) -> tuple[int, str]:
 
 
 def _refuse(address: str) -> None:
-    """OSError for a cloud's metadata service. An address that a site listens on is a literal one."""
+    """Raise OSError for a cloud's metadata service. The address of a listen is always literal."""
     reason = addresses.why_refused(address)
     if reason:
         raise addresses.Refused("%s is %s" % (address, reason))
 
 
 def is_healthy(probe: dict[str, Any], status: int) -> bool:
-    """Any status below 500, or exactly the one that is asked for."""
+    """Return whether the status is below 500, or the required one."""
     wanted = probe["status"]
     return status == wanted if wanted is not None else 0 < status < 500
 
 
 def until_healthy(probe: dict[str, Any]) -> tuple[int, str]:
-    """(status, "") once the answer is as it shall be; after two seconds of asking, what is wrong with it."""
+    """(status, "") once the response is healthy; its problem after two seconds of attempts."""
     return _until(probe, lambda status: is_healthy(probe, status), "below 500")
 
 
 def until_as_before(probe: dict[str, Any], before: int) -> str:
-    """What is wrong with a site that answered `before`, or ""; nothing is asked of one that did not answer (0)."""
+    """Problem of a site whose response differs from `before`, or ""; sites that did not respond
+    before (0) are skipped.
+    """
     return _until(probe, lambda status: status == before, "%d, as before" % before)[1] if before else ""
 
 
 def told(probe: dict[str, Any], status: int) -> str:
-    """A healthy answer in words. A new site without files answers 404, which is not a fault of its configuration."""
+    """A healthy response in words. A new site without files responds 404, which is not an error in
+    its configuration.
+    """
     missing = status == 404 and probe["status"] is None
     hint = " (nothing lies there: are the site's files in its folder?)" if missing else ""
     return "%s answers %d%s" % (describe(probe), status, hint)
@@ -110,8 +114,8 @@ def _exchange(stream: Any, probe: dict[str, Any]) -> tuple[int, str]:
 
 
 def _secured(plain: Any, probe: dict[str, Any]) -> ssl.SSLSocket:
-    """TLS over a connection that is closed with it."""
-    import socket  # ssl wants one of its own kind
+    """TLS on a connection, closed together with it."""
+    import socket  # ssl needs its own socket type
 
     with socket.socket(fileno=plain.detach()) as own:
         own.settimeout(probe["timeout_s"])

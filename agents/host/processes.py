@@ -1,4 +1,4 @@
-"""What /proc says about servers: which process is theirs, its children, what they listen on."""
+"""Data about servers from /proc: their processes, children, and listening sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable
 
-# Never held up by a FIFO or a terminal in place of a file.
+# Flags that never block on a FIFO or a terminal in place of a file.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MAX_READ = 16 * 1024 * 1024
 _MAX_ADDED = 256 * 1024
@@ -22,8 +22,9 @@ _MAX_LINE = 4096
 
 
 def read(path: str) -> bytes:
-    """A file of /proc, or a server's configuration, cut at 16 MiB; b"" when its process has gone. Without Python's own
-    buffer, which asks the file five more things."""
+    """A file of /proc, or a server's configuration, cut at 16 MiB; b"" if its process is gone. Without Python's
+    buffering, which needs five more system calls.
+    """
     parts: list[bytes] = []
     size = 0
     try:
@@ -45,31 +46,32 @@ def read(path: str) -> bytes:
 
 
 def exists(pid: int) -> bool:
-    """Whether the process is there and not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     state = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return bool(state) and state[0] not in (b"Z", b"X")
 
 
 def started(pid: int) -> int:
-    """When the process began, in ticks as `now` tells them; 0 when it is gone."""
+    """Start time of the process, in ticks as returned by `now`; 0 if it is gone."""
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
 
 def now() -> int:
-    """Ticks since the machine was started."""
+    """Ticks since the boot of the host."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def boot() -> str:
-    """Another one after every start of the machine, and of the container: the kernel's boot id, and when the first
-    process began."""
+    """Identifier of the current boot of the host and container: the kernel's boot id, and the start time of the first
+    process.
+    """
     ident = read("/proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
     return "%s/%d" % (ident, started(1))
 
 
 def program(pid: int) -> str:
-    """The file name of what the process runs, "" when it cannot be seen; a replaced binary keeps its name."""
+    """File name of the process's program, "" if not accessible; a replaced binary keeps its name."""
     try:
         path = os.readlink("/proc/%d/exe" % pid)
     except OSError:
@@ -80,7 +82,7 @@ def program(pid: int) -> str:
 
 
 def title(pid: int) -> str:
-    """The command line, which nginx writes its state into."""
+    """Command line, in which nginx shows its state."""
     return read("/proc/%d/cmdline" % pid).replace(b"\0", b" ").decode("utf-8", "replace").strip()
 
 
@@ -90,7 +92,7 @@ def parent(pid: int) -> int:
 
 
 def children(pid: int, living: bool = True) -> frozenset[int]:
-    """The living children of a process; with those that have ended and were not waited for unless `living`."""
+    """Child processes; without zombies if `living`."""
     known = read("/proc/%d/task/%d/children" % (pid, pid))
     if known:
         return frozenset(child for child in map(int, known.split()) if not living or exists(child))
@@ -101,7 +103,7 @@ def children(pid: int, living: bool = True) -> frozenset[int]:
 
 
 def listening_inodes() -> frozenset[str]:
-    """The inodes of all TCP sockets that listen."""
+    """Inodes of all listening TCP sockets."""
     found = set()
     for name in ("tcp", "tcp6"):
         for line in read("/proc/net/" + name).decode("ascii", "replace").splitlines()[1:]:
@@ -112,7 +114,7 @@ def listening_inodes() -> frozenset[str]:
 
 
 def listens(pid: int, inodes: Iterable[str]) -> bool:
-    """Whether the process still holds one of the listening sockets."""
+    """Return whether the process still holds one of the listening sockets."""
     wanted = {"socket:[%s]" % inode for inode in inodes}
     folder = "/proc/%d/fd" % pid
     try:
@@ -129,7 +131,7 @@ def listens(pid: int, inodes: Iterable[str]) -> bool:
 
 
 def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
-    """Until all of these have ended, at most `timeout_s`: woken by the kernel where Python is 3.9 or newer."""
+    """Wait until all of these have ended, at most `timeout_s`; woken by the kernel in Python 3.9 or newer."""
     open_pid = getattr(os, "pidfd_open", None)
     if open_pid is None:
         time.sleep(timeout_s)
@@ -138,7 +140,7 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
     for pid in pids:
         try:
             descriptor = open_pid(pid)
-        except OSError:  # it has ended
+        except OSError:  # already ended
             continue
         try:
             waiting = select.poll()
@@ -149,8 +151,11 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
 
 
 def pid_in(path: str, believed: bool = True) -> int:
-    """The process that a pid file names, 0 when there is none. Unless `believed` is False, a file where another account
-    could put one is none: it would choose what is signalled."""
+    """Process named by a pid file, 0 if there is none.
+
+    Unless `believed` is False, files that another account could have written are ignored, because that account would
+    choose the process that receives a signal.
+    """
     try:
         if believed:
             safe.true_path(os.path.dirname(path))
@@ -167,15 +172,16 @@ def pid_in(path: str, believed: bool = True) -> int:
 
 
 def is_idle(pid: int) -> tuple[bool, bytes]:
-    """Whether the process sleeps, and how much CPU time it has used, to be compared with a later look."""
+    """Return whether the process sleeps, and its CPU time, for comparison with a later call."""
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return (fields[0] == b"S", fields[11] + b" " + fields[12]) if len(fields) > 12 else (False, b"")
 
 
 class Log:
-    """An error log of a running process, from where its end was when this was made.
+    """Error log of a running process, from its end at creation of this object.
 
-    It is the file that the process itself holds open, whatever its name leads to by now: its folder may be a site's.
+    Reads the file that the process itself holds open, whatever its name refers to now, because its folder may belong to
+    a site.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -187,12 +193,12 @@ class Log:
         os.close(self._descriptor)
 
     def lines(self) -> list[str]:
-        """What was written since, whole lines only."""
+        """Complete lines written since."""
         text = os.pread(self._descriptor, _MAX_ADDED, self._from) + self._successors()
         return [line[:_MAX_LINE].decode("utf-8", "replace") for line in text.split(b"\n")[:-1]]
 
     def _successors(self) -> bytes:
-        """The beginning of the file that has the log's name now, where that is another: logs are rotated."""
+        """Beginning of the file that now has the log's name, after a rotation."""
         try:
             folder = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -211,7 +217,7 @@ class Log:
 
 
 def error_logs(pid: int) -> list[Log]:
-    """The error logs that a process holds open."""
+    """Error logs that a process holds open."""
     found: dict[str, Log] = {}
     folder = "/proc/%d/fd" % pid
     try:
@@ -231,5 +237,5 @@ def error_logs(pid: int) -> list[Log]:
 
 
 def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
-    """Those lines of what was written to these logs since `error_logs` looked that are `wanted`."""
+    """Lines written to these logs since `error_logs` that match `wanted`."""
     return "\n".join(line for log in logs for line in log.lines() if wanted(line))

@@ -1,7 +1,7 @@
-"""Configuration files as they lie there, for the panel to read: nothing is changed, everything is bounded.
+"""Configuration files of the host, read-only and with limits.
 
-A pattern may name a file, hold wildcards (sorted as glob(3) sorts them), or be a folder (everything below it). A link
-is followed when it ends below one of the roots; the answer says what it is called and where it leads.
+A pattern names a file, contains wildcards (sorted like glob(3)), or names a folder (everything below it). Links are
+followed within the roots; the result has both names.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_DEPTH = 6
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}],
-    "skipped": [{"path", "why"}]}. `link` is what a symbolic link holds; `text` has U+FFFD for bytes that are not UTF-8.
+    """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped":
+    [{"path", "why"}]}. `link` is the target of a symbolic link; `text` has U+FFFD for bytes that are not UTF-8.
     """
     patterns = args.get("patterns")
     if not isinstance(patterns, list) or not 0 < len(patterns) <= MAX_PATTERNS:
@@ -66,12 +66,12 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def _sent(text: str) -> int:
-    """How many bytes it takes on the channel, about: what is not ASCII is sent as \\uXXXX."""
+    r"""Approximate size on the channel; non-ASCII characters are sent as \uXXXX."""
     return 6 * len(text) - 5 * len(text.encode("ascii", "ignore"))
 
 
 def _entered(pattern: str) -> str:
-    """The pattern, whose folders before the first wildcard no other account leads elsewhere by a link."""
+    """The pattern, after a check that no other account can redirect its folders by a link."""
     plain = list(itertools.takewhile(lambda part: not any(sign in part for sign in "*?["), pattern.split("/")))
     paths.true_folder("/".join(plain[:-1] if len(plain) == pattern.count("/") + 1 else plain) or "/")
     return pattern
@@ -87,8 +87,7 @@ def _named(pattern: str) -> Iterator[str]:
 
 
 def _closed(pattern: str) -> Iterator[str]:
-    """Folders that a pattern leads through and that this account may not look into: what they hold is not found, which
-    is not to say that they hold nothing."""
+    """Folders of a pattern that this account cannot read; their contents are unknown, not empty."""
     parts = [] if os.geteuid() == 0 else pattern.split("/")
     for number, part in enumerate(parts):
         if number and any(character in part for character in "*?["):

@@ -1,4 +1,4 @@
-"""After a kill: what the journal says had begun and not ended is undone; what had ended is only tidied up."""
+"""Recovery after a kill: undo an unfinished transaction, and clean up after a finished one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"transactions": [{"transaction", "outcome", "error"}]}: those that had to be repaired, mostly none.
+    """{"transactions": [{"transaction", "outcome", "error"}]}: repaired ones, usually none.
 
-    Waits for a transaction that is running: after this, `status` knows every outcome.
+    Waits for a running transaction; afterwards `status` knows every result.
     """
     with state.HostLock():
         return {"transactions": repair(emit)}
 
 
 def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
-    """Brings the one transaction that may be open to its end. The caller holds the host's lock."""
+    """End the transaction that may be open. The caller holds the host's lock."""
     state.adopt_older()
     state.clear_torn()
     ident = state.open_transaction()
@@ -38,7 +38,7 @@ def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
         clean_all(begun["entries"] if begun else [])
         journal.close()
     else:
-        assert begun is not None  # the first record, whole
+        assert begun is not None  # the first record, complete
         result = _undone(journal, begun, records, emit)
     return [{"transaction": ident, "outcome": result["outcome"], "error": result["error"]}]
 

@@ -1,4 +1,4 @@
-"""An ApplyRequest as it came over the channel, checked. What is not exactly as agreed is refused by name."""
+"""A checked ApplyRequest. Anything unexpected is refused by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_FILES = 100_000
 
 
 class Wanted:
-    """One file to be; `path` is its true name (folders resolved), `named` the one it was asked for by."""
+    """Wanted state of one file; `path` is its real name (folders resolved), `named` the requested one."""
 
     def __init__(self, data: Any, roots: list[str]) -> None:
         _object(data, "file")
@@ -51,7 +51,7 @@ class Wanted:
 
 
 class Request:
-    """The whole transaction, checked; lists are in the order they came."""
+    """The complete checked transaction; lists keep their order."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.ident = state.check_id(data.get("transaction"))
@@ -74,7 +74,7 @@ class Request:
 
 
 def check_engine(data: Any) -> dict[str, str]:
-    """An EngineControl as plain strings: absolute paths, one of the known engines and ways of control."""
+    """EngineControl as plain strings: absolute paths, a known engine and a known way of control."""
     _object(data, "engine")
     control = {
         "engine": _one_of(data, "engine", ENGINES),
@@ -92,8 +92,9 @@ def check_engine(data: Any) -> dict[str, str]:
 
 
 def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
-    """Accounts besides root that write a server's configuration by its own design: OpenLiteSpeed's `lsadm`, as which
-    its WebAdmin runs. Whoever is that account decides what this server does as root already."""
+    """Accounts besides root that may write a server's configuration by design: OpenLiteSpeed's `lsadm`, the account of
+    its WebAdmin, which can already control the server's root process.
+    """
     if not any(engine["engine"] == "openlitespeed" for engine in engines):
         return frozenset()
     import pwd
@@ -105,7 +106,7 @@ def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
 
 
 def check_probe(data: Any) -> dict[str, Any]:
-    """A Probe: nothing in it can break out of the request line or a header."""
+    """A checked Probe: no value can break the request line or a header."""
     _object(data, "probe")
     probe: dict[str, Any] = {name: _text(data, name, "") for name in ("address", "host")}
     probe["path"] = _text(data, "path", "/")
@@ -156,7 +157,7 @@ def _mode(value: Any, path: str) -> int:
 
 
 def _normal(path: str) -> str:
-    """A link's target with `..` taken out, so that it can be resolved like any other path."""
+    """A link's target without `..`, so that it can be resolved like any other path."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":

@@ -1,4 +1,4 @@
-"""What names mean on this machine: the addresses that a web server here would connect to."""
+"""Addresses of names as resolved on this host, to which its web servers would connect."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 MOST = 1000
 AT_ONCE = 32
-WAIT_S = 6.0  # for all of them together; a name server that is silent takes longer
+WAIT_S = 6.0  # for all names together; a silent DNS server takes longer
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"names"} -> {"addresses": {name: [address]}, "refused": {name: why}}.
 
-    A name that the machine does not know has no addresses. "refused" are names that lead to a metadata service or a
-    link-local address, and those that it did not resolve in time: a name server of the visitor's could wait for that.
+    An unknown name has no addresses. "refused" are names of a metadata service or a link-local address, and names not
+    resolved in time, because an attacker's DNS server could delay on purpose.
     """
     names = args.get("names")
     if not isinstance(names, list) or len(names) > MOST or not all(_is_name(name) for name in names):

@@ -1,4 +1,4 @@
-"""Putting back what one transaction replaced, as a transaction of its own with the same checks."""
+"""Undo one transaction, as a new transaction with the same checks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift when one of its files
-    was changed since. Folders that it made stay."""
+    """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift if one of its files has
+    changed since. Folders that it created stay.
+    """
     ident = state.check_id(args.get("transaction"))
     with state.HostLock():
         state.adopt_older()
@@ -41,7 +42,7 @@ def _backwards(entry: dict[str, Any], journal: state.Journal) -> dict[str, Any]:
     expect = {"file": entry["sha256"], "link": "link:" + entry["target"], "absent": ""}[entry["is"]]
     change = {"path": entry["path"], "expect": expect}
     if entry["was"] == "file":
-        # Undecodable bytes survive the way through text and back.
+        # Undecodable bytes are preserved in both directions.
         text = journal.old(entry["number"]).decode("utf-8", "surrogateescape")
         return dict(change, action="put", content=text, mode=entry["old_mode"])
     if entry["was"] == "link":

@@ -1,9 +1,9 @@
-"""Files and folders beside accounts that may change what lies around them.
+"""Safe file access next to accounts that may change surrounding folders.
 
-Trusted are root and the account that the agent runs as. What only they can write needs no care; everything else may be
-exchanged for a link, a FIFO or somebody's own file between any two system calls. So a folder is opened once and then
-named by its descriptor, no link of another account is followed, and what is to be believed or run lies where only the
-trusted can write (docs/decisions/0203-files-beside-other-accounts.md).
+Trusted are root and the agent's account. Files that only they can write are safe; all others may be replaced by a link,
+a FIFO or another file between two system calls. So a folder is opened once and then used by its descriptor, links of
+other accounts are not followed, and files to be trusted or run must be writable only by trusted accounts
+(docs/decisions/0203-files-beside-other-accounts.md).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterable, Tuple
 
-    Writer = Tuple[str, int, str]  # "user", "group" or "everybody", its number, and the folder or file in question
+    Writer = Tuple[str, int, str]  # "user", "group" or "everybody", its id, and the folder or file
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a FIFO in place of a file must not hold the agent up; O_NOCTTY: nor a terminal become its own.
+# O_NONBLOCK: do not block on a FIFO in place of a file; O_NOCTTY: do not adopt a terminal.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_LINKS = 40
@@ -29,7 +29,7 @@ _TRIES = 20
 MAX_FILE = 64 * 1024 * 1024
 _NOBODY: frozenset[int] = frozenset()
 
-_known: set[tuple[int, ...]] = set()  # folders that only the trusted can change, as they were when that was found out
+_known: set[tuple[int, ...]] = set()  # folders already verified as writable only by trusted accounts
 _groups: dict[int, bool] = {}
 
 
@@ -38,7 +38,7 @@ def is_trusted(uid: int, also: Iterable[int] = _NOBODY) -> bool:
 
 
 def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
-    """Whether the group has no member but trusted accounts, as `staff` on many hosts."""
+    """Return whether the group has only trusted members, such as `staff` on many hosts."""
     if gid == 0:
         return True
     if gid not in _groups:
@@ -55,7 +55,7 @@ def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
 
 
 def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Writer]:
-    """Who but the trusted may write what `info` is of."""
+    """Untrusted accounts with write permission in `info`."""
     found = [] if is_trusted(info.st_uid, also) else [("user", info.st_uid, path)]
     if info.st_mode & 0o020 and not _is_trusted_group(info.st_gid, also):
         found.append(("group", info.st_gid, path))
@@ -65,12 +65,14 @@ def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Write
 
 
 def _keeps(folder: os.stat_result, entry: os.stat_result, also: Iterable[int]) -> bool:
-    """Whether the folder is like /tmp, where nobody may rename or remove another's entry, and this is a trusted one."""
+    """Return whether the folder is like /tmp, where nobody can rename or remove another's entry, and this entry is a
+    trusted one.
+    """
     return bool(folder.st_mode & stat.S_ISVTX) and is_trusted(folder.st_uid, also) and is_trusted(entry.st_uid, also)
 
 
 def writers(folder: int, path: str, also: Iterable[int] = _NOBODY) -> list[Writer]:
-    """Who but the trusted may change the open folder, or exchange one of those that it lies in. `path` is its name."""
+    """Untrusted accounts that can change the open folder, or replace one of its parents. `path` is its name."""
     info = os.fstat(folder)
     key = (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_mode, info.st_uid, info.st_gid)
     if key in _known:
@@ -89,7 +91,7 @@ def writers(folder: int, path: str, also: Iterable[int] = _NOBODY) -> list[Write
 
 
 def require_own(folder: int, path: str, also: Iterable[int] = _NOBODY) -> None:
-    """Refusal unless only the trusted can change the open folder."""
+    """Raise Refusal unless only trusted accounts can change the open folder."""
     found = writers(folder, path, also)
     if found:
         raise refusal(found[0], path)
@@ -125,8 +127,11 @@ def _named(kind: str, number: int, before: str = "the account ") -> str:
 
 
 def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = False) -> str:
-    """The absolute `path` without symbolic links. Refusal when anybody but the trusted can change any part of it, so
-    that it still leads there when it is used. `for_files`: it may be a folder like /tmp. FileNotFoundError."""
+    """Absolute `path` without symbolic links.
+
+    Refusal if untrusted accounts can change any part of it, so that it stays valid until use. `for_files`: a folder
+    like /tmp is allowed. FileNotFoundError.
+    """
     parts, at, links = path.split("/")[::-1], "", 0
     above = os.lstat("/")
     while parts:
@@ -159,15 +164,15 @@ def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = Fal
 
 
 def temporary_folder() -> str:
-    """Where folders with names that nobody can guess are made: TMPDIR, or /tmp. Refusal where others could exchange
-    them."""
+    """Folder for temporary folders with unguessable names: TMPDIR, or /tmp. Refusal if others can replace them."""
     path = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - checked, and only for names made by mkdtemp(3)
     return true_path(path, for_files=True)
 
 
 def new_private_folder(prefix: str) -> tuple[str, int]:
-    """A new folder for this account alone below the temporary folder, as mkdtemp(3) makes it: its path and descriptor.
-    OSError when its name was taken each time."""
+    """Create a folder for this account only below the temporary folder, like mkdtemp(3); return its path and
+    descriptor. OSError if all tried names exist.
+    """
     base = temporary_folder()
     above = os.open(base, FOLDER)
     try:
@@ -184,8 +189,10 @@ def new_private_folder(prefix: str) -> tuple[str, int]:
 
 
 def open_regular(name: str, folder: int, path: str) -> int:
-    """A descriptor to read the regular file `name` of the open folder; `path` is its name in words. Refusal when it is
-    anything else, or when somebody may have put it there who may not read it himself (a hard link). OSError."""
+    """Descriptor of the regular file `name` in the open folder for reading; `path` is its name for messages.
+
+    Refusal for other types, or if an account without read permission could have put it there by a hard link. OSError.
+    """
     descriptor = os.open(name, READ, dir_fd=folder)
     try:
         info = os.fstat(descriptor)
@@ -199,7 +206,7 @@ def open_regular(name: str, folder: int, path: str) -> int:
 
 
 def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None:
-    """Refusal unless each of those who can lead `path` to an open file may read that file himself."""
+    """Raise Refusal unless every account that controls where `path` leads may read the open file itself."""
     info = os.fstat(descriptor)
     for writer in found:
         if not _may_read(writer, info):
@@ -212,7 +219,9 @@ def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None
 
 
 def leaders(path: str) -> list[Writer]:
-    """Who but the trusted decides where the path leads: who may change a folder with a link on the way, or the last."""
+    """Untrusted accounts that control where the path leads: those that can change a folder with a link on the way, or
+    the last one.
+    """
     found: list[Writer] = []
     parts, at, links = path.split("/")[::-1], os.open("/", os.O_PATH | os.O_DIRECTORY), 0
     try:
@@ -251,7 +260,7 @@ def _may_read(writer: Writer, info: os.stat_result) -> bool:
 
 
 def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
-    """All that can be read, at most `limit` bytes."""
+    """Content up to `limit` bytes."""
     parts: list[bytes] = []
     while limit > 0:
         part = os.read(descriptor, min(limit, 1 << 20))
@@ -263,7 +272,7 @@ def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
 
 
 def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """A file that was not there; the agent's own unless `owner` is given. OSError."""
+    """Write a new file, owned by the agent unless `owner` is given. OSError."""
     descriptor = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         left = memoryview(data)
@@ -277,7 +286,7 @@ def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, 
 
 
 def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None = None) -> int:
-    """Makes a folder and returns its descriptor. Refusal when another took its place meanwhile."""
+    """Create a folder and return its descriptor. Refusal if another file replaced it meanwhile."""
     os.mkdir(name, 0o700, dir_fd=folder)
     descriptor = os.open(name, FOLDER, dir_fd=folder)
     if os.fstat(descriptor).st_uid != os.geteuid():
@@ -290,14 +299,14 @@ def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None 
 
 
 def remove_tree(name: str, folder: int) -> None:
-    """Removes a file, or a folder and all in it, and follows no link. What cannot be removed is left."""
+    """Remove a file, or a folder with its contents, without following links. Unremovable entries are left."""
     try:
         os.unlink(name, dir_fd=folder)
         return
     except FileNotFoundError:
         return
     except OSError:
-        pass  # a folder
+        pass  # it is a folder
     try:
         inner = os.open(name, FOLDER, dir_fd=folder)
     except OSError:

@@ -1,12 +1,11 @@
-"""CPU and memory of process trees over time, read from /proc (proc(5)).
+"""CPU and memory of process trees over time, from /proc (proc(5)).
 
-A tree is named by where it begins: the path of a pid file, `pid:123`, a pattern for process names (`php-fpm*`,
-compared with the 15 characters the kernel keeps), or such a pattern among what descends from a process
-(`pid:123/lsphp*`). Every descendant belongs to it, down to where another tree begins: a server that starts its PHP
-itself is charged for itself alone.
+A tree is named by its root: the path of a pid file, `pid:123`, a pattern for process names (`php-fpm*`, compared with
+the kernel's 15 characters), or such a pattern among the descendants of a process (`pid:123/lsphp*`). A tree contains
+all descendants except other trees, so a server that starts PHP itself is charged only for its own processes.
 
-CPU time of a tree is the sum of utime, stime, cutime and cstime of its processes. A child that ends moves its time
-into its parent's cutime when it is waited for, so nothing is lost and nothing counts twice.
+CPU time of a tree is the sum of utime, stime, cutime and cstime of its processes. When a child ends, its time moves to
+its parent's cutime, so nothing is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from agents.host.processes import pid_in
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# Looking must not become the load: at most this share of one CPU goes into reading /proc.
+# Sampling must not become a load: reading /proc uses at most this fraction of one CPU.
 _OWN_SHARE = 0.02
 MAX_SECONDS = 3600.0
 
@@ -40,7 +39,7 @@ class Process:
 
 
 def parse_stat(text: str) -> Process:
-    """/proc/PID/stat. The name stands in brackets and may itself hold brackets and blanks."""
+    """Parse /proc/PID/stat. The name is in parentheses and may contain parentheses and spaces."""
     opening, closing = text.index("("), text.rindex(")")
     fields = text[closing + 2 :].split()
     ticks = sum(int(value) for value in fields[11:15])
@@ -54,7 +53,7 @@ def parse_stat(text: str) -> Process:
 
 
 def processes() -> dict[int, Process]:
-    """Every process there is; one that ends while it is read is left out."""
+    """All processes; those that end during the call are left out."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -69,11 +68,11 @@ def processes() -> dict[int, Process]:
 
 
 def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
-    """The processes a tree begins with; a pid file that is missing or stale contributes none."""
+    """Root processes of a tree; a missing or outdated pid file adds none."""
     roots = set()
     for source in sources:
         if source.startswith("/"):
-            pid = pid_in(source, believed=False)  # whose processes are looked at harms nobody
+            pid = pid_in(source, believed=False)  # reading another process's usage is harmless
             if pid in table:
                 roots.add(pid)
         elif source.startswith("pid:"):
@@ -90,7 +89,7 @@ def _named(pattern: str, among: Iterable[Process]) -> set[int]:
 
 
 def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:
-    """The roots and all that descends from them; what begins at one of `ends` is another tree's."""
+    """Roots with all their descendants; processes in `ends` begin another tree."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -105,9 +104,9 @@ def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = froz
 
 
 class Sampler:
-    """Collects `[seconds since start, CPU percent (100 = one CPU busy), RSS bytes]` for each named tree.
+    """Collects `[seconds since start, CPU percent (100 = one busy CPU), RSS bytes]` for each named tree.
 
-    RSS is the sum over the tree: pages that processes share count once for each of them.
+    RSS is summed over the tree: shared pages count once for each process.
     """
 
     def __init__(self, trees: dict[str, list[str]], hz: float) -> None:
@@ -120,12 +119,12 @@ class Sampler:
         self._last: dict[str, tuple[float, float]] = {}
 
     def add(self, name: str, sources: list[str]) -> None:
-        """Another tree, from now on."""
+        """Add another tree, from now on."""
         self.trees[name] = sources
         self.samples[name] = []
 
     def restart_count(self) -> None:
-        """From here on `cpu_s` counts anew."""
+        """Reset `cpu_s`."""
         self._first.clear()
         self.tick()
 
@@ -133,7 +132,7 @@ class Sampler:
         return time.monotonic() - self.started
 
     def tick(self) -> float:
-        """Look at every tree once; returns how many seconds to wait before the next look, at least 0.01."""
+        """Sample every tree once; return the seconds to wait until the next sample, at least 0.01."""
         at, used = self.now(), time.thread_time()
         table = processes()
         roots = {name: root_pids(sources, table) for name, sources in self.trees.items()}
@@ -143,7 +142,7 @@ class Sampler:
             if members:
                 self._note(name, at, members)
         took = self.now() - at
-        # CPU time, not time: on a busy host, looking waits its turn, and that is no reason to look less often.
+        # CPU time, not elapsed time: on a busy host sampling may wait, which is no reason to sample less often.
         return max(0.01, max(self.interval, (time.thread_time() - used) / _OWN_SHARE) - took)
 
     def _note(self, name: str, at: float, members: list[Process]) -> None:
@@ -151,7 +150,7 @@ class Sampler:
         self._first.setdefault(name, total)
         self.cpu_s[name] = round(max(0.0, total - self._first[name]), 4)
         since, before = self._last.setdefault(name, (at, total))
-        # The kernel counts in ticks of 10 ms: a share taken over a moment much shorter than asked for is noise.
+        # The kernel counts in ticks of 10 ms, so values over a much shorter time are noise.
         if at - since < self.interval / 2:
             return
         used = max(0.0, total - before)
@@ -161,7 +160,7 @@ class Sampler:
 
 
 def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: lean.Event) -> dict[str, Any]:
-    """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` is one tree more."""
+    """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` adds one tree."""
     trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
     if args.get("pids"):
         trees["pids"] = ["pid:%d" % int(pid) for pid in args["pids"]]

@@ -1,4 +1,4 @@
-"""Starting, stopping, reloading one server, and asking how it is."""
+"""Start, stop and reload one server, and read its state."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ ACTIONS = ("start", "stop", "reload", "status")
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """{"running", "pid", "workers", "argv", "output"} after the action. A reload is preceded by the server's own test
-    and ends when the new configuration is live. What is so already is left so."""
+    """{"running", "pid", "workers", "argv", "output"} after the action.
+
+    A reload first runs the server's own test and ends when the new configuration is live. An action that is already
+    done changes nothing.
+    """
     control = check_engine(args.get("engine"))
     engine = engine_for(control)
     action = args.get("action")
@@ -47,7 +50,7 @@ def _act(engine: Engine, action: str) -> tuple[list[str], str]:
         return [], "it runs already"
     done = engine.test()
     if done.exit_code and engine.starts_with_errors:
-        done = engine.new_errors(done, done)  # nothing is changed here: all of them stand
+        done = engine.new_errors(done, done)  # nothing has changed, so all errors existed before
     if done.exit_code != 0:
         raise EngineError("its configuration is refused, nothing was done", done)
     if action == "start":

@@ -1,12 +1,12 @@
-"""The staged configuration as a tree that a server can test before anything is switched.
+"""Staged configuration as a tree that a server can test before the switch.
 
-Two kinds, see docs/decisions/0201-testing-a-staged-configuration.md:
+Two ways, see docs/decisions/0201-testing-a-staged-configuration.md:
 
-- `mounts`: what to mount over what in a private mount namespace (namespace.py): each draft over the file that it
-  replaces. Where names come or go, a `Farm` instead: the folders that change, made of symbolic links, over the real
-  ones. Exact, and cheap whatever the size of the rest.
-- `Copy`: the whole configuration copied elsewhere, with the absolute paths in it rewritten. For hosts where no
-  namespace may be made.
+- `mounts`: bind mounts in a private mount namespace (namespace.py): each draft over the file that it replaces. If
+  names are added or removed, a `Farm` instead: changed folders made of symbolic links, mounted over the real ones.
+  Exact, and fast for any size of the rest.
+- `Copy`: the whole configuration copied to another folder, with absolute paths rewritten. For hosts without
+  namespaces.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_ENTRIES = 50_000
 
 
 class TooLarge(Exception):
-    """The tree is larger than any configuration; testing a copy of it is not worth it."""
+    """The tree is too large for a configuration, so no copy is made for testing."""
 
 
 def topmost(folders: set[str]) -> list[str]:
-    """Those that lie in no other of them."""
+    """Folders that are not inside another one."""
     found: list[str] = []
     for folder in sorted(folders):
         if not found or not folder.startswith(found[-1] + "/"):
@@ -48,14 +48,16 @@ def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
 
 
 def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """(source, target) pairs, in the order in which they are to be mounted. What is built for them lies in `root`."""
+    """(source, target) pairs in mount order. Sources created for this are in `root`."""
     if all(change.wanted.action == "put" and change.found.kind == "file" for change in changes):
         return [(os.path.join(change.wanted.folder, change.draft), change.wanted.path) for change in changes]
     return Farm(root, changes).binds
 
 
 class Farm:
-    """`binds` is what has to be mounted, in order: the real folders aside, then the staged ones over them."""
+    """Symbolic-link folders. `binds` are the mounts, in order: the real folders aside, then the
+    staged ones over them.
+    """
 
     def __init__(self, root: str, changes: Sequence[Change]) -> None:
         self._changes = _by_folder(changes)
@@ -94,21 +96,23 @@ class Farm:
 
 
 class Copy:
-    """The folders `roots` as they will be, below `root`. `moved` says where a real path lies in the copy, `real`
-    turns the paths in a server's words back into the ones that an admin knows."""
+    """Copy of the folders `roots` in their new state, below `root`.
+
+    `moved` maps a real path to its copy, `real` restores real paths in the server's messages for people.
+    """
 
     def __init__(self, root: str, roots: set[str], changes: Sequence[Change]) -> None:
         self._changes = _by_folder(changes)
-        self._root = os.path.realpath(root)  # which may lie below one of `roots`, and is not copied into itself
+        self._root = os.path.realpath(root)  # may be below one of `roots`, and is not copied into itself
         self._entries = 0
         self._places = {
             folder: os.path.join(root, str(number)) for number, folder in enumerate(topmost(roots | set(self._changes)))
         }
-        import re  # which a host where namespaces may be made does without
+        import re  # not needed on hosts with namespaces
 
         longest_first = sorted(self._places, key=len, reverse=True)
         names = b"|".join(re.escape(folder.encode()) for folder in longest_first)
-        # A path ends at a slash, at a blank or at what closes a token in any of these syntaxes.
+        # A path ends at a slash, at whitespace, or at the end of a token in any of these syntaxes.
         self._pattern = re.compile(rb"(?<![\w./-])(" + names + rb")(?=[/\s;\"'>}]|$)")
         for folder, place in self._places.items():
             self._build(folder, place)
@@ -154,7 +158,7 @@ class Copy:
             self._write(entry.path, here, content)
 
     def _write(self, source: str, here: str, content: bytes) -> None:
-        """A link to the real file, unless paths in it must lead into the copy."""
+        """Create a link to the real file, or a rewritten copy if it contains paths to change."""
         rewritten = self._pattern.sub(lambda match: self._places[match.group(1).decode()].encode(), content)
         if rewritten == content:
             os.symlink(source, here)
@@ -168,8 +172,7 @@ class Copy:
 
 
 def discard(root: str) -> None:
-    """Removes a tree made here, if one was; what its links lead to stays. What cannot be removed is left: the next
-    test does it."""
+    """Remove a tree created here, but not its links' targets. Unremovable entries are left for the next test."""
     folder = os.open(os.path.dirname(root), safe.FOLDER)
     try:
         safe.remove_tree(os.path.basename(root), folder)

@@ -1,9 +1,9 @@
-"""Writing the new files beside the old ones under hidden names, and switching to them by renames.
+"""Write new files next to the old ones under hidden names, and switch by renaming.
 
-Folders are held open and everything is named relative to them, so that nothing that is done to the path meanwhile
-leads anywhere else. No file is ever written to under its final name. Nothing is given to a user but what was theirs:
-the successor of a file of the host's own, where the panel asks for that (OpenLiteSpeed's main file is its WebAdmin's,
-which must be able to go on changing it), and a copy of an old file.
+Folders are held open and all names are relative to them, so later changes of the path have no effect. No file is
+written under its final name. Ownership is only preserved, never granted: for the successor of a file of the host's own
+if the panel requests it (OpenLiteSpeed's main file belongs to its WebAdmin, which must be able to change it), and for a
+copy of an old file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """The drafts of one plan. Leaving it closes the folders; what was written stays."""
+    """Drafts of one plan. Leaving the context closes the folders; written files stay."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -36,7 +36,7 @@ class Stage:
         self._folders.clear()
 
     def write(self) -> None:
-        """Makes the folders, then every draft, on the disk before it returns."""
+        """Create the folders, then all drafts, and sync them to disk."""
         for path, mode in self._plan.folders:
             folder, name = os.path.split(path)
             try:
@@ -51,13 +51,13 @@ class Stage:
         self.sync()
 
     def switch(self) -> None:
-        """Every draft becomes the file, one rename after the other; on the disk after `sync`."""
+        """Rename every draft to its file; durable after `sync`."""
         for number, change in enumerate(self._plan.changes):
             self._switch(change)
             faults.point("switch-%d" % number)
 
     def sync(self) -> None:
-        """Which names there are now is on the disk when this returns."""
+        """Sync the new names to disk."""
         for descriptor in self._folders.values():
             os.fsync(descriptor)
 
@@ -67,7 +67,7 @@ class Stage:
         return self._folders[path]
 
     def _write_draft(self, change: Change) -> None:
-        """The new file's, and the second name of the old one, which is on the disk with it."""
+        """Write the new file's draft, and the second name of the old file, synced together."""
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
         if change.found.kind != "absent":
             self._keep(change)
@@ -79,7 +79,7 @@ class Stage:
             )
 
     def _keep(self, change: Change) -> None:
-        """A second name for the old file; a copy where the file system has no second names."""
+        """Give the old file a second name; make a copy if the file system has no hard links."""
         folder, name = self._folder(change.wanted.folder), change.wanted.name
         try:
             os.link(name, change.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -105,7 +105,7 @@ class Stage:
 
 
 def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, int] | None) -> None:
-    """A new file, on the disk when this returns; the agent's own where `owner` is None or the login may not give it."""
+    """Write and sync a new file, owned by the agent if `owner` is None or cannot be set."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
@@ -120,18 +120,19 @@ def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, 
 
 
 def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
-    """Before the mode is set: a change of owner takes bits of it away."""
+    """Change the owner before the mode is set, because it clears mode bits."""
     info = os.fstat(descriptor)
     if owner is None or owner == (info.st_uid, info.st_gid):
         return
     try:
         os.fchown(descriptor, *owner)
     except OSError:
-        return  # only root may, and not in every container; the folder lets this login replace the file all the same
+        # only root may, and not in every container; the folder's permissions still let this account replace the file
+        return
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:
-    """A new file gets its name by link(2), which never replaces one that appeared meanwhile."""
+    """Name a new file by link(2), which never replaces a file that appeared meanwhile."""
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:

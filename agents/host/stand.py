@@ -1,8 +1,8 @@
-"""A stand: private instances of the host's web servers with exactly the settings of a comparison, for one run.
+"""A test bed: private instances of the host's web servers with the exact settings of a comparison, for one run.
 
-The servers that visitors use are neither reconfigured nor restarted: the stand has its own folder, processes, ports
-and, with a network profile, its own network. It lives while its request runs; whether that ends by `end`, by a closed
-channel or by a kill, nothing of it stays, and `left` says so from what the kernel shows.
+The live servers are neither reconfigured nor restarted: the test bed has its own folder, processes, ports and, with a
+network profile, its own network. It exists while its request runs. Whether it ends by `end`, a closed channel or a
+kill, nothing remains, and `left` verifies this from kernel data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
-    """StandRequest (agents/protocol.py). `start` goes on until `end` is asked for; its result says what is left."""
+    """StandRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists what is left."""
     action = args.get("action")
     if action == "left":
         return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
@@ -55,7 +55,7 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, An
 
 
 def find(ident: str) -> Stand:
-    """The living stand of that id; Refusal when there is none (any more)."""
+    """Running test bed with that id; Refusal if there is none."""
     stand = _live.get(ident)
     if stand is None:
         raise Refusal("missing", "the stand %s does not run on this host (any more); run again" % ident)
@@ -106,7 +106,7 @@ class Stand:
         }
 
     def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
-        """Sets `link` up, where there is to be one; what was measured over both hosts, where there are two."""
+        """Create `link`, if requested; return measurements over both hosts, if there are two."""
         if peer is not None and peer.role == "servers":
             self.link = peers.Servers(peer)
         elif args.get("network") is not None:
@@ -129,7 +129,7 @@ class Stand:
         return wordpress.WordPress(self.folder) if name else None
 
     def enter(self, far: bool = False) -> None:
-        """Moves the calling thread to where the load comes from; `far`: to where the servers are."""
+        """Move the calling thread to the load generator's side; `far`: to the servers' side."""
         if self.link is not None:
             (self.link.far if far else self.link.near).enter()
 
@@ -137,7 +137,7 @@ class Stand:
         return [server.name for server in self.servers if not server.is_alive()]
 
     def said(self, sources: List[str]) -> str:
-        """What the servers behind these sources (`pid:N`) wrote to their logs since this was last asked."""
+        """New log lines of the servers with these sources (`pid:N`) since the last call."""
         texts = []
         for server in self.servers:
             if "pid:%d" % server.pid in sources:
@@ -147,8 +147,9 @@ class Stand:
         return "".join(texts)
 
     def watch(self, args: Dict[str, Any], cancelled: lean.Event) -> Dict[str, Any]:
-        """Process trees of the servers until `watched` is asked for, while the load comes from another host:
-        {"samples", "cpu_s"} as of agents/host/sample.py, and "server_log"."""
+        """Sample the servers' process trees until `watched` is requested, while the load comes from another host:
+        {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log".
+        """
         trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
         self.seen.clear()
         sampler = sample.Sampler(trees, float(args.get("hz", 5.0)))
@@ -159,7 +160,7 @@ class Stand:
         return {"samples": sampler.samples, "cpu_s": sampler.cpu_s, "server_log": log}
 
     def close(self) -> List[str]:
-        """Ends everything; returns what could not be ended, in words."""
+        """End everything; return what could not be ended, in words."""
         tick = processes.now()
         for server in reversed(self.servers):
             server.end()
@@ -206,9 +207,11 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
-    """What is left of a stand whose agent is gone; `namespaces`, `tick` and `boot` as its `up` event named them. The
-    first process of a namespace lives as long as others in it, so that one which was up has one from before. What the
-    kernel is just ending is given a moment. After another start neither names nor times are those of then."""
+    """What is left of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event.
+
+    The first process of a namespace lives as long as the others, so a running test bed has one from before `tick`.
+    Processes that are just ending get a moment. After a reboot, old names and times do not apply.
+    """
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     if args.get("boot", processes.boot()) != processes.boot():
         namespaces = set()
@@ -221,7 +224,7 @@ def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
 
 
 def left(pids: List[int], folder: str = "") -> List[str]:
-    """What of stands is still there, in words: these processes, interfaces of links, folders nobody holds."""
+    """Remaining parts of test beds, in words: these processes, interfaces of links, folders without a lock."""
     found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):
         found += ["interface " + name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(link.PREFIX)]

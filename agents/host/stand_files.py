@@ -1,8 +1,8 @@
-"""The folder of a stand: what the panel sent, and pages of a given size.
+"""Folder of a test bed: files sent by the panel, and pages of a given size.
 
-Everything lies below one new folder, whose name stands in the texts as /PADDOCK-STAND; other words stand for what
-only the host knows: the account that servers run as, and where Apache's modules lie. An agent that was killed leaves
-its folder; the next one sees that nobody holds its lock any more and removes it.
+Everything is below one new folder, whose name replaces /PADDOCK-STAND in texts; other placeholders stand for values of
+the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
+folder, whose lock is no longer held.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ ACCOUNTS = ("www-data", "apache", "nginx", "http", "nobody")
 PROGRAMS = ("paddock-netem", "gallop-load")
 MAX_FILES = 2000
 MAX_FILL = 4 << 30
-_SPARE = 256 << 20  # left free on the disk whatever is filled
+_SPARE = 256 << 20  # left free on the disk
 _PATH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,79}/){0,7}[A-Za-z0-9_][A-Za-z0-9._-]{0,79}\Z")
 _BLOCK = 1 << 20
 
 
 class Folder:
-    """A private folder with a lock that tells the living from the dead. It and all folders in it are the agent's own
-    but for those that `make` gives away; everything is named from its descriptor."""
+    """A private folder whose lock shows whether its owner is alive. The agent owns it and all folders in it except
+    those that `make` gives away; all names are relative to its descriptor.
+    """
 
     def __init__(self) -> None:
         path, self._descriptor = safe.new_private_folder("." + STAND_PREFIX)
@@ -47,13 +48,13 @@ class Folder:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         self._lock = os.open(".lock", flags, 0o600, dir_fd=self._descriptor)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Held before it has the name that others look for: a sweep at this moment must not take it for a dead one.
+        # Locked before it gets its final name, so that a concurrent sweep does not remove it.
         self._name = draft[1:]
         self.path = os.path.join(base, self._name)
         os.rename(draft, self._name, src_dir_fd=self._base, dst_dir_fd=self._base)
 
     def write(self, files: List[Dict[str, Any]], fill: List[Dict[str, Any]], folders: List[str]) -> None:
-        """{"path", "text", "mode"}, {"path", "bytes"} and names of empty folders; Refusal when the disk is full."""
+        """Write {"path", "text", "mode"}, {"path", "bytes"} and empty folders; Refusal if the disk is full."""
         try:
             for name in folders:
                 self.make(name)
@@ -88,13 +89,13 @@ class Folder:
                         left -= len(block)
 
     def put(self, name: str, content: bytes, mode: int, owner: Owner = None) -> None:
-        """A file, in place of one that is there."""
+        """Write a file, replacing an existing one."""
         with self._entered(name) as (folder, last):
             safe.remove_tree(last, folder)
             safe.write_new(last, folder, content, mode, owner)
 
     def make(self, name: str, mode: int = 0o755, owner: Owner = None) -> None:
-        """A folder, unless it is there."""
+        """Create a folder if it does not exist."""
         with self._entered(name) as (folder, last), contextlib.suppress(FileExistsError):
             os.close(safe.new_folder(last, folder, mode, owner))
 
@@ -104,7 +105,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
-        """The descriptor of the folder that a file of that path lies in, made where it is missing, and its name."""
+        """Descriptor of a file's folder, created if missing, and the file's name."""
         if not _PATH.match(path):
             raise Refusal("refused", "%r is not a plain path below the stand's folder" % path)
         *parts, last = path.split("/")
@@ -124,7 +125,7 @@ class Folder:
             os.close(descriptor)
 
     def programs(self, wanted: Dict[str, Dict[str, str]]) -> None:
-        """Programs that were uploaded, checked, where nobody but the agent's account may exchange them."""
+        """Install uploaded, verified programs where only the agent's account can replace them."""
         for name, item in wanted.items():
             if name not in PROGRAMS:
                 raise Refusal("refused", "%r is no program of a stand; there are %s" % (name, ", ".join(PROGRAMS)))
@@ -150,7 +151,7 @@ def _host_words() -> Dict[str, str]:
 
 
 def account() -> pwd.struct_passwd:
-    """Whom the servers of a stand run as where the agent is root; Refusal when the host has none of those known."""
+    """Account of a test bed's servers if the agent is root; Refusal if the host has none of the known ones."""
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
     if found is None:
@@ -159,7 +160,7 @@ def account() -> pwd.struct_passwd:
 
 
 def owner() -> Owner:
-    """The same as user and group to give files to; None where the agent is not root and stays who it is."""
+    """User and group of that account; None if the agent is not root."""
     if os.geteuid() != 0:
         return None
     found = account()
@@ -167,7 +168,7 @@ def owner() -> Owner:
 
 
 def pattern() -> bytes:
-    """One MiB that does not compress and is the same on every host: what files of a given size are made of."""
+    """One MiB that does not compress and is the same on every host, for files of a given size."""
     import hashlib
 
     parts, state = [], b"paddock"
@@ -184,7 +185,7 @@ def check(args: Dict[str, Any]) -> None:
 
 
 def found() -> List[str]:
-    """Every stand's folder on this host, the living ones' too; others' folders that are named alike are none."""
+    """Folders of all test beds on this host, including running ones, but not other folders with similar names."""
     root = safe.temporary_folder()
     names = sorted(name for name in os.listdir(root) if name.startswith(STAND_PREFIX))
     return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]
@@ -198,7 +199,7 @@ def _is_own(path: str) -> bool:
 
 
 def sweep() -> List[str]:
-    """Removes the folders of agents that were killed; returns them."""
+    """Remove the folders of killed agents; return them."""
     gone = []
     base = os.open(safe.temporary_folder(), safe.FOLDER)
     try:
@@ -212,7 +213,7 @@ def sweep() -> List[str]:
 
 
 def _is_abandoned(name: str, base: int) -> bool:
-    """Whether nobody holds the folder's lock. One without a lock is just being made, or just being removed."""
+    """Return whether the folder's lock is not held. A folder without a lock file is being created or removed."""
     try:
         folder = os.open(name, safe.FOLDER, dir_fd=base)
     except OSError:

@@ -1,7 +1,7 @@
-"""The servers of a stand: private instances of the host's own programs, watched from their start to their end.
+"""Servers of a test bed: private instances of the host's own programs, monitored from start to end.
 
-Each runs in a process namespace and an IPC namespace of its own where the agent is root: ending its first process
-ends them all, semaphores included, also when the agent is killed (the keeper dies with the thread that started it).
+If the agent is root, each runs in its own process and IPC namespace: ending its first process ends all of them and
+removes semaphores, even if the agent is killed (the keeper dies with the thread that started it).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ START_S = 30.0
 _END_S = 5.0
 _MAX_CHILDREN = 1000
 _LOG_TAIL = 16 * 1024
-# What runs in a stand, by kind: the names its program may have, and how it is started so that it stays in front.
+# Programs in a test bed, by kind: possible names, and arguments that keep it in the foreground.
 _PROGRAMS = {
     "nginx": r"nginx",
     "native": r"(?:gallop|paddock-gallop)[A-Za-z0-9.-]*",
@@ -47,7 +47,7 @@ _FPM = re.compile(r"php-fpm([0-9]+)\.([0-9]+)")
 
 
 class Server:
-    """One running instance. `pid` is its main process as this host sees it."""
+    """One running instance. `pid` is its main process as seen by this host."""
 
     def __init__(self, name: str, kind: str, argv: List[str], place: str, home: str) -> None:
         self.name, self.kind, self.argv, self.place, self.home = name, kind, argv, place, home
@@ -83,7 +83,7 @@ class Server:
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[int]:
-        """The descriptor of its folder, which its configuration lies in: only the agent's account may write it."""
+        """Descriptor of its configuration folder, which only the agent's account may write."""
         descriptor = paths.open_folder(self.home)
         try:
             safe.require_own(descriptor, self.home)
@@ -95,11 +95,11 @@ class Server:
         return {}
 
     def _prepare(self) -> Optional[namespace.Prepare]:
-        """What the child does before it becomes the program."""
+        """Function that the child runs before the program."""
         return None
 
     def await_up(self, keeper: Optional[Keeper], cancelled: lean.Event) -> None:
-        """Until it accepts connections; Refusal with its own words when it ends, or takes too long."""
+        """Wait until it accepts connections; Refusal with its output if it ends or takes too long."""
         assert self.process is not None
         deadline = time.monotonic() + START_S
         while not self._accepts(keeper):
@@ -144,7 +144,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def words(self) -> str:
-        """What it said on its output and in its error log."""
+        """Its output and error log."""
         texts = [_written(path, -_LOG_TAIL).strip() for path in self._logs()]
         return "\n".join(text for text in texts if text)
 
@@ -152,7 +152,7 @@ class Server:
         return {path: os.lstat(path).st_size for path in self._logs()}
 
     def words_since(self, sizes: Dict[str, int]) -> str:
-        """What was written to its logs since they were so long."""
+        """Lines written to its logs since they had these sizes."""
         return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:
@@ -160,12 +160,12 @@ class Server:
         return [path for path in names if os.path.lexists(path)]
 
     def end(self) -> None:
-        """Everything of it, at once: a stand has nothing that needs to be finished."""
+        """Kill all of its processes at once, because a test bed has nothing to finish."""
         if self.process is None:
             return
         table = sample.processes()
         own = {process.pid for process in sample.tree({self.process.pid} & set(table), table)}
-        # unshare(1) ends by itself when what it started has, and reaps it; without it, the server is the process.
+        # unshare(1) ends when its child has, and reaps it; without unshare, the server is the process itself.
         for pid in own - ({self.process.pid} if self._own else set()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -176,7 +176,9 @@ class Server:
 
 
 def _written(path: str, begin: int) -> str:
-    """A part of a log, from `begin` on or, below zero, so much of its end; "" where it is no file of the server's."""
+    """Part of a log, from `begin` on or, if negative, that many bytes from its end; "" if it is not
+    the server's file.
+    """
     try:
         descriptor = paths.open_file(path)
     except (OSError, Refusal):
@@ -189,36 +191,38 @@ def _written(path: str, begin: int) -> str:
 
 
 class OpenLiteSpeed(Server):
-    """Its program's folder is its server root, so the stand's has a link to the program. What it keeps at fixed places,
-    for one instance on a machine, it is shown elsewhere: the running one's process number and status stay its own."""
+    """OpenLiteSpeed instance. Its program's folder is its server root, so the test bed's folder has a link to the
+    program. Bind mounts replace its fixed paths, so a running instance of the host keeps its own pid file and status.
+    """
 
     def __init__(self, name: str, binary: str, place: str, home: str) -> None:
         own = os.path.join(home, "bin", "openlitespeed")
-        # In front, with as many workers as are configured; with -d it serves from one process whatever is.
+        # In the foreground with the configured workers; with -d it would always serve from one process.
         super().__init__(name, "openlitespeed", [own, "-n"], place, home)
         self._binary, self._made = os.path.realpath(binary), False
 
     def _logs(self) -> List[str]:
-        """What it started writes its errors there."""
+        """Logs, including the error output of processes that it started."""
         said = os.path.join(self.home, "stderr.log")
         return super()._logs() + ([said] if os.path.exists(said) else [])
 
     def start(self, keeper: Optional[Keeper]) -> None:
         with self._at_home() as home:
             for folder in ("bin", "run", "shm", "logs", "tmp", "cgid", "sockets"):
-                # Its workers make the sockets of what they start.
+                # Its workers create the sockets of their child processes.
                 owner = stand_files.owner() if folder == "sockets" else None
                 with contextlib.suppress(FileExistsError):
                     os.close(safe.new_folder(folder, home, 0o755, owner))
             os.symlink(self._binary, "bin/openlitespeed", dir_fd=home)
         self._made = not os.path.lexists(LITESPEED_RUN)
-        # The server itself takes the folder over as soon as it runs.
+        # The server takes over the folder as soon as it runs.
         with HeldFolder(LITESPEED_RUN, accounts(os.path.join(self.home, "conf", "httpd_config.conf"))):
             pass
         super().start(keeper)
 
     def _environment(self) -> Dict[str, str]:
-        # It calls usermod(8) to add its administrator to the group it runs as: no business of a stand's, so not found.
+        # It calls usermod(8) to add its administrator to a group, which a test bed must not do, so the program is
+        # hidden.
         return {"OLS_PID_FILE": os.path.join(self.home, "server.pid"), "PATH": os.path.dirname(self.argv[0])}
 
     def _prepare(self) -> Optional[namespace.Prepare]:
@@ -230,13 +234,14 @@ class OpenLiteSpeed(Server):
     def end(self) -> None:
         super().end()
         if self._made:
-            with contextlib.suppress(OSError):  # one of the host's own came meanwhile
+            with contextlib.suppress(OSError):  # one of the host's own was started meanwhile
                 os.rmdir(LITESPEED_RUN)
 
 
 class Lsphp(Server):
-    """PHP that waits for LSAPI requests at an address of its own. It has no configuration for that, and stays who
-    started it."""
+    """PHP that listens for LSAPI requests at its own address. It has no configuration, and runs as the account that
+    starts it.
+    """
 
     def __init__(self, name: str, binary: str, place: str, home: str, children: int) -> None:
         super().__init__(name, "lsphp", [*_as_account(), binary, "-b", place], place, home)
@@ -247,8 +252,9 @@ class Lsphp(Server):
 
 
 class MariaDB(Server):
-    """A database that never is root: it is started as the servers' account, to which `data`, `temp` and `run` in its
-    folder belong. Its configuration, what it says and the folder itself are the agent's own."""
+    """A database that never runs as root: it starts as the servers' account, which owns `data`, `temp` and `run` in its
+    folder. The agent owns its configuration, output and folder.
+    """
 
     FOLDERS = ("data", "temp", "run")
 
@@ -258,8 +264,10 @@ class MariaDB(Server):
 
 
 def _as_account() -> List[str]:
-    """For a program that does not change its account by itself. A change of account forgets with whom a process is to
-    die, so that is said again. Refusal where root has no way to."""
+    """Command that changes the account of a program that cannot do so itself.
+
+    A change of account clears the parent-death signal, so it is set again. Refusal if no such command exists.
+    """
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv")
@@ -280,7 +288,7 @@ def _connects(host: str, port: int) -> bool:
 
 
 def _namespaces(pid: int) -> Set[str]:
-    """Those of the process that are not the agent's own."""
+    """Namespaces of the process that differ from the agent's."""
     found = set()
     for kind in ("pid", "net", "ipc"):
         with contextlib.suppress(OSError):
@@ -291,7 +299,7 @@ def _namespaces(pid: int) -> Set[str]:
 
 
 def inside(namespaces: Set[str]) -> List[int]:
-    """The processes in any of these namespaces."""
+    """Processes in any of these namespaces."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and namespaces & _namespaces(int(entry)) and processes.exists(int(entry)):
@@ -300,13 +308,14 @@ def inside(namespaces: Set[str]) -> List[int]:
 
 
 def inside_since_before(namespaces: Set[str], tick: int) -> List[int]:
-    """Those of them that began before that tick (processes.now). The kernel gives the number of a namespace that is
-    gone to the next one that is made, which may be another stand's."""
+    """Those of the processes that started before that tick (processes.now). The kernel reuses numbers of namespaces, so
+    a later one may belong to another test bed.
+    """
     return [pid for pid in inside(namespaces) if 0 < processes.started(pid) < tick]
 
 
 def made(item: Dict[str, Any], folder: str) -> Server:
-    """A server from the panel's words: {"name", "kind", "binary", "listen"}; its files lie in the folder `name`."""
+    """Server from the panel's data: {"name", "kind", "binary", "listen"}; its files are in the folder `name`."""
     name, kind = str(item.get("name")), str(item.get("kind"))
     if kind not in _PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
         raise Refusal("invalid", "a stand's server has a plain name and is one of %s" % ", ".join(sorted(_PROGRAMS)))
@@ -353,7 +362,7 @@ def _argv(kind: str, binary: str, home: str) -> List[str]:
 
 
 def newest_fpm() -> str:
-    """The host's php-fpm of the highest version; Refusal when it has none."""
+    """The host's newest php-fpm; Refusal if it has none."""
     found = []
     for folder in commands.PATH.split(":"):
         names = os.listdir(folder) if os.path.isdir(folder) else []

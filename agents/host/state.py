@@ -1,16 +1,16 @@
-"""What the agent remembers on disk: a lock, the transaction that is open, and those that have ended.
+"""The agent's state on disk: a lock, the open transaction, and finished ones.
 
-    STATE/lock                         flock: one transaction at a time on this host
-    STATE/open                         the journal of the transaction that has begun and not ended
-    STATE/transactions/ID.jsonl        the same once it has ended: records, each written whole (begin, step, mark,
+STATE/lock                         flock: one transaction at a time on this host
+    STATE/open                         journal of the open transaction
+    STATE/transactions/ID.jsonl        the same once it has ended: records, each written atomically (begin, step, mark,
                                        outcome)
-    STATE/transactions/ID~old-N        what file N held before, for `rollback`
-    STATE/transactions/ID~edited-N     somebody's edit that stood in the way of an undo
-    STATE/shadow                       what a test of a staged configuration needs, while it runs
+    STATE/transactions/ID~old-N        previous content of file N, for `rollback`
+    STATE/transactions/ID~edited-N     an edit that blocked an undo
+    STATE/shadow                       temporary data for the test of a staged configuration
 
-Whatever undoing needs is on the disk (fsync) before the first change; the outcome is, before the answer is sent. The
-open journal is its own mark: to begin makes one file, and to end gives it its name. The first record reserves the
-space of the records that may follow, and an empty file under the journal's later name.
+All undo data is on disk (fsync) before the first change; the outcome is on disk before the response is sent. The open
+journal is its own mark: beginning creates one file, and ending renames it. The first record reserves space for later
+records, and an empty file under the journal's later name.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 KEPT_TRANSACTIONS = 40
 LOCK_WAIT_S = 15.0
-ROOM = 16 * 1024  # what is reserved behind the first record
-OUTCOME_ROOM = 8 * 1024  # the part of it that no other record takes
+ROOM = 16 * 1024  # reserved space after the first record
+OUTCOME_ROOM = 8 * 1024  # part of the space that only the outcome may use
 MAX_SHORT_ERROR = 600  # characters, of up to twelve bytes each in JSON
 _ID_LENGTH = 80
 _ID_SIGNS = "._-"
@@ -38,7 +38,7 @@ _WITHOUT_SIGNS = {ord(sign): None for sign in _ID_SIGNS}
 
 
 def folder() -> str:
-    """The state folder, made private when it is not there yet."""
+    """The state folder, created with private permissions if missing."""
     path = os.environ.get("PADDOCK_AGENT_STATE")
     if not path:
         home = os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -48,31 +48,31 @@ def folder() -> str:
 
 
 def make_private(path: str) -> None:
-    """Makes a folder, and what is missing above it, for this account alone (os.makedirs does so for the last only)."""
+    """Create a folder and missing parents for this account only (os.makedirs would apply the mode only to the last)."""
     if os.path.isdir(path):
         return
     make_private(os.path.dirname(path))
     try:
         os.mkdir(path, 0o700)
-    except FileExistsError:  # another process was quicker
+    except FileExistsError:  # another process was faster
         return
 
 
 def check_id(value: object) -> str:
-    """A transaction's id: letters, digits, dot, dash, underscore, at most 80."""
+    """Check a transaction's id: letters, digits, dot, dash, underscore, at most 80 characters."""
     if not isinstance(value, str) or not _is_id(value):
         raise Refusal("invalid", "a transaction id is letters, digits, '.', '_' and '-', at most 80 of them")
     return value
 
 
 def _is_id(value: str) -> bool:
-    """As a regular expression would say it; `re` alone would take a quarter of the agent's start."""
+    """Match an id without `re`, whose import would take a quarter of the agent's start-up time."""
     plain = value.isascii() and len(value) <= _ID_LENGTH and value[:1].isalnum()
     return plain and value.translate(_WITHOUT_SIGNS).isalnum()
 
 
 class HostLock:
-    """One transaction at a time, whichever agent process runs it; Refusal `busy` after `wait_s` seconds."""
+    """Lock for one transaction at a time across agent processes; Refusal `busy` after `wait_s` seconds."""
 
     def __init__(self, wait_s: float = LOCK_WAIT_S) -> None:
         self._wait_s = wait_s
@@ -109,7 +109,7 @@ def sync_folder(path: str) -> None:
 
 
 class Journal:
-    """The records of one transaction. Created with its first record; `append` returns when the record is written."""
+    """Records of one transaction. The first record creates the file; `append` returns when the record is written."""
 
     def __init__(self, ident: str) -> None:
         self.ident = check_id(ident)
@@ -119,15 +119,15 @@ class Journal:
         self._open = root + "/open"
         self._stem = "%s/transactions/%s" % (root, self.ident)
         self._descriptor = -1  # open from the first record to the last
-        self._at = 0  # where the next record begins
-        self._size = 0  # of the file: what lies behind `_at` is zeros whose space is reserved
-        self._made: list[str] = []  # files that this transaction made
+        self._at = 0  # position of the next record
+        self._size = 0  # file size; everything after `_at` is reserved zeros
+        self._made: list[str] = []  # files that this transaction created
 
     def __del__(self) -> None:
         self._leave()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """The first record, durable: this is the open transaction from now on, and its end needs no more space."""
+        """Write the first record durably: the transaction is now open, and its end needs no more space."""
         try:
             self._write(self._line("begin", dict(record, transaction=self.ident)), ROOM)
             os.close(self._make(self._stem + ".jsonl"))
@@ -140,8 +140,9 @@ class Journal:
         self._write(self._line(kind, record), OUTCOME_ROOM if self._size else 0)
 
     def end(self, result: dict[str, Any]) -> None:
-        """The outcome, durable: from here on the same transaction answers with it. Where it is longer than the space
-        that is left, the record holds less of what the steps said."""
+        """Write the outcome durably; a repeated transaction returns it from now on. If it exceeds the remaining space,
+        the output of steps is shortened.
+        """
         brief = [dict(step, output="", argv=[]) for step in result.get("steps", [])]
         short = dict(result, error=str(result.get("error", ""))[:MAX_SHORT_ERROR])
         for told in (result, dict(short, steps=brief), dict(short, steps=[])):
@@ -156,7 +157,7 @@ class Journal:
         self._leave()
 
     def discard(self) -> None:
-        """Forgets a transaction that has changed nothing."""
+        """Delete a transaction that has changed nothing."""
         self._leave()
         for path in reversed(self._made):
             try:
@@ -166,7 +167,7 @@ class Journal:
         self._made = []
 
     def forget_old(self) -> None:
-        """Frees what `rollback` would need: nothing of the transaction is left to take back."""
+        """Delete the data for `rollback`, because nothing is left to undo."""
         for path in [path for path in self._made if "~old-" in path]:
             os.unlink(path)
             self._made.remove(path)
@@ -180,7 +181,7 @@ class Journal:
         return wire.dumps({"record": kind, "at": time.time(), **record}).encode("ascii") + b"\n"
 
     def _write(self, line: bytes, room: int) -> None:
-        """Writes a record with `room` bytes of reserved space behind it. A record that fails leaves no part."""
+        """Write a record with `room` bytes of reserved space after it. A failed write leaves no partial record."""
         if self._descriptor < 0:
             self._reopen()
         try:
@@ -203,13 +204,13 @@ class Journal:
         except OSError as error:
             if error.errno in NO_SPACE:
                 raise
-            zeros = memoryview(bytes(size - self._size))  # a file system that cannot reserve
+            zeros = memoryview(bytes(size - self._size))  # a file system without space reservation
             while zeros:
                 zeros = zeros[os.pwrite(self._descriptor, zeros, size - len(zeros)) :]
         self._size = size
 
     def _reopen(self) -> None:
-        """Makes the journal, or opens it behind the last record that is whole."""
+        """Create the journal, or open it after its last complete record."""
         if not os.path.lexists(self._open):
             self._made.append(self._open)
         self._descriptor = os.open(self._open, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -221,13 +222,13 @@ class Journal:
             self._clear()
 
     def _clear(self) -> None:
-        """Leaves zeros only behind the last record."""
+        """Fill the file with zeros after the last record."""
         os.ftruncate(self._descriptor, self._size)
         if self._size > self._at:
             os.pwrite(self._descriptor, bytes(self._size - self._at), self._at)
 
     def close(self) -> None:
-        """Nothing of the transaction is left to do."""
+        """Close the journal of a finished transaction."""
         self._leave()
         os.rename(self._open, self._stem + ".jsonl")
         _prune(self._root + "/transactions", self.ident)
@@ -238,11 +239,11 @@ class Journal:
             self._descriptor = -1
 
     def keep_old(self, number: int, content: bytes) -> None:
-        """What file `number` held before, for `rollback`."""
+        """Keep the previous content of file `number` for `rollback`."""
         self._keep("old-%d" % number, content)
 
     def keep_edit(self, number: int, content: bytes) -> str:
-        """Somebody's edit that stood in the way of an undo; returns where it is kept."""
+        """Keep an edit that blocked an undo; return its path."""
         return self._keep("edited-%d" % number, content)
 
     def old(self, number: int) -> bytes:
@@ -266,8 +267,8 @@ class Journal:
         return path
 
     def records(self) -> list[dict[str, Any]]:
-        """All records in order, whether it has ended or not; a last line that was cut off by a crash is not one."""
-        # Looked for once more where it ends up: it may be given that name between the first look and the second.
+        """All records in order, finished or not; an incomplete last line after a crash is ignored."""
+        # The final name is tried twice, because the journal may be renamed between the two attempts.
         for path in (self._stem + ".jsonl", self._open, self._stem + ".jsonl"):
             found = records_at(path)
             if found and found[0].get("transaction", self.ident) == self.ident:
@@ -275,7 +276,7 @@ class Journal:
         return []
 
     def outcome(self) -> dict[str, Any] | None:
-        """The result that this transaction ended with, or None while it has not ended."""
+        """Result of this transaction, or None while it has not ended."""
         for record in reversed(self.records()):
             if record["record"] == "outcome":
                 result: dict[str, Any] = record["result"]
@@ -284,7 +285,7 @@ class Journal:
 
 
 def records_at(path: str) -> list[dict[str, Any]]:
-    """The whole records of the journal at `path`, none where there is no such file."""
+    """Complete records of the journal at `path`, none if the file is missing."""
     try:
         with open(path, "rb") as file:
             lines = _whole(file.read())
@@ -294,8 +295,9 @@ def records_at(path: str) -> list[dict[str, Any]]:
 
 
 def _whole(content: bytes) -> list[bytes]:
-    """The records that are whole, without the space that is reserved behind them. A crash of the machine may leave
-    zeros within a later one; what follows those was never relied on."""
+    """Complete records without reserved space. A crash of the host may leave zeros within a later record; nothing after
+    them was relied on.
+    """
     lines = content.rstrip(b"\0").split(b"\n")[:-1]
     for number, line in enumerate(lines):
         if number and b"\0" in line:
@@ -304,14 +306,15 @@ def _whole(content: bytes) -> list[bytes]:
 
 
 def open_transaction() -> str:
-    """The id of the transaction that has begun and not ended, or ""."""
+    """Id of the open transaction, or ""."""
     records = records_at(folder() + "/open")
     return str(records[0]["transaction"]) if records else ""
 
 
 def clear_torn() -> None:
-    """Removes a journal that a crash cut off in its first record: nothing had been changed. Under the host's lock,
-    after `adopt_older`: an older agent's mark is none."""
+    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Under the host's lock,
+    after `adopt_older`.
+    """
     path = folder() + "/open"
     if os.path.exists(path) and not records_at(path):
         os.unlink(path)
@@ -321,19 +324,21 @@ def clear_torn() -> None:
             os.unlink(name)
 
 
-_seen_to: set[str] = set()  # the state folders that hold nothing older, as far as this process knows
+_seen_to: set[str] = set()  # state folders without older data, as far as this process knows
 
 
 def is_settled() -> bool:
-    """Whether there is surely nothing to repair, by one look: what is open, torn or marked by an older agent is the
-    file `open`. Under the host's lock."""
+    """Return whether nothing needs repair, with one check: every open, incomplete or older transaction has the file
+    `open`. Under the host's lock.
+    """
     root = folder()
     return root in _seen_to and not os.path.lexists(root + "/open")
 
 
 def adopt_older() -> None:
-    """Gives what agents before this layout left the names that it has now (older.py). Under the host's lock. Their
-    mark is looked for each time, since another panel may still run such an agent."""
+    """Convert the data of older agents (older.py). Under the host's lock. Checked every time, because another panel may
+    still run such an agent.
+    """
     root = folder()
     if not older_mark(root) and root in _seen_to:
         return
@@ -347,7 +352,7 @@ def adopt_older() -> None:
 
 
 def older_mark(root: str) -> str:
-    """The transaction that an agent before this layout marked as open, "" mostly: a journal begins with a brace."""
+    """Transaction that an older agent marked as open, usually "": a current journal begins with a brace."""
     try:
         with open(root + "/open", "rb") as file:
             ident = file.read(_ID_LENGTH + 1).decode("ascii", "replace").strip()
@@ -357,7 +362,7 @@ def older_mark(root: str) -> str:
 
 
 def _prune(root: str, current: str) -> None:
-    """Forgets all but the newest transactions: what they keep may be private keys."""
+    """Delete all but the newest transactions, because their data may contain private keys."""
     names = os.listdir(root)
     ended = [name for name in names if name.endswith(".jsonl")]
     if len(ended) <= KEPT_TRANSACTIONS:
@@ -367,6 +372,6 @@ def _prune(root: str, current: str) -> None:
     for name in names:
         ident, mark, _ = name.partition("~")
         if not mark and not name.endswith(".jsonl"):
-            continue  # an older agent's folder
+            continue  # folder of an older agent
         if (ident if mark else name[: -len(".jsonl")]) not in kept:
             os.unlink("%s/%s" % (root, name))

@@ -1,4 +1,4 @@
-"""What became of a transaction."""
+"""Result of a transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"transaction": id} -> its ApplyResult; {"outcome": ""} while it runs or waits for `recover`; {"outcome":
-    "unknown"} when this host never began it, or forgot it."""
+    "unknown"} if this host never started it, or has deleted it.
+    """
     ident = state.check_id(args.get("transaction"))
     result = state.Journal(ident).outcome()
     if result is not None:

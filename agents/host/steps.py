@@ -1,4 +1,4 @@
-"""The steps of a transaction as the panel shows them: streamed as they begin and end, kept in the journal."""
+"""Steps of a transaction as shown by the panel: streamed as they begin and end, and kept in the journal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """A step failed; the message is what the panel shows, in the server's own words where it spoke."""
+    """A failed step; the message for the panel, with the server's own output if there is any."""
 
 
 class Step:
-    """What one step did; filled in while it runs."""
+    """Data of one step, completed while it runs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -38,8 +38,9 @@ class Step:
 
 
 class Outbox:
-    """Holds events back for a moment, since most steps are over sooner and every line wakes the agent, sshd and the
-    panel: the beginning of a step whose end is known too is not sent, and neither is what the result will hold."""
+    """Buffer for events. Most steps end quickly and every line wakes the agent, sshd and the panel, so neither the
+    start of a finished step nor data of the result is sent.
+    """
 
     HOLD_S = 0.4
 
@@ -47,7 +48,7 @@ class Outbox:
         self._emit = emit
         self._held: list[dict[str, Any]] = []
         self._lock = lean.Lock()
-        self._given_up: lean.Event | None = None  # of the thread that waits to send what is held
+        self._given_up: lean.Event | None = None  # for the thread that sends delayed events
 
     def put(self, data: dict[str, Any]) -> None:
         with self._lock:
@@ -60,7 +61,7 @@ class Outbox:
                 lean.lend(self._flush_later, self._given_up)
 
     def flush(self) -> None:
-        """Sends what is held."""
+        """Send buffered events."""
         with self._lock:
             self._stop()
             held, self._held = self._held, []
@@ -68,7 +69,7 @@ class Outbox:
                 self._emit(data)
 
     def forget(self) -> None:
-        """Drops what is held."""
+        """Drop buffered events."""
         with self._lock:
             self._stop()
             self._held = []
@@ -84,13 +85,13 @@ class Outbox:
 
 
 def _begins(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
-    """Whether these are the beginning and the end of one step."""
+    """Return whether these are the start and the end of one step."""
     same = ("name", "started_at")
     return earlier["status"] == "running" and all(earlier[name] == later[name] for name in same)
 
 
 class Steps:
-    """All steps so far. `journal` gets them too, once there is one."""
+    """All steps so far, also recorded in `journal` once it exists."""
 
     def __init__(self, emit: Emit) -> None:
         self._outbox = Outbox(emit)
@@ -98,11 +99,13 @@ class Steps:
         self.done: list[dict[str, Any]] = []
 
     def step(self, name: str) -> Running:
-        """Runs the body of `with` as a step."""
+        """Run the body of `with` as a step."""
         return Running(self, Step(name))
 
     def streamed(self) -> Streamed:
-        """Around all that is done: its result holds every step, an error none, so what is held is sent with that."""
+        """Context of the whole operation: its result contains every step, so buffered events are sent only with an
+        error.
+        """
         return Streamed(self._outbox)
 
     def begin(self, step: Step) -> None:
@@ -116,7 +119,7 @@ class Steps:
         self._outbox.put(data)
 
     def _note(self, data: dict[str, Any]) -> None:
-        """The record is for people; a disk that is full must not keep an undo from going on."""
+        """Record data in the journal for people; a full disk must not stop an undo."""
         try:
             if self.journal is not None:
                 self.journal.append("step", {"step": data})
@@ -124,13 +127,14 @@ class Steps:
             return
 
     def result(self, outcome: str, error: str = "") -> dict[str, Any]:
-        """An ApplyResult."""
+        """Build an ApplyResult."""
         return {"outcome": outcome, "error": error, "steps": self.done}
 
 
 class Running:
-    """One step while it runs. An exception fails it and goes on as `Failed` with words for a person; a Refusal goes
-    on as it is."""
+    """A running step. An exception marks it as failed and continues as `Failed` with a message for people; a Refusal
+    continues unchanged.
+    """
 
     def __init__(self, steps: Steps, step: Step) -> None:
         self._steps = steps
@@ -156,7 +160,7 @@ class Running:
 
 
 def _said(step: Step, error: EngineError) -> str:
-    """What a server that did not do as it was told had to say."""
+    """Output of a server that did not execute a command."""
     if error.done is None:
         return str(error)
     step.argv = step.argv or error.done.argv

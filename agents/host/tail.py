@@ -1,4 +1,4 @@
-"""The last lines of a log, and those that are added while somebody looks."""
+"""Last lines of a log, and new lines while a user watches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ POLL_S = 0.25
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
-    """`follow` goes on until it is cancelled, through rotation: a new file of that name is read from its start."""
+    """Last lines; `follow` continues until cancelled, through rotation: a new file of that name is
+    read from its start.
+    """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     wanted = args.get("lines", 100)
     if not isinstance(wanted, int) or not 0 <= wanted <= MAX_LINES:
@@ -42,7 +44,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def last_lines(descriptor: int, wanted: int) -> list[str]:
-    """At most `wanted` whole lines from the end of the file, which is left positioned at its end."""
+    """At most `wanted` complete lines from the end of the file, which stays positioned at its end."""
     size = os.fstat(descriptor).st_size
     begin = max(0, size - MAX_BYTES)
     os.lseek(descriptor, begin, os.SEEK_SET)
@@ -56,7 +58,7 @@ def last_lines(descriptor: int, wanted: int) -> list[str]:
     if lines and not lines[-1]:
         lines.pop()
     if begin and lines:
-        lines.pop(0)  # cut in the middle
+        lines.pop(0)  # incomplete
     return [_text(line) for line in lines[max(0, len(lines) - wanted) :]]
 
 
@@ -80,7 +82,7 @@ def _follow(path: str, descriptor: int, emit: Emit, cancelled: lean.Event) -> No
 
 
 def _renew(path: str, descriptor: int) -> None:
-    """Turns the descriptor to the new file when the log was rotated, and to the start when it was truncated."""
+    """Switch the descriptor to the new file after a rotation, and to the start after a truncation."""
     try:
         folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     except (FileNotFoundError, Refusal):
@@ -100,6 +102,6 @@ def _renew(path: str, descriptor: int) -> None:
         opened = paths.open_file(path)
     except (FileNotFoundError, Refusal):
         return
-    # The number stays the same, so that whoever opened it also closes it.
+    # Keeps the number, so that the caller that opened it also closes it.
     os.dup2(opened, descriptor, inheritable=False)
     os.close(opened)

@@ -1,8 +1,7 @@
-"""What a load tool may be aimed at: this host's own listeners of managed sites, nothing else, ever.
+"""Targets of load tools: only this host's own listeners of managed sites.
 
-The panel checks the same before it asks; this is the second lock. A target must be in the list the panel allows,
-must be an address of this very host, and every place in the command line and the URL files that could send the
-tool elsewhere must name it.
+The panel makes the same checks; this is the second barrier. A target must be in the panel's list and an address of this
+host, and every part of the command line and the URL files that could redirect the tool must name it.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from agents.host.errors import Refusal
 MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
-BUNDLED = "gallop-load"  # uploaded with a stand or with the request; never one that lies about on the host
-# What may stand before a URL of BUNDLED's list (panel/benchmarks/tools/arguments.py).
+BUNDLED = "gallop-load"  # uploaded with a test bed or the request; never one found on the host
+# Methods allowed before a URL of BUNDLED's list (panel/benchmarks/tools/arguments.py).
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
-# Options that would take a destination, a script or a configuration from elsewhere.
+# Options that would read a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {
     "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
     "h2load": ("-B", "--base-uri", "-d", "--data", "--timing-script-file", "--qlog-file-base"),
@@ -30,7 +29,7 @@ _FORBIDDEN = {
     BUNDLED: ("--input-file",),
     "siege": ("-l", "--log", "-g", "--get", "-p", "--print"),
 }
-# What the panel may set in siege's configuration: nothing that names a proxy, a file or another place.
+# Allowed settings in siege's configuration: none names a proxy, a file or a destination.
 _SIEGE_SETTINGS = {
     *("accept-encoding", "benchmark", "cache", "color", "connection", "cookies", "failures", "follow-location"),
     *("json_output", "limit", "logging", "parser", "protocol", "quiet", "show-logfile", "timeout", "unique"),
@@ -41,7 +40,7 @@ _FILES = re.compile(r"\{workdir\}/[a-z][a-z0-9.-]{0,39}")
 
 
 class Request:
-    """A BenchRequest (agents/protocol.py) with its types checked."""
+    """A BenchRequest (agents/protocol.py) with checked types."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         try:
@@ -71,17 +70,17 @@ def _text(value: Any) -> str:
 
 
 def file_name(name: str) -> str:
-    """A plain file name for the run's folder; Refusal for anything that could leave it."""
+    """A plain file name for the run's folder; Refusal for names that could leave it."""
     if not _FILE_NAME.fullmatch(name) or ".." in name:
         raise Refusal("refused", "%r is not a plain file name" % name)
     return name
 
 
 def check(request: Request, standing: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
-    """The address and port the tool will connect to; Refusal, with the reason, when it must not.
+    """Address and port that the tool will connect to; Refusal, with the reason, if it must not.
 
-    `standing`: the listeners of the stand that this agent itself set up for the run; nothing else is then a target.
-    `isolated`: from where the load comes, nothing but the stand can be reached.
+    `standing`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
+    can reach only the test bed.
     """
     argv = request.argv
     brought = standing is not None or request.program is not None
@@ -100,7 +99,7 @@ def check(request: Request, standing: list[str] | None = None, *, isolated: bool
 
 
 def split_target(target: str) -> tuple[str, int]:
-    """`127.0.0.1:80` or `[::1]:80`: a literal address, never a name that could be rebound."""
+    """Split `127.0.0.1:80` or `[::1]:80`: a literal address, never a name, which could be rebound."""
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     reason = addresses.why_refused(host)
@@ -116,7 +115,7 @@ def split_target(target: str) -> tuple[str, int]:
 
 
 def require_own(address: str) -> None:
-    """Only an address of this host can be bound to; port 0 asks for any free port and is given back at once."""
+    """Check that the address belongs to this host by binding to it; port 0 takes any free port, released at once."""
     if ipaddress.ip_address(address).is_unspecified or ipaddress.ip_address(address).is_multicast:
         raise Refusal("refused", "%s is no address a site can be reached at" % address)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -158,14 +157,14 @@ def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
         raise Refusal("refused", "siege runs with the run's own configuration only: -R {workdir}/siegerc")
     for line in settings.splitlines():
         key, _, value = (part.strip() for part in line.partition("="))
-        # Pages and redirects may point anywhere; in a stand's own network there is nothing else to point at.
+        # Pages and redirects may point anywhere; in a test bed's own network nothing else is reachable.
         elsewhere = key in ("parser", "follow-location") and value != "false" and not isolated
         if key not in _SIEGE_SETTINGS or elsewhere:
             raise Refusal("refused", "%r may not be set in siege's configuration" % key)
 
 
 def _check_urls(request: Request, address: str, port: int) -> None:
-    """h2load and wrk connect to the target whatever their URLs say; ab and siege go where theirs point."""
+    """Check URLs. h2load and wrk connect to the target regardless of their URLs; ab and siege connect to their URLs."""
     tool = request.argv[0]
     urls = [part for part in request.argv[1:] if "://" in part]
     if tool in ("h2load", "siege", BUNDLED):

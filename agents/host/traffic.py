@@ -1,4 +1,4 @@
-"""What a server says of its work, asked over its private socket (gallop's `status_socket`)."""
+"""Counters of a server, read from its private socket (gallop's `status_socket`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 MAX_BYTES = 32 * 1024 * 1024
 MAX_PAUSE_S = 10.0
-# A host may have ten thousand sites: without names, the busiest.
+# A host may have ten thousand sites: without names, only the busiest are returned.
 MAX_ZONES = 200
 REQUEST = b"GET /status HTTP/1.0\r\nHost: localhost\r\nUser-Agent: paddock-agent\r\n\r\n"
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"readings": [...]}: the status as the server gives it, twice with `seconds` in between unless that is 0.
+    """{"readings": [...]}: the server's status, twice with `seconds` in between unless that is 0.
 
-    `zones` names those of its sites that are asked for; without it the busiest are given. "zone_count": all there are.
+    `zones` names the sites; otherwise the busiest are returned. "zone_count": their total number.
     """
     path = paths.resolve(args.get("socket"), paths.resolve_roots(args.get("roots")))
     pause, zones = args.get("seconds", 0), args.get("zones")
@@ -69,7 +69,7 @@ def _body(path: str) -> bytes:
 
 
 def _answer(path: str) -> list[bytes]:
-    """All that comes over the socket, up to the limit and a little more."""
+    """Data from the socket, slightly beyond the limit."""
     parts, size = [], 0
     with _connected(path) as stream:
         try:

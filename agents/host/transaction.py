@@ -1,6 +1,6 @@
-"""One transaction: check, journal, stage, test, switch, reload, probe; and everything back when one of them fails.
+"""One transaction: check, journal, stage, test, switch, reload, probe; and a rollback if a step fails.
 
-Everything that undoing needs is imported at the top: a failure half way must not find that a module is missing.
+All modules for undoing are imported at the top, so that a missing module is not discovered during a failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_ANSWERS_TOLD = 20
 
 
 class Transaction:
-    """Runs under the host's lock. `cancelled` counts until the first file is switched."""
+    """A transaction under the host's lock. `cancelled` has effect until the first file is switched."""
 
     def __init__(self, request: Request, steps: Steps, cancelled: lean.Event) -> None:
         self._request = request
@@ -40,12 +40,12 @@ class Transaction:
         self._journal = Journal(request.ident)
         self._engines = [engine_for(control) for control in request.engines]
         self._begun: dict[str, Any] = {}
-        # Those that can only be tested in place, with what their test finds before the switch where that counts.
+        # Engines that can be tested only in place, with their errors before the switch if these matter.
         self._untested: list[tuple[Engine, commands.Done | None]] = []
         self._switched = False
 
     def run(self) -> dict[str, Any]:
-        """An ApplyResult. Raises Refusal when nothing was begun: outside the roots, drift, cancelled."""
+        """Run and return an ApplyResult. Raises Refusal if nothing was started: outside the roots, drift, cancelled."""
         with self._steps.step("check") as step:
             for engine in self._engines:
                 engine.require_own(self._request.administrators)
@@ -74,13 +74,13 @@ class Transaction:
         except (Failed, Refusal, OSError) as error:
             return self._undo(str(error))
         except Exception as error:
-            # A defect of the agent must not leave half a change behind; then it is reported as one.
+            # An error of the agent must not leave half a change; it is rolled back, then reported.
             self._undo("the agent failed (%s)" % type(error).__name__)
             raise
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Nothing has to be done, so a full disk does not matter: the same request comes to the same."""
+        """Result if nothing has to change, so a full disk does not matter and a repetition gives the same result."""
         result = self._steps.result("unchanged")
         try:
             self._journal.end(result)
@@ -127,7 +127,7 @@ class Transaction:
 
     def _test(self, engine: Engine, plan: Plan, step: Step) -> None:
         root = self._journal.shadow
-        shadow.discard(root)  # what an agent that was killed left
+        shadow.discard(root)  # left by a killed agent
         try:
             done, how = self._tested(engine, plan, root)
         finally:
@@ -142,7 +142,7 @@ class Transaction:
         _judge(step, done, how)
 
     def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
-        """The server's answer and how it was asked; None when it has to be asked in place."""
+        """The server's test result and how it was run; None if it must be tested in place."""
         if not plan.changes:
             return engine.test(), "as it stands"
         if namespace.is_supported():
@@ -178,8 +178,9 @@ class Transaction:
                 _judge(step, done if before is None else engine.new_errors(done, before), IN_PLACE)
 
     def _go_live(self, stage: Stage) -> None:
-        """Each server reads its configuration once, however many sites changed; one that was down is started. That
-        the files are switched reaches the disk meanwhile: undoing does without, the outcome does not."""
+        """Reload each server once, however many sites changed; start a stopped one. Meanwhile the switched files are
+        synced: undoing does not need this, the outcome does.
+        """
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")
         synced = False
@@ -227,7 +228,9 @@ class Transaction:
         return result
 
     def _tidy(self, entries: list[dict[str, Any]]) -> None:
-        """What fails here is done by the next transaction: the outcome is durable, and the answer must say it."""
+        """Clean up. Failures are left to the next transaction: the outcome is durable, and the response must contain
+        it.
+        """
         try:
             clean_all(entries)
             self._journal.close()
@@ -253,7 +256,7 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
 
 
 def _answered(lines: list[str], others: int) -> str:
-    """What the sites answered, the first of them by name, and that the others of the server are as they were."""
+    """Responses of the sites, the first by name, and that the server's other sites are unchanged."""
     more = len(lines) - MAX_ANSWERS_TOLD
     lines = lines[:MAX_ANSWERS_TOLD] + ["and %d more answer" % more] * (more > 0)
     return "\n".join(lines + ["%d of the server's other addresses answer as before" % others] * (others > 0))

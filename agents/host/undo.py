@@ -1,6 +1,6 @@
-"""Putting everything back as a journal says it was, as often as it takes, and proving that the old sites answer.
+"""Restore the state recorded in a journal, repeatedly if necessary, and verify that the old sites respond.
 
-Every part may be done again after it was done: a killed undo is simply begun anew.
+Every part can be repeated: an interrupted undo simply starts again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Undo:
-    """`begun` is the journal's first record."""
+    """Undo of a transaction. `begun` is the journal's first record."""
 
     def __init__(self, journal: Journal, begun: dict[str, Any], steps: Steps) -> None:
         self._journal = journal
@@ -32,8 +32,9 @@ class Undo:
         self._steps = steps
 
     def run(self, switched: bool) -> str:
-        """ "" once the old state stands, runs and answers; else what of it could not be had. `switched` says whether
-        a file may have been replaced, so that servers must read their configuration again."""
+        """ "" once the old state is restored, running and responding; otherwise the failed parts. `switched`: files may
+        have been replaced, so servers must reload.
+        """
         faults.point("undoing")
         problems = []
         try:
@@ -41,7 +42,7 @@ class Undo:
                 step.output = self._put_back()
                 faults.point("undone")
             if switched:
-                # The other way round: a port must be free before its old server takes it again.
+                # In reverse order: a port must be free before its old server takes it again.
                 for engine in reversed(self._begun["engines"]):
                     self._bring_back(engine)
                 faults.point("undo-reloaded")
@@ -57,7 +58,7 @@ class Undo:
         for number, entry in enumerate(reversed(self._begun["entries"])):
             try:
                 words.append(restore(entry, self._journal))
-            except (Refusal, OSError) as error:  # the other files are put back all the same
+            except (Refusal, OSError) as error:  # the other files are restored anyway
                 problems.append("%s: %s" % (entry["path"], error))
             faults.point("undo-%d" % number)
         if problems:
@@ -75,7 +76,7 @@ class Undo:
             step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
-        """The sites that answered before answer again, and as they did. Failed names those that do not."""
+        """Check that sites that responded before respond again with the same status. Failed names those that do not."""
         asked = [item for item in self._begun["answers"] if item["status"]]
         problems = [probe.until_as_before(item["probe"], item["status"]) for item in asked]
         wrong = [problem for problem in problems if problem]
@@ -85,8 +86,9 @@ class Undo:
 
 
 def _running_with_the_old(server: Engine) -> list[str]:
-    """A server that is just ending has a process and a pid file still, but reads nothing any more: it is started
-    again like one that was found dead."""
+    """Restart a server that is ending: it still has a process and a pid file but reads nothing, so it counts as
+    stopped.
+    """
     pid = server.pid()
     if pid:
         try:
@@ -100,12 +102,12 @@ def _running_with_the_old(server: Engine) -> list[str]:
 
 
 def restore(entry: dict[str, Any], journal: Journal) -> str:
-    """Puts one file back, whatever of the change was done. Returns what a person should know, mostly nothing."""
+    """Restore one file, however far its change got. Returns a message for people, usually ""."""
     folder, name = os.path.split(entry["path"])
     try:
         descriptor = paths.open_folder(folder)
     except FileNotFoundError:
-        return ""  # the folder was not made yet, so nothing in it was
+        return ""  # its folder did not exist yet
     try:
         if entry["is"] == "directory":
             return _remove_folder(descriptor, entry["path"], name)
@@ -124,7 +126,7 @@ def restore(entry: dict[str, Any], journal: Journal) -> str:
 
 
 def clean(descriptor: int, entry: dict[str, Any]) -> None:
-    """Removes the hidden names of one change from its folder."""
+    """Remove the hidden names of one change from its folder."""
     for hidden in (entry["draft"], entry["kept"]):
         try:
             os.unlink(hidden, dir_fd=descriptor)
@@ -133,7 +135,7 @@ def clean(descriptor: int, entry: dict[str, Any]) -> None:
 
 
 def clean_all(entries: list[dict[str, Any]]) -> None:
-    """The same for all changes of a transaction that has come to its end."""
+    """Remove the hidden names of all changes of a finished transaction."""
     for entry in entries:
         if entry["is"] == "directory":
             continue
@@ -163,12 +165,12 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        return "%s is no longer empty and stays" % path  # a server wrote its log there
+        return "%s is no longer empty and stays" % path  # for example a server's log
     return ""
 
 
 def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
-    """Takes a new file away again, unless it is not the one that this transaction put there."""
+    """Remove a new file, unless it is no longer the one that this transaction created."""
     found = changes.Found(entry["path"], descriptor)
     if found.kind == "absent":
         return ""
@@ -184,7 +186,7 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
 
 
 def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
-    """An edit made between the switch and the undo is kept aside: it would be lost otherwise."""
+    """Keep an edit made between the switch and the undo, which would be lost otherwise."""
     found = changes.Found(entry["path"])
     if found.kind != "file":
         return ""
@@ -197,6 +199,6 @@ def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
         if error.errno not in NO_SPACE:
             raise
         folder, name = os.path.split(entry["path"])
-        os.rename(name, ".%s.edited" % name, src_dir_fd=descriptor, dst_dir_fd=descriptor)  # which needs no space
+        os.rename(name, ".%s.edited" % name, src_dir_fd=descriptor, dst_dir_fd=descriptor)  # needs no space
         place = "%s/.%s.edited" % (folder, name)
     return "%s had been edited meanwhile; the edit is kept in %s" % (entry["path"], place)

@@ -1,4 +1,4 @@
-"""Connecting to a Unix socket by descriptors: no link is followed, and the path may be longer than sockets' are."""
+"""Connect to a Unix socket by descriptors: without following links, and with paths longer than the socket limit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agents.host.errors import Refusal
 
 
 def connected(path: str, timeout_s: float) -> socket.socket:
-    """A connection to the very socket that was looked at, whatever has its name by now. Refusal when it is none;
-    FileNotFoundError, OSError."""
+    """A connection to exactly the checked socket, even if its name changes. Refusal if it is not a socket;
+    FileNotFoundError, OSError.
+    """
     folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     try:
         held = os.open(os.path.basename(path), os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)

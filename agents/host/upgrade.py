@@ -1,7 +1,7 @@
-"""Exchanging the program of a server that may be running from it: tested first, and undone when it does not start.
+"""Replace the program of a server that may be running from it: tested first, and rolled back if it does not start.
 
-The program a process was started from keeps its inode, so the old server answers until it is told to end. Between its
-end and the new one's start, some tenths of a second, connections are refused.
+A process keeps its program's inode, so the old server runs until it is stopped. Between its end and the start of the
+new one, for some tenths of a second, connections are refused.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def put(place: Place, draft: str, control: Any) -> None:
-    """`draft` becomes the program of that place. Refusal, with it and the server as they were, when the server does not
-    take it."""
+    """Replace the program with `draft`. Refusal, with program and server restored, if the server does not start."""
     checked = check_engine(control) if control else None
     engine = engine_for(checked) if checked else None
     if engine is None or checked is None or not engine.pid():
@@ -60,7 +59,7 @@ def _exchange(engine: Engine, place: Place, draft: str, former: str) -> None:
 
 
 def _start_former(engine: Engine) -> str:
-    """What became of the former program, which is in its place again."""
+    """Restart the restored program and return the result in words."""
     try:
         if not engine.pid():
             engine.start()

@@ -1,7 +1,7 @@
-"""WordPress in a stand: a private copy of the distribution's, its database in the stand's folder, pages to browse.
+"""WordPress in a test bed: a private copy of the distribution's, with its database in the test bed's folder, and pages.
 
-The system's own MariaDB and WordPress are not touched. The database listens on a socket in the stand's folder and has
-no administrator's account; its password and WordPress's keys are made here, for this stand, and go with it.
+The system's own MariaDB and WordPress are not changed. The database listens on a socket in the test bed's folder and
+has no administrator account; its password and WordPress's keys are created for this test bed only.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _KEYS = ("AUTH_KEY", "SECURE_AUTH_KEY", "LOGGED_IN_KEY", "NONCE_KEY")
 _SALTS = ("AUTH_SALT", "SECURE_AUTH_SALT", "LOGGED_IN_SALT", "NONCE_SALT")
-_HOME = "mariadb"  # the database's folder in the stand
+_HOME = "mariadb"  # the database's folder in the test bed
 _SETUP_S = 120.0
 
 
 class WordPress:
-    """Call `lay` before the stand's servers start and `fill` when its database answers."""
+    """WordPress of a test bed. Call `lay` before the servers start and `fill` once the database responds."""
 
     def __init__(self, folder: stand_files.Folder) -> None:
         lacking = applications.missing()
@@ -42,7 +42,7 @@ class WordPress:
         self._owner = stand_files.owner()
 
     def lay(self) -> None:
-        """WordPress's files, its configuration outside of what is served, and an empty database."""
+        """Create WordPress's files, its configuration outside the document root, and an empty database."""
         try:
             self._copy()
             self._configure()
@@ -54,7 +54,7 @@ class WordPress:
 
     def _copy(self) -> None:
         def left_out(folder: str, names: List[str]) -> List[str]:
-            # The distribution's configuration leads to the system's database; plugins are nobody's wish here.
+            # The distribution's configuration uses the system's database; plugins are not wanted.
             kept_back = {applications.SOURCE: ("wp-config.php", ".htaccess")}
             kept_back[applications.SOURCE + "/wp-content"] = ("plugins", "mu-plugins")
             return [
@@ -63,7 +63,7 @@ class WordPress:
                 if name in kept_back.get(folder, ()) or not _is_the_packages(os.path.join(folder, name))
             ]
 
-        # Links of the package lead to other packages of root's.
+        # Links of the package lead to other packages, owned by root.
         shutil.copytree(applications.SOURCE, os.path.join(self._path, "www"), ignore=left_out, dirs_exist_ok=True)
         self._folder.put("www/wp-content/mu-plugins/stand.php", PLUGIN.encode(), 0o644)
 
@@ -72,11 +72,11 @@ class WordPress:
         values: Dict[str, str] = {name: secrets.token_hex(32) for name in _KEYS + _SALTS}
         values["DB_PASSWORD"] = password
         values["DB_HOST"] = "localhost:" + os.path.join(self._path, _HOME, "run", "mariadb.sock")
-        # Quotes and backslashes end no word here: hexadecimal digits, and a path that mkdtemp(3) chose.
+        # No escapes needed: hexadecimal digits, and a path chosen by mkdtemp(3).
         defined = "".join("define('%s', '%s');\n" % pair for pair in values.items())
         self._write("wp-config.php", CONFIG.replace("/*DEFINED*/", defined))
         self._write("install.php", INSTALL)
-        # One statement on each line (MariaDB, init_file); read once, as the server's own account.
+        # One statement per line (MariaDB, init_file); read once, as the server's own account.
         statements = [
             "CREATE DATABASE wordpress CHARACTER SET utf8mb4;",
             "CREATE USER 'wordpress'@'localhost' IDENTIFIED BY '%s';" % password,
@@ -85,11 +85,11 @@ class WordPress:
         self._write(_HOME + "/init.sql", "\n".join(statements) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        """A file for the servers' account alone, in a folder that it may not write."""
+        """Write a file readable only by the servers' account, in a folder that it cannot write."""
         self._folder.put(name, text.encode(), 0o600, self._owner)
 
     def _make_database(self) -> None:
-        """The system tables and nothing in them: no account, no test database."""
+        """Create only the system tables: no account, no test database."""
         for name in stand_servers.MariaDB.FOLDERS:
             self._folder.make("%s/%s" % (_HOME, name), 0o700, self._owner)
         with open(applications.tables(), "rb") as source:
@@ -103,11 +103,11 @@ class WordPress:
             self._run(server, "the database", script.fileno())
 
     def fill(self, cancelled: lean.Event) -> None:
-        """Installs WordPress in its database, without its form, and writes the pages."""
+        """Install WordPress in its database without its form, and create the pages."""
         if cancelled.is_set():
             raise Refusal("cancelled", "cancelled while WordPress was installed")
         script = os.path.join(self._path, "install.php")
-        # A mail program is not for a stand to call.
+        # A test bed must not send mail.
         php = [commands.find("php"), "-d", "sendmail_path=/bin/true", "-d", "memory_limit=256M"]
         said = self._run([*php, script], "WordPress")
         if not said.endswith("installed"):
@@ -116,7 +116,7 @@ class WordPress:
         self._folder.unlink(_HOME + "/init.sql")
 
     def _run(self, argv: List[str], what: str, source: int = -1) -> str:
-        """As the account that the servers run as; what the program said. `source`: an open file to be its input."""
+        """Output of a program run as the servers' account. `source`: an open file for its input."""
         done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
             raise Refusal("failed", "%s could not be set up in the stand:\n%s" % (what, done.output[-3000:]))
@@ -135,7 +135,7 @@ class WordPress:
 
 
 def _is_the_packages(path: str) -> bool:
-    """Whether only root can change it, and a link leads to something that is there."""
+    """Return whether only root can change the path, and a link has an existing target."""
     try:
         safe.true_path(path)
     except (OSError, Refusal):

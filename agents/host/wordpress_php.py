@@ -1,9 +1,9 @@
-"""What a stand's WordPress is configured and filled with: PHP, as files of the stand."""
+"""Configuration and content of a test bed's WordPress: PHP files in the test bed."""
 
 from __future__ import annotations
 
-# In the folder above what is served, where wp-load.php looks second. The stand has no name of its own: WordPress is at
-# whatever address it is asked for, which is one of the stand's listeners.
+# In the parent of the document root, the second place where wp-load.php looks. The test bed has no name of its own:
+# WordPress uses the requested address, one of the test bed's listeners.
 CONFIG = """<?php
 /*DEFINED*/define('DB_NAME', 'wordpress');
 define('DB_USER', 'wordpress');
@@ -22,7 +22,7 @@ if (!defined('ABSPATH')) {
 require_once ABSPATH . 'wp-settings.php';
 """
 
-# A plugin that cannot be switched off. Servers that are compared must send the same page, so that it names no port.
+# A must-use plugin. Compared servers must send the same page, so pages contain no port.
 PLUGIN = """<?php
 add_filter('pre_http_request', function () {
     return new WP_Error('stand', 'A stand asks no other machine.');
@@ -43,8 +43,8 @@ add_action('template_redirect', function () {
 }, 0);
 """
 
-# What wp-admin/install.php does with its form, and 14 posts in two categories with three comments each, two pages:
-# always the same. Their numbers are what the suite's list of pages is made of (panel/benchmarks/suites/wordpress.py).
+# The work of wp-admin/install.php, and 14 posts in two categories with three comments each, and two pages: always the
+# same. The suite's list of pages depends on their ids (panel/benchmarks/suites/wordpress.py).
 INSTALL = """<?php
 define('WP_INSTALLING', true);
 $_SERVER['HTTP_HOST'] = 'stand.test';

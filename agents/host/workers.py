@@ -1,4 +1,4 @@
-"""No main file of a server may say that its workers run as root: they would serve every file of the machine."""
+"""Reject main files whose workers would run as root and serve every file of the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agents.host.request import Wanted
 
-# nginx and gallop end the directive with a semicolon; Apache takes #0 for the id; names may be quoted.
+# nginx and gallop end the directive with a semicolon; Apache accepts #0 as the id; names may be quoted.
 _NAMES = {
     "nginx": rb"^[ \t]*user\s+[\"']?root\b",
     "native": rb"^[ \t]*user\s+[\"']?root\b",
@@ -21,16 +21,17 @@ _NAMES = {
 
 
 def names_root(engine: str, text: bytes) -> bool:
-    """Whether a main file names root as the account of the workers."""
-    import re  # loads enum and functools: only where a main file changes (lean.py)
+    """Return whether a main file sets root as the workers' account."""
+    import re  # loads enum and functools: imported only if a main file changes (lean.py)
 
     flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
     return re.search(_NAMES[engine], text, flags) is not None
 
 
 def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
-    """Refusal for a main file that would make workers run as root. One that says so already may stay as it is: that
-    server's admin wrote it, and a change of something else is not the moment to take the account away."""
+    """Raise Refusal for a main file that would run workers as root. If the existing file already does, it may stay: its
+    admin decided so, and an unrelated change must not alter the account.
+    """
     by_path = {wanted.path: wanted for wanted in files if wanted.action == "put"}
     for control in engines:
         wanted = by_path.get(os.path.realpath(control["main_config"]))

@@ -1,4 +1,4 @@
-"""How each server is tested, started, reloaded and stopped: one small module per server."""
+"""Test, start, reload and stop of each server: one small module per server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 
 def engine_for(control: dict[str, str]) -> Engine:
-    """The engine behind a checked EngineControl (request.check_engine)."""
+    """Engine of a checked EngineControl (request.check_engine)."""
     made: Engine = loaded("agents.host.engines." + control["engine"]).Server(control)
     return made

@@ -1,7 +1,7 @@
-"""Apache httpd: a parent and, after a graceful restart, children of a new generation.
+"""Apache httpd: a parent process and, after a graceful restart, children of a new generation.
 
 https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs variables that apache2ctl reads from
-`envvars`; where that file lies beside the main configuration, apache2ctl is what runs the binary.
+`envvars`; if that file is next to the main configuration, apache2ctl runs the binary.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ class Server(Engine):
         return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
 
     def listens(self) -> bool:
-        """httpd ends when a graceful restart leaves it without a `Listen`, which its own test does not tell."""
+        """Return whether the configuration has a `Listen`. Without one httpd exits after a graceful restart, which its
+        own test does not report.
+        """
         done = commands.run([*self.test_argv(self.main_config, self.prefix), "-D", "DUMP_INCLUDES"], self.env())
         files = _INCLUDED.findall(done.output)
         return done.exit_code != 0 or not files or any(_opens_port(path) for path in files)
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: what happened. Before its logs
-        are open, the words alone."""
+        """Detect [Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message. Before its logs
+        are open, the message alone.
+        """
         parts = line.split("] ", 3)
         if len(parts) == 4 and line.startswith("["):
             own = parts[2].startswith("[pid ") and parts[2][5:].partition(":")[0] == str(pid)
@@ -50,11 +53,13 @@ class Server(Engine):
         folder = os.path.dirname(self.main_config)
         if not os.path.exists(os.path.join(folder, "envvars")):
             return {}
-        # APACHE_STARTED_BY_SYSTEMD keeps apache2ctl from handing a start on to systemctl; see `unit` for that.
+        # APACHE_STARTED_BY_SYSTEMD keeps apache2ctl from passing the start to systemctl; `unit` is for that.
         return {"APACHE_CONFDIR": folder, "APACHE_STARTED_BY_SYSTEMD": "1"}
 
     def is_replaced(self, before: Generation) -> bool:
-        """A child that finishes its requests closes its listening sockets first (ap_close_listeners)."""
+        """Return whether new children serve. A child that finishes its requests closes its listening sockets first
+        (ap_close_listeners).
+        """
         now = processes.children(self.pid())
         inodes = processes.listening_inodes()
         if any(processes.listens(child, inodes) for child in before.workers & now):

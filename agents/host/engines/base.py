@@ -1,7 +1,7 @@
-"""What all servers have in common: a main process named by a pid file, its workers, and signals to it.
+"""Common behavior of all servers: a main process named by a pid file, its workers, and signals.
 
-A reload is a signal to the main process and not a call of the server's own `-s reload` or `-k graceful`: those parse
-the whole configuration once more, and with thousands of sites that is most of the work.
+A reload is a signal to the main process instead of the server's own `-s reload` or `-k graceful`, which parse the whole
+configuration again; with thousands of sites that is most of the work.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
-LEAVE_S = 0.01  # workers that have nothing to finish end within this after they were told to
-LOOK_EVERY_S = 0.05  # how often a server that reloads is suspected of having failed, which costs more than asking
-REST_S = 0.6  # a main process that said that it failed, and did nothing for this long, has given up
-GRACE_S = 5.0  # how long a stopping server may finish requests before it is told to leave them
+LEAVE_S = 0.01  # idle workers exit within this time after a signal
+LOOK_EVERY_S = 0.05  # interval of checks for a failed reload, which cost more than checks for success
+REST_S = 0.6  # a main process that reported a failure and was idle for this long has given up
+GRACE_S = 5.0  # time for a stopping server to finish its requests
 STOP_TIMEOUT_S = 15.0
 
 
 class EngineError(Exception):
-    """The server did not do what it was told. `done` holds its own words."""
+    """The server did not execute a command. `done` holds its output."""
 
     def __init__(self, message: str, done: commands.Done | None = None) -> None:
         super().__init__(message)
@@ -34,26 +34,28 @@ class EngineError(Exception):
 
 
 class Generation:
-    """What ran before a reload: the main process, its workers, and its error logs from where they ended. `relieved`:
-    whether the workers were told to leave (Engine.relieve)."""
+    """State before a reload: the main process, its workers, and the end positions of its error logs.
+
+    `relieved`: whether the workers were told to exit (Engine.relieve).
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.relieved = False
-        self.rest: tuple[object, float] = (None, 0.0)  # what the main process was doing when looked at, and since when
+        self.rest: tuple[object, float] = (None, 0.0)  # last observed activity of the main process, and its time
         self.logs = processes.error_logs(pid) if pid else []
-        # Last, just before the server is told: one that starts in between would pass for new.
+        # Last, just before the signal: a worker started in between would count as new.
         self.workers = processes.children(pid) if pid else frozenset()
 
 
 class Engine:
-    """One server under the control described by an EngineControl."""
+    """One server, controlled as described by an EngineControl."""
 
     reload_signal = "HUP"
     stop_signal = "TERM"
-    relocatable = True  # its configuration can be tested from a copy in another folder
-    starts_with_errors = False  # whether it runs with what its own test calls errors
-    first_look_s = 0.002  # a reload never takes effect sooner: asking before only costs
+    relocatable = True  # a copy of the configuration in another folder can be tested
+    starts_with_errors = False  # starts despite errors of its own test
+    first_look_s = 0.002  # minimum time before a reload takes effect
 
     def __init__(self, control: dict[str, str]) -> None:
         self.name = control["engine"]
@@ -65,7 +67,7 @@ class Engine:
         self.unit = control["unit"] if control["control"] == "systemd" else ""
         self._true_program = ""
 
-    # --- what each server says differently ---
+    # --- specific to each server ---
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         raise NotImplementedError
@@ -77,23 +79,25 @@ class Engine:
         return {}
 
     def is_replaced(self, before: Generation) -> bool:
-        """Whether the workers of `before` take no new connections any more and others do."""
+        """Return whether the workers of `before` no longer accept connections and new ones do."""
         raise NotImplementedError
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Whether this line of its error log is its main process's own, and says that a reload failed. Others' words in
-        the log, such as a path that a visitor asked for, are no such line."""
+        """Return whether this line of its error log is from its main process and reports a failed reload. Other text in
+        the log, such as a path requested by a visitor, does not count.
+        """
         return False
 
     def relieve(self, before: Generation) -> bool:
-        """Has the workers of `before` leave, where the server waits with that though others have taken their place.
-        Whether it was done just now."""
+        """Tell the workers of `before` to exit, if the server delays that although new ones have taken over. Returns
+        whether this was done now.
+        """
         return False
 
-    # --- what is the same for all ---
+    # --- common to all servers ---
 
     def pid(self) -> int:
-        """The main process, 0 when the server does not run. A stale pid file names somebody else's process."""
+        """Id of the main process, 0 if the server is not running. An outdated pid file may name another process."""
         pid = processes.pid_in(self.pid_file)
         if not pid:
             return 0
@@ -101,8 +105,9 @@ class Engine:
         return pid if same_program and processes.exists(pid) else 0
 
     def require_own(self, also: frozenset[int] = frozenset()) -> None:
-        """Refusal where accounts besides root, the agent's and `also` could change the program or the configuration,
-        which are about to be run and read as the agent's account."""
+        """Raise Refusal if accounts besides root, the agent's and `also` can change the program or the configuration,
+        which the agent's account is about to run and read.
+        """
         for path in (self.binary, self.main_config, self.config_root, self.prefix):
             try:
                 safe.true_path(path, also)
@@ -120,12 +125,13 @@ class Engine:
         return commands.run(argv, self.env(), prepare)
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Of a server that starts with errors: `done` passes where it found only those that it found `before`, and
-        says which they are."""
+        """For a server that starts despite errors: `done` passes if it has only errors that `before` has, and lists
+        these.
+        """
         raise NotImplementedError
 
     def start(self) -> commands.Done:
-        """Starts the server and waits until it runs. EngineError with its own words when it does not."""
+        """Start the server and wait until it runs. EngineError with its output if it fails."""
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
         with _scratch() as said:
             child = _started(argv, self.env(), said.fileno())
@@ -146,12 +152,13 @@ class Engine:
         return True
 
     def listens(self) -> bool:
-        """Whether its configuration opens any port. A server that cannot run without one is stopped instead."""
+        """Return whether its configuration opens any port. A server that needs one is stopped instead."""
         return True
 
     def reload(self, pid: int) -> tuple[Generation, list[str]]:
-        """Tells the server, whose main process is `pid`, to read its configuration again; returns what ran before and
-        what was done."""
+        """Reload the configuration of the server with the main process `pid`; return the previous state and the actions
+        taken.
+        """
         before = Generation(pid)
         if self.unit:
             done = commands.run(["systemctl", "reload", self.unit])
@@ -161,7 +168,7 @@ class Engine:
         return before, self._signal(self.reload_signal, before.pid)
 
     def wait_live(self, before: Generation) -> None:
-        """Returns once the new configuration answers. EngineError with what the error log says when it does not."""
+        """Wait until the new configuration is live. EngineError with lines of the error log if it fails."""
         began = looked = time.monotonic()
         pause = self.first_look_s
         time.sleep(pause)
@@ -187,8 +194,10 @@ class Engine:
             raise EngineError("the server ended when it was reloaded", commands.Done([], 1, failure))
 
     def _came_to_rest(self, before: Generation, failure: str) -> bool:
-        """Whether the main process has done and said nothing for a while and has no new workers. A line that somebody
-        forged into its log does not stop it from going on; nginx tries a port again every half second."""
+        """Return whether the main process is idle and silent for a while and has no new workers.
+
+        A forged log line does not stop it from working; nginx retries a port every half second.
+        """
         sleeps, used = processes.is_idle(before.pid)
         children = processes.children(before.pid, living=False)
         now, state = time.monotonic(), (used, children, failure)
@@ -197,7 +206,7 @@ class Engine:
         return now - before.rest[1] >= REST_S and children <= before.workers
 
     def stop(self) -> list[str]:
-        """Stops the server and waits until it is gone; nothing to do when it does not run."""
+        """Stop the server and wait for its end; do nothing if it is not running."""
         pid = self.pid()
         if not pid:
             return []
@@ -218,7 +227,7 @@ class Engine:
         return argv
 
     def status(self) -> dict[str, object]:
-        """{"running", "pid", "workers"}."""
+        """Current state: {"running", "pid", "workers"}."""
         pid = self.pid()
         return {"running": bool(pid), "pid": pid, "workers": sorted(processes.children(pid)) if pid else []}
 
@@ -236,14 +245,16 @@ class Engine:
         return argv
 
     def _failure(self, before: Generation) -> str:
-        """What its main process said of a reload that failed: those lines alone, since a log holds what visitors of
-        every site asked for."""
+        """Lines of the main process about a failed reload, without others, because a log contains requests to all
+        sites.
+        """
         return processes.added(before.logs, lambda line: self.is_failure(line, before.pid))
 
 
 def is_of(line: str, pid: int, level: str) -> bool:
-    """Whether a line of an error log as nginx and gallop write it begins with a date, that level and that process:
-    2026/11/23 08:35:13 [emerg] 1234#1234: what happened"""
+    """Return whether a line of a log in nginx's format has a date, that level and that process: 2026/11/23 08:35:13
+    [emerg] 1234#1234: message
+    """
     words = line.split(" ", 4)
     if len(words) < 5 or words[2] != "[%s]" % level or words[3].partition("#")[0] != str(pid):
         return False
@@ -261,10 +272,10 @@ def _started(argv: list[str], env: dict[str, str], output: int) -> commands.Chil
 
 
 def _scratch() -> IO[bytes]:
-    """A file without a name, for what the server says while it starts; a pipe would break once the agent has gone."""
+    """Unnamed file for the server's output during its start; a pipe would break when the agent exits."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("said"), "w+b")
-    import tempfile  # which costs several milliseconds; only C libraries older than 2018 need it
+    import tempfile  # costs several milliseconds; only needed with C libraries older than 2018
 
     return tempfile.TemporaryFile()
 

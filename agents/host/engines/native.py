@@ -19,7 +19,7 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Whether no worker of before listens any more while another does; without any site nobody does."""
+        """Return whether no old worker listens and a new one does; without sites, none listens."""
         pid = self.pid()
         now = processes.children(pid)
         inodes = processes.listening_inodes()

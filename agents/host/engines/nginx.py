@@ -1,4 +1,4 @@
-"""nginx: a master process and workers that write what they are into their titles.
+"""nginx: a master process and workers that show their state in their process titles.
 
 https://nginx.org/en/docs/control.html
 """
@@ -15,8 +15,8 @@ LEAVING = "shutting down"
 
 
 class Server(Engine):
-    stop_signal = "QUIT"  # finishes the requests that it has
-    first_look_s = 0.004  # it reads its configuration and starts workers
+    stop_signal = "QUIT"  # finishes current requests
+    first_look_s = 0.004  # it reads the configuration and starts workers
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [self.binary, "-t", "-q", "-p", prefix, "-c", main_config]
@@ -25,30 +25,35 @@ class Server(Engine):
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """A configuration that passes the test can still fail to bind: the master says so and keeps what it had."""
+        """Detect a failed bind. Tested configurations can still fail to bind; the master then reports this and keeps
+        the old one.
+        """
         return is_of(line, pid, "emerg")
 
     def has_workers(self) -> bool:
         return any(WORKER in processes.title(child) for child in processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """New workers are there at once, but as long as the old ones have not left they accept too: not until every
-        one of them is shutting down does each answer come from the new configuration."""
+        """Return whether only new workers accept. New workers start at once, but old ones accept until they are
+        shutting down; only then does every response come from the new configuration.
+        """
         if not _ready(before):
             return False
-        # A number may be another process's by now.
+        # Process ids may be reused.
         return not any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers)
 
     def relieve(self, before: Generation) -> bool:
-        """nginx leaves the old workers where they are for 100 ms after it has started the new ones, which need a
-        hundredth of that. QUIT is what it tells them then, and what its documentation has for one worker.
+        """Tell the old workers to exit.
 
-        It starts none in place of those that leave sooner: from the first new worker to the end of these 100 ms no
-        signal reaches it, and then it has told all the old ones to leave (ngx_master_process_cycle). That there are
-        new ones must follow from the reload: where one of the old has ended by itself it need not.
+        nginx keeps them for 100 ms after starting new ones, which need a hundredth of that. QUIT is the signal that
+        nginx sends them later, and the documented one for a single worker.
+
+        nginx does not replace workers that exit earlier: between the first new worker and the end of these 100 ms it
+        processes no signal, and then it has told all old ones to exit (ngx_master_process_cycle). The new workers must
+        result from the reload, not from the end of an old one.
         """
         ready = [] if before.relieved else _ready(before)
-        if not ready:  # mostly so: asked first, since it costs least
+        if not ready:  # the usual case, and the cheapest check
             return False
         titles = {child: processes.title(child) for child in before.workers}
         if not all(titles.values()) or any(LEAVING in title for title in titles.values()):
@@ -66,7 +71,7 @@ class Server(Engine):
 
 
 def _ready(before: Generation) -> list[int]:
-    """The workers that came after those of before and take connections."""
+    """New workers that accept connections."""
     return [child for child in processes.children(before.pid, living=False) - before.workers if _accepts(child)]
 
 

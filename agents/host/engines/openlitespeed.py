@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
 PROGRAMS = ("openlitespeed", "litespeed", "lshttpd")
 TEMPORARY = os.path.dirname(PID_FILE)
-SITES = "paddock.conf"  # listeners and the list of virtual hosts, beside the main file
-# What its own installation causes, whatever the configuration says.
+SITES = "paddock.conf"  # listeners and the list of virtual hosts, next to the main file
+# Messages caused by its own installation, independent of the configuration.
 HARMLESS = ("Get lsadm passwd failed",)
-# Warnings by which it says that it takes no notice of something: a key, a block, a whole virtual host.
+# Warnings about ignored parts: a key, a block, a whole virtual host.
 FAILURE = "Fatal error in configuration"
 LOSSES = ("Not support [", "is NOT keyword", "do not match", "more '}'", "configuration failed!")
 
@@ -34,10 +34,13 @@ class Server(Engine):
     starts_with_errors = True
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
-        """Its test ends with 1 for warnings and with 2 for errors, and with 0 for anything where it cannot write down
-        what it finds. What counts are its lines of errors and of what it leaves out, unknown keys among them."""
+        """Test the configuration.
+
+        The test exits with 1 for warnings, 2 for errors, and 0 for anything if it cannot write its result. Relevant are
+        its error lines and those about ignored parts, including unknown keys.
+        """
         with HeldFolder(TEMPORARY, self._accounts()) as folder:
-            safe.remove_tree("testconf", folder)  # by a test that broke off
+            safe.remove_tree("testconf", folder)  # left by an interrupted test
             done = super().test(main_config, prefix, prepare)
         errors = [line for line in done.output.splitlines() if _is_error(line)]
         if done.exit_code not in (0, 1, 2):
@@ -46,7 +49,7 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """It runs without what its errors are about, so a host may have had some for years."""
+        """Compare errors. The server runs despite them, so a host may have had some for years."""
         old = [_lasting(line) for line in before.output.splitlines() if _is_error(line)]
         new: list[str] = []
         standing: list[str] = []
@@ -60,7 +63,7 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
-        """What is wrong where the main file does not read the sites: its own test would find nothing wrong."""
+        """Problem of a main file that does not include the sites, which its own test would not report."""
         if not os.path.exists(os.path.join(self.config_root, SITES)):
             return []
         text = processes.read(self.main_config).decode("utf-8", "replace")
@@ -70,7 +73,7 @@ class Server(Engine):
         return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
 
     def _without_successor(self) -> list[str]:
-        """What is wrong where a restart would end the server: it starts its successor by this name."""
+        """Problem of a missing program name, with which the server starts its successor in a restart."""
         successor = os.path.join(self.prefix, "bin", "litespeed")
         if os.access(successor, os.X_OK):
             return []
@@ -87,12 +90,15 @@ class Server(Engine):
         return [self.binary]
 
     def program(self) -> str:
-        """The installed name is a link to the program of the current version; a running one may be another."""
+        """Path of the current version's program; the installed name is a link, and the running one may be older."""
         return "openlitespeed" if "openlitespeed" in os.path.basename(self.binary) else os.path.realpath(self.binary)
 
     def pid(self) -> int:
-        """The main process. The workers' account owns the folder of the usual pid file and can name any process there,
-        so a number from that file counts only for a trusted account's process that runs this installation's program."""
+        """Id of the main process.
+
+        The workers' account owns the folder of the default pid file and can write any number there, so the number
+        counts only for a trusted account's process that runs this installation's program.
+        """
         pid = processes.pid_in(self.pid_file)
         if not pid and self.pid_file == PID_FILE:
             pid = processes.pid_in(self.pid_file, believed=False)
@@ -103,7 +109,9 @@ class Server(Engine):
         return pid if name.startswith(PROGRAMS) and processes.exists(pid) else 0
 
     def _is_own(self, pid: int) -> bool:
-        """A main process of this installation. An upgrade replaces the program, and leaves it in the same folder."""
+        """Return whether this is a main process of this installation. An upgrade replaces the program in the same
+        folder.
+        """
         try:
             own = os.stat("/proc/%d" % pid).st_uid
             program = os.readlink("/proc/%d/exe" % pid)
@@ -117,14 +125,15 @@ class Server(Engine):
         return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
-        """Between the old process and its successor there is no pid file, so only its own words tell of a failure."""
+        """Look for a failure in the log, because no pid file exists between the old process and its successor."""
         failure = self._failure(before)
         if failure:
             raise EngineError("the server did not start with its new configuration", commands.Done([], 1, failure))
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] what happened, with other brackets between. Which process says
-        it differs: the successor that did not start does."""
+        """Detect 2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] message, with other brackets in between. The process
+        varies: the failed successor writes the line.
+        """
         words = line.split(" ", 2)
         if len(words) < 3 or len(words[0].split("-")) != 3 or not words[0].replace("-", "").isdigit():
             return False
@@ -137,13 +146,16 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """The successor takes over all sockets first, and has let go those that it has no use for once it has a worker.
-        A new child of the old process says nothing: lscgid comes a second after its start."""
+        """Return whether the successor serves. It first takes over all sockets, and has closed unused ones once it has
+        a worker. A new child of the old process means nothing: lscgid starts a second later.
+        """
         pid = self.pid()
         return bool(pid) and pid != before.pid and bool(processes.children(pid))
 
     def listens(self) -> bool:
-        """It ends when a restart leaves no listener. Other files that the main one includes may hold some."""
+        """Return whether the configuration has a listener, without which a restart ends the server. Included files may
+        contain listeners.
+        """
         texts = [processes.read(path) for path in (self.main_config, os.path.join(self.config_root, SITES))]
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
         others = (line for line in lines if line and line[0] == "include" and not line[-1].endswith(SITES))
@@ -151,7 +163,7 @@ class Server(Engine):
 
 
 def accounts(main_config: str) -> frozenset[int]:
-    """To which of the accounts the server may have given its folder: those of its workers and of its WebAdmin."""
+    """Accounts to which the server may have given its folder: those of its workers and of its WebAdmin."""
     import pwd
 
     names = ["nobody", "lsadm"]
@@ -169,9 +181,11 @@ def accounts(main_config: str) -> frozenset[int]:
 
 
 class HeldFolder:
-    """A descriptor of the folder below /tmp that OpenLiteSpeed writes to as root, made where it is missing. The server
-    gives that folder to its workers' account (`workers`), which could lead elsewhere what root writes there, so the
-    folder is the agent's own meanwhile. Refusal where it is any other account's."""
+    """Descriptor of the folder below /tmp that OpenLiteSpeed writes to as root, created if missing.
+
+    The server gives that folder to its workers' account (`workers`), which could redirect root's writes, so the agent
+    owns the folder temporarily. Refusal if it belongs to any other account.
+    """
 
     def __init__(self, path: str, workers: frozenset[int]) -> None:
         self._path, self._workers = path, workers
@@ -227,8 +241,9 @@ def _is_error(line: str) -> bool:
 
 
 def _lasting(line: str) -> str:
-    """A line of its log without what differs between two tests of the same lines: date and time, its process, and the
-    line in a file, which moves when lines above it come or go."""
+    """A log line without parts that differ between two tests: date and time, process, and line numbers in files, which
+    shift with other changes.
+    """
     words = [word for word in line.split()[2:] if not word.strip("[]").isdigit()]
     place, colon, number = words[-1].rpartition(":") if words else ("", "", "")
     return " ".join([*words[:-1], place]) if colon and number.isdigit() else " ".join(words)
