@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def is_wiring(path: Path) -> bool:
     )
 
 
-def test_packages_import_only_what_they_may() -> None:
+def test_packages_import_only_permitted_packages() -> None:
     wrong = []
     for app, path in modules():
         if app == "api" or (app != "agents" and is_wiring(path)):
@@ -98,7 +99,7 @@ def test_packages_import_only_what_they_may() -> None:
 
 
 @pytest.mark.parametrize("app", ["rendering", "remote"])
-def test_pure_packages_know_no_orm(app: str) -> None:
+def test_pure_packages_do_not_import_orm(app: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sorted((ROOT / "panel" / app).rglob("*.py"))
@@ -108,7 +109,7 @@ def test_pure_packages_know_no_orm(app: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_agent_imports_only_the_standard_library() -> None:
+def test_agent_imports_only_standard_library() -> None:
     import sys
 
     allowed = sys.stdlib_module_names | {"agents", "_sha2"}  # which Python 3.12 brought
@@ -121,7 +122,7 @@ def test_the_agent_imports_only_the_standard_library() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_tasks_hold_no_rules_of_their_own() -> None:
+def test_tasks_are_short() -> None:
     """A task loads, calls a service and does nothing else: its functions are short."""
     for path in sorted((ROOT / "panel").glob("*/tasks.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -130,7 +131,7 @@ def test_tasks_hold_no_rules_of_their_own() -> None:
                 assert size <= 25, f"{path.relative_to(ROOT)}:{node.lineno} {node.name} is {size} lines long"
 
 
-def test_no_shell_strings() -> None:
+def test_code_uses_no_shell_strings() -> None:
     """No shell=True, os.system or os.popen anywhere."""
     wrong = []
     for path in [path for _, path in modules()] + sorted((ROOT / "scripts").glob("*.py")):
@@ -154,7 +155,7 @@ def _can_fail(test: ast.AST) -> bool:
     )
 
 
-def test_every_test_can_fail() -> None:
+def test_tests_contain_assertions() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name} asserts nothing"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
@@ -164,7 +165,7 @@ def test_every_test_can_fail() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_tests_folders_mirror_apps() -> None:
+def test_folders_mirror_apps() -> None:
     """Each folder below tests/ is named after an app, or is `agents`, `support` or `suites`."""
     allowed = {*APPS, "agents", "support", "suites"}
     found = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
@@ -176,3 +177,32 @@ def test_suites_have_readme() -> None:
     """A suite's README says what it proves, how to run it, how long it takes and where its results are recorded."""
     missing = [path.name for path in (ROOT / "tests" / "suites").glob("*/") if not (path / "README.md").is_file()]
     assert not missing, f"suites without README.md: {', '.join(sorted(missing))}"
+
+
+# Words that cannot be the subject of a test name: pronouns, question words, and prepositions without a subject before.
+NO_SUBJECT = re.compile(
+    "(?:who|whom|whose|whoever|what|whatever|where|it|its|they|them|those|these|there|that|others|nobody|nothing|"
+    "everybody|everything|somebody|something|by|over|from|between|through|to|without|with|in|on|under|after|before|"
+    "as|and|or|of|for|at|when|while)_"
+)
+LONGEST_NAME = 90
+
+
+def _faults_of_name(name: str) -> Iterator[str]:
+    if found := NO_SUBJECT.match(name.removeprefix("test_")):
+        yield f"begins with {found.group()!r}: name the subject"
+    if len(name) > LONGEST_NAME:
+        yield f"has {len(name)} characters; at most {LONGEST_NAME}"
+
+
+def test_names_of_tests_have_a_subject() -> None:
+    """A test is named test_<subject>_<behavior>[_when_<condition>], so that a failure says what broke."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} {fault}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for fault in _faults_of_name(node.name)
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert list(_faults_of_name("test_what_is_no_port_is_refused")), "the check itself finds a clause as subject"

@@ -38,7 +38,7 @@ def test_profile_rejects_unknown_time_zone(signed_in: Client) -> None:
     assert "timezone_name" in answer.context["form"].errors
 
 
-def test_new_password_ends_the_other_sessions_and_keeps_this_one(signed_in: Client) -> None:
+def test_password_change_ends_other_sessions_and_keeps_current_one(signed_in: Client) -> None:
     other = Client()
     other.post("/login/", {"username": "ada", "password": PASSWORD})
     assert other.get("/account/").status_code == 200

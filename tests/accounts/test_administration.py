@@ -110,7 +110,7 @@ def test_administration_pages_reject_other_roles(client: Client, people: Cast, n
     assert client.post(f"/settings/{path}", {}).status_code in {403, 405}
 
 
-def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_self_check_names_missing_programs(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("panel.accounts.selectors.LOAD_TOOLS", {"no-such-tool": "its-package"})
     page = signed_in.get("/settings/self-check/").content.decode()
     assert "apt install its-package" in page

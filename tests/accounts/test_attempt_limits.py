@@ -99,7 +99,7 @@ def test_unknown_names_are_limited_like_known_names(people: Cast) -> None:
         ("192.0.2.1", "::ffff:192.0.2.9"),
     ],
 )
-def test_addresses_of_one_network_share_the_limit(people: Cast, first: str, second: str) -> None:
+def test_addresses_of_one_network_share_attempt_limit(people: Cast, first: str, second: str) -> None:
     exhaust(address=first)
     assert sign_in(password=PASSWORD, address=second) == 429
 
@@ -151,7 +151,7 @@ def test_known_browser_is_limited(people: Cast) -> None:
     assert sign_in(password=PASSWORD, client=browser) == 429
 
 
-def test_a_forged_device_cookie_is_ignored(people: Cast) -> None:
+def test_forged_device_cookie_is_ignored(people: Cast) -> None:
     exhaust()
     browser = Client()
     browser.cookies[guessing.DEVICE_COOKIE] = '{"1":"a"}:1:forged'
@@ -279,7 +279,7 @@ def test_invalid_tokens_are_limited_but_valid_ones_are_not(people: Cast) -> None
     assert refused["Content-Type"] == "application/problem+json" and int(refused["Retry-After"]) >= 1
 
 
-def test_wrong_setup_links_are_limited(db: None) -> None:
+def test_setup_link_guesses_are_limited(db: None) -> None:
     from panel.accounts.services.setup import setup_link_ensure
 
     right = setup_link_ensure(renew=True)

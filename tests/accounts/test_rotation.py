@@ -49,7 +49,7 @@ def test_key_rotation_covers_every_model_with_secrets() -> None:
     } <= found
 
 
-def test_secrets_are_unreadable_in_the_database(people: Cast) -> None:
+def test_secrets_are_encrypted_in_database(people: Cast) -> None:
     people.host.password = "hunter2-hunter2"
     people.host.save()
     with connection.cursor() as cursor:

@@ -17,7 +17,7 @@ from panel.core.errors import ApplicationError
 from tests.support.cast import Cast
 
 
-def test_token_is_shown_once_and_kept_hashed(signed_in: Client) -> None:
+def test_token_is_shown_once_and_stored_hashed(signed_in: Client) -> None:
     answer = signed_in.post("/account/tokens/new/", {"name": "ci", "scopes": ["read", "deploy"], "lifetime": "30"})
     plain = re.findall(r'<code id="token">(pdk_[0-9a-f]{8}_[\w-]{43})</code>', answer.content.decode())[0]
     assert "no-store" in answer["Cache-Control"]

@@ -30,24 +30,24 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_metadata_and_link_local_addresses_are_refused_in_every_spelling(text: str) -> None:
+def test_metadata_and_link_local_addresses_are_rejected_in_every_notation(text: str) -> None:
     assert addresses.why_refused(text)
 
 
 @pytest.mark.parametrize("text", ALLOWED)
-def test_other_addresses_and_names_are_not_refused(text: str) -> None:
+def test_other_addresses_and_names_are_accepted(text: str) -> None:
     assert addresses.why_refused(text) == ""
 
 
 @pytest.mark.parametrize("text", [item for item in REFUSED if not item.lower().startswith(("metadata", "instance"))])
-def test_spellings_are_those_that_the_resolver_takes(text: str) -> None:
+def test_address_notations_are_those_of_the_resolver(text: str) -> None:
     """Nothing is judged here that getaddrinfo would not connect to."""
     bare = text.strip("[]").split("%")[0]
     (place, *_) = {entry[4][0] for entry in socket.getaddrinfo(bare.rstrip("."), 80, type=socket.SOCK_STREAM)}
     assert addresses.why_refused(str(place))
 
 
-def test_agent_tells_names_that_lead_to_metadata(agent_file: Path, tmp_path: Path) -> None:
+def test_agent_reports_names_that_resolve_to_metadata_services(agent_file: Path, tmp_path: Path) -> None:
     """With a real resolver, in a mount namespace with an /etc/hosts of its own."""
     hosts = tmp_path / "hosts"
     hosts.write_text(
@@ -78,6 +78,6 @@ def test_agent_tells_names_that_lead_to_metadata(agent_file: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("names", [None, "a", [1], ["a"] * 1001])
-def test_agent_refuses_what_are_no_names(agent: AgentProcess, names: Any) -> None:
+def test_agent_rejects_invalid_names(agent: AgentProcess, names: Any) -> None:
     with pytest.raises(AgentError, match="names is a list"):
         agent.call("resolve", {"names": names})

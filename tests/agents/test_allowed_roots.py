@@ -57,7 +57,7 @@ def everything(tree: Path) -> dict[str, str]:
         "{root}x/y",
     ],
 )
-def test_paths_outside_or_not_plain(agent: AgentProcess, tree: Path, path: str) -> None:
+def test_paths_outside_roots_or_not_plain_are_rejected(agent: AgentProcess, tree: Path, path: str) -> None:
     before = everything(tree)
     named = path.format(root=tree / "root", victim=tree / "victim")
     with pytest.raises(AgentError) as refused:
@@ -67,7 +67,7 @@ def test_paths_outside_or_not_plain(agent: AgentProcess, tree: Path, path: str) 
 
 
 @pytest.mark.parametrize("roots", [[], None, ["/"], "x", [""], ["relative"], ["/etc/.."]])
-def test_roots_that_allow_nothing_or_everything(agent: AgentProcess, tree: Path, roots: Any) -> None:
+def test_roots_that_allow_nothing_or_everything_are_rejected(agent: AgentProcess, tree: Path, roots: Any) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("apply", request(tree, FileChange(f"{tree}/root/x", "put", "x"), roots=roots))
     assert refused.value.code in {"refused", "invalid"}
@@ -75,7 +75,7 @@ def test_roots_that_allow_nothing_or_everything(agent: AgentProcess, tree: Path,
 
 
 @pytest.mark.parametrize("action", ["put", "remove", "link", "directory"])
-def test_a_folder_that_is_a_link_leads_nowhere(agent: AgentProcess, tree: Path, action: str) -> None:
+def test_symbolic_link_folder_is_not_followed(agent: AgentProcess, tree: Path, action: str) -> None:
     (tree / "root" / "evil").symlink_to(tree / "victim")
     before = everything(tree)
     change = FileChange(f"{tree}/root/evil/passwd", action, "owned", target=f"{tree}/root/x")
@@ -85,7 +85,7 @@ def test_a_folder_that_is_a_link_leads_nowhere(agent: AgentProcess, tree: Path, 
     assert everything(tree) == before
 
 
-def test_a_file_that_is_a_link_is_replaced_and_not_followed(agent: AgentProcess, tree: Path) -> None:
+def test_symbolic_link_file_is_replaced_and_not_followed(agent: AgentProcess, tree: Path) -> None:
     (tree / "root" / "site.conf").symlink_to(tree / "victim" / "passwd")
     change = FileChange(f"{tree}/root/site.conf", "put", "mine")
     with pytest.raises(AgentError) as refused:
@@ -97,7 +97,7 @@ def test_a_file_that_is_a_link_is_replaced_and_not_followed(agent: AgentProcess,
 
 
 @pytest.mark.parametrize("target", ["../../victim/passwd", "/etc/passwd", "../../../../../etc/passwd", "/", "..", ""])
-def test_a_link_may_not_lead_outside(agent: AgentProcess, tree: Path, target: str) -> None:
+def test_link_target_outside_roots_is_rejected(agent: AgentProcess, tree: Path, target: str) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("apply", request(tree, FileChange(f"{tree}/root/conf.d/x", "link", target=target)))
     assert refused.value.code == "refused"
@@ -105,7 +105,7 @@ def test_a_link_may_not_lead_outside(agent: AgentProcess, tree: Path, target: st
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "socket"])
-def test_what_is_no_file_is_not_replaced(agent: AgentProcess, tree: Path, kind: str) -> None:
+def test_non_regular_file_is_not_replaced(agent: AgentProcess, tree: Path, kind: str) -> None:
     path = tree / "root" / "x"
     if kind == "folder":
         path.mkdir()
@@ -117,14 +117,14 @@ def test_what_is_no_file_is_not_replaced(agent: AgentProcess, tree: Path, kind: 
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, -1, "644", 0o10644])
-def test_no_set_user_id_and_no_strange_mode(agent: AgentProcess, tree: Path, mode: Any) -> None:
+def test_set_user_id_and_unusual_modes_are_rejected(agent: AgentProcess, tree: Path, mode: Any) -> None:
     change = {"path": f"{tree}/root/x", "action": "put", "content": "x", "mode": mode}
     with pytest.raises(AgentError, match="permission bits"):
         agent.call("apply", request(tree, change))
     assert not (tree / "root" / "x").exists()
 
 
-def test_ownership_is_never_given_away(agent: AgentProcess, tree: Path) -> None:
+def test_apply_keeps_files_owned_by_root(agent: AgentProcess, tree: Path) -> None:
     """A user's file that root replaces becomes root's; the undo gives the user's own file back."""
     folder = tree / "root" / "user"
     folder.mkdir()
@@ -149,7 +149,7 @@ def test_ownership_is_never_given_away(agent: AgentProcess, tree: Path) -> None:
         (0, 0o775, "can be changed by the group"),
     ],
 )
-def test_apply_refuses_a_folder_that_another_account_can_change(
+def test_apply_rejects_folder_writable_by_another_account(
     agent: AgentProcess, tree: Path, owner: int, mode: int, words: str
 ) -> None:
     """A server that root starts reads what lies there: whoever can write the folder would become root."""
@@ -175,7 +175,7 @@ def test_apply_refuses_a_folder_that_another_account_can_change(
     assert sorted(path.name for path in folder.rglob("*")) == ["old.conf", "sites"]
 
 
-def test_a_group_without_other_members_may_write_the_folder(agent: AgentProcess, tree: Path) -> None:
+def test_apply_accepts_folder_writable_by_empty_group(agent: AgentProcess, tree: Path) -> None:
     """As /usr/local is root's and the empty group's `staff` on many hosts."""
     empty = next(group.gr_gid for group in grp.getgrall() if not group.gr_mem and group.gr_name == "staff")
     folder = tree / "root" / "conf"
@@ -185,9 +185,7 @@ def test_a_group_without_other_members_may_write_the_folder(agent: AgentProcess,
     assert agent.call("apply", request(tree, FileChange(f"{folder}/a.conf", "put", "x")))["outcome"] == "applied"
 
 
-def test_a_file_of_the_hosts_own_stays_its_owners_where_the_panel_asks_for_that(
-    agent: AgentProcess, tree: Path
-) -> None:
+def test_apply_keeps_owner_of_host_file_when_asked(agent: AgentProcess, tree: Path) -> None:
     path = tree / "root" / "main.conf"
     path.write_text("theirs")
     os.chown(path, 1234, 1235)
@@ -200,7 +198,7 @@ def test_a_file_of_the_hosts_own_stays_its_owners_where_the_panel_asks_for_that(
 
 
 @pytest.mark.parametrize("ident", ["", "../x", "a/b", ".hidden", "a\n", "x" * 81, None, 7])
-def test_a_transaction_id_never_leads_out_of_the_state_folder(agent: AgentProcess, tree: Path, ident: Any) -> None:
+def test_transaction_id_cannot_leave_state_folder(agent: AgentProcess, tree: Path, ident: Any) -> None:
     with pytest.raises(AgentError, match="transaction id"):
         agent.call("apply", request(tree, transaction=ident))
     with pytest.raises(AgentError, match="transaction id"):
@@ -217,7 +215,7 @@ def test_a_transaction_id_never_leads_out_of_the_state_folder(agent: AgentProces
         {"address": "127.0.0.1", "port": 80, "host": "a", "path": "/", "timeout_s": 1e9},
     ],
 )
-def test_a_probe_cannot_smuggle(agent: AgentProcess, tree: Path, probe: dict[str, Any]) -> None:
+def test_probe_rejects_header_injection(agent: AgentProcess, tree: Path, probe: dict[str, Any]) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("apply", request(tree, FileChange(f"{tree}/root/x", "put", "x"), probes=[probe]))
     assert refused.value.code == "invalid"
@@ -225,7 +223,7 @@ def test_a_probe_cannot_smuggle(agent: AgentProcess, tree: Path, probe: dict[str
 
 
 @pytest.mark.parametrize("unit", ["", "-H", "nginx;id", "a b", "--now"])
-def test_a_unit_cannot_become_an_option(agent: AgentProcess, unit: str) -> None:
+def test_systemd_unit_cannot_become_option(agent: AgentProcess, unit: str) -> None:
     engine = {
         "engine": "nginx",
         "control": "systemd",

@@ -73,7 +73,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_the_plan_names_every_package_and_the_theme(repository: Path) -> None:
+def test_package_plan_names_every_package_and_theme(repository: Path) -> None:
     plan = call(action="plan")
     assert {item["name"] for item in plan["packages"]} == {"wordpress", "mariadb-server-core", "wordpress-theme-test"}
     assert {(item["version"], item["was"]) for item in plan["packages"]} == {("1.0", "")}
@@ -82,7 +82,7 @@ def test_the_plan_names_every_package_and_the_theme(repository: Path) -> None:
     assert plan["command"][0] == "apt-get" and "--no-remove" in plan["command"]
 
 
-def test_another_plan_than_the_one_that_was_shown_is_not_carried_out(repository: Path) -> None:
+def test_changed_package_plan_is_rejected(repository: Path) -> None:
     plan = call(action="plan")
     package(repository, "wordpress", "2.0", more="Recommends: wordpress-theme-test\n")
     with pytest.raises(Refusal, match="not what was shown") as caught:
@@ -95,12 +95,12 @@ def test_another_plan_than_the_one_that_was_shown_is_not_carried_out(repository:
 @pytest.mark.parametrize(
     "args", [{"name": "openssh-server", "action": "install"}, {"action": "remove"}, {"name": ["wordpress"]}]
 )
-def test_nothing_else_can_be_asked_for(args: dict[str, Any]) -> None:
+def test_unknown_application_is_rejected(args: dict[str, Any]) -> None:
     with pytest.raises(Refusal, match=r"an application is one of|action is plan or install"):
         call(**args)
 
 
-def test_a_host_that_has_everything_is_told_so() -> None:
+def test_package_plan_is_empty_when_everything_is_installed() -> None:
     """This machine's own records: the tests have WordPress installed."""
     assert applications.missing() == []
     assert applications.version().count(".") >= 1

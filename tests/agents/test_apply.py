@@ -19,7 +19,7 @@ def names(steps: list[dict[str, Any]]) -> list[str]:
     return [step["name"] for step in steps]
 
 
-def test_a_change_is_live_when_the_answer_comes(agent: AgentProcess, sites: Sites) -> None:
+def test_apply_returns_when_change_is_live(agent: AgentProcess, sites: Sites) -> None:
     events: list[dict[str, Any]] = []
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))), events)
     assert result["outcome"] == "applied", result
@@ -31,26 +31,26 @@ def test_a_change_is_live_when_the_answer_comes(agent: AgentProcess, sites: Site
     assert not sites.leftovers()
 
 
-def test_what_each_site_answered_is_told(agent: AgentProcess, sites: Sites) -> None:
+def test_apply_reports_probe_response_of_each_site(agent: AgentProcess, sites: Sites) -> None:
     steps = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))))["steps"]
     asked, _, others = steps[-1]["output"].partition("\n")
     assert re.fullmatch(r"http://shop\S* at \S+ answers \d{3}", asked)
     assert others == "1 of the server's other addresses answer as before"
 
 
-def test_a_site_without_its_files_is_taken_and_said_to_lack_them(agent: AgentProcess, sites: Sites) -> None:
+def test_apply_accepts_and_reports_site_with_missing_files(agent: AgentProcess, sites: Sites) -> None:
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "nothing", 404))))
     assert result["outcome"] == "applied", result
     assert "answers 404 (nothing lies there: are the site's files in its folder?)" in result["steps"][-1]["output"]
 
 
-def test_ten_changes_in_a_row_are_each_live_at_once(agent: AgentProcess, sites: Sites) -> None:
+def test_each_of_ten_changes_is_live_when_apply_returns(agent: AgentProcess, sites: Sites) -> None:
     for number in range(10):
         agent.call("apply", sites.request(sites.shop(sites.text("shop", f"number {number}"))))
         assert [sites.body("shop") for _ in range(3)] == [f"number {number}"] * 3
 
 
-def test_what_the_server_refuses_is_never_switched(agent: AgentProcess, strict_sites: Sites) -> None:
+def test_rejected_configuration_is_never_switched(agent: AgentProcess, strict_sites: Sites) -> None:
     sites = strict_sites
     pid = sites.server.pid
     broken = sites.text("shop", "new") + "no_such_directive on;\n"
@@ -64,7 +64,7 @@ def test_what_the_server_refuses_is_never_switched(agent: AgentProcess, strict_s
     assert not sites.leftovers()
 
 
-def test_a_site_that_answers_wrongly_is_put_back(agent: AgentProcess, sites: Sites) -> None:
+def test_failing_site_is_rolled_back(agent: AgentProcess, sites: Sites) -> None:
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "sorry", 502))))
     assert result["outcome"] == "rolled_back", result
     assert "answers 502 (what it passes requests on to does not answer: start that, or choose" in result["error"]
@@ -73,7 +73,7 @@ def test_a_site_that_answers_wrongly_is_put_back(agent: AgentProcess, sites: Sit
     assert not sites.leftovers()
 
 
-def test_a_change_that_harms_a_neighbour_is_put_back(agent: AgentProcess, strict_sites: Sites) -> None:
+def test_change_that_breaks_another_site_is_rolled_back(agent: AgentProcess, strict_sites: Sites) -> None:
     sites = strict_sites
     hijack = FileChange(str(sites.path("00-a.conf")), "put", sites.text("blog", "mine", 403))
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "mine")), hijack))
@@ -84,7 +84,7 @@ def test_a_change_that_harms_a_neighbour_is_put_back(agent: AgentProcess, strict
     assert not sites.path("00-a.conf").exists()
 
 
-def test_the_same_content_again_reloads_nothing(agent: AgentProcess, sites: Sites) -> None:
+def test_unchanged_content_triggers_no_reload(agent: AgentProcess, sites: Sites) -> None:
     before = agent.call("service", {"engine": sites.request()["engines"][0], "action": "status"})
     request = sites.request(sites.shop(sites.text("shop", "old")))
     result = agent.call("apply", request)
@@ -92,7 +92,7 @@ def test_the_same_content_again_reloads_nothing(agent: AgentProcess, sites: Site
     assert agent.call("service", {"engine": request["engines"][0], "action": "status"}) == before
 
 
-def test_the_same_transaction_again_answers_with_its_first_outcome(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_repeated_transaction_returns_first_outcome(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     first = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), ident="deploy-1"))
     sites.put("shop.conf", sites.text("shop", "edited"))
@@ -104,7 +104,7 @@ def test_the_same_transaction_again_answers_with_its_first_outcome(agent: AgentP
     assert agent.call("status", {"transaction": "deploy-2"})["outcome"] == "unknown"
 
 
-def test_many_sites_are_tested_and_reloaded_once(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_many_sites_share_one_test_and_reload(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     many = [
         FileChange(str(sites.path(f"s{number}.conf")), "put", sites.text(f"s{number}", f"site {number}"), expect="")
@@ -117,9 +117,7 @@ def test_many_sites_are_tested_and_reloaded_once(agent: AgentProcess, nginx_site
     assert sites.body("s59") == "site 59"
 
 
-def test_new_folders_links_and_removals_go_together_and_come_back_together(
-    agent: AgentProcess, nginx_sites: Sites
-) -> None:
+def test_folders_links_and_removals_are_applied_and_undone_together(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites, root = nginx_sites, nginx_sites.server.root
     available, enabled = root / "sites-available" / "new.conf", root / "sites-enabled" / "new.conf"
     logs = root / "www" / "new" / "log"
@@ -144,7 +142,7 @@ def test_new_folders_links_and_removals_go_together_and_come_back_together(
     assert not sites.path("shop.conf").exists()
 
 
-def test_an_edited_file_is_refused_as_drift_by_name(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_edited_file_is_rejected_as_drift_by_name(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     old = sha256(sites.text("shop", "old"))
     sites.put("shop.conf", sites.text("shop", "edited by hand"))
@@ -165,7 +163,7 @@ def test_an_edited_file_is_refused_as_drift_by_name(agent: AgentProcess, nginx_s
     assert agent.call("apply", sites.request(sites.shop(new, expect=old)))["outcome"] == "unchanged"
 
 
-def test_a_dry_run_tests_and_changes_nothing(agent: AgentProcess, strict_sites: Sites) -> None:
+def test_dry_run_tests_and_changes_nothing(agent: AgentProcess, strict_sites: Sites) -> None:
     sites = strict_sites
     tested = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), dry_run=True))
     assert tested["outcome"] == "tested", tested
@@ -175,7 +173,7 @@ def test_a_dry_run_tests_and_changes_nothing(agent: AgentProcess, strict_sites: 
     assert (sites.body("shop"), sites.leftovers()) == ("old", [])
 
 
-def test_a_server_that_is_down_is_started_and_stopped_again_on_failure(agent: AgentProcess, sites: Sites) -> None:
+def test_stopped_web_server_is_started_and_stopped_again_on_failure(agent: AgentProcess, sites: Sites) -> None:
     sites.server.stop()
     service = {"engine": sites.request()["engines"][0], "action": "stop"}
     agent.call("service", service)
@@ -188,7 +186,7 @@ def test_a_server_that_is_down_is_started_and_stopped_again_on_failure(agent: Ag
     assert sites.body("shop") == "new"
 
 
-def test_two_transactions_at_once_wait_for_each_other(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_concurrent_transactions_run_in_sequence(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     first = agent.send("apply", sites.request(sites.shop(sites.text("shop", "first"))))
     second = agent.send("apply", sites.request(sites.shop(sites.text("shop", "second"))))
@@ -201,7 +199,7 @@ def test_two_transactions_at_once_wait_for_each_other(agent: AgentProcess, nginx
     assert sites.body("shop") in {"first", "second"}
 
 
-def test_the_state_folder_and_its_copies_are_private(agent: AgentProcess, nginx_sites: Sites, tmp_path: Path) -> None:
+def test_state_folder_and_backups_are_private(agent: AgentProcess, nginx_sites: Sites, tmp_path: Path) -> None:
     sites = nginx_sites
     agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))))
     for path in (tmp_path / "state").rglob("*"):

@@ -51,7 +51,7 @@ def ab(target: str, *options: str) -> list[str]:
     return ["ab", "-q", "-k", "-c", "2", *options, "-H", "Host: a.example", f"http://{target}/"]
 
 
-def test_ab_is_run_watched_and_its_files_come_back(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+def test_ab_runs_with_samples_and_returns_files(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     target, nginx = site
     argv = ab(target, "-t", "1", "-n", "1000000", "-e", "{workdir}/percentiles.csv")
     trees = {"server": [nginx.paths["pid_file"]]}
@@ -72,9 +72,7 @@ def test_ab_is_run_watched_and_its_files_come_back(agent: AgentProcess, site: tu
 
 
 @pytest.mark.parametrize("tool", ["h2load", "wrk", "siege"])
-def test_every_tool_reaches_the_named_virtual_host(
-    agent: AgentProcess, site: tuple[str, NginxInstance], tool: str
-) -> None:
+def test_every_tool_reaches_named_virtual_host(agent: AgentProcess, site: tuple[str, NginxInstance], tool: str) -> None:
     target, _ = site
     port = target.split(":")[1]
     h2load = ["h2load", "--h1", "-c", "2", "-n", "50", f"--connect-to={target}", "--log-file={workdir}/requests.log"]
@@ -99,7 +97,7 @@ def test_every_tool_reaches_the_named_virtual_host(
         assert sum(count for _, count in result["latency"]["counts"]) == 50
 
 
-def test_a_tool_that_is_not_done_in_time_is_ended(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+def test_tool_is_ended_at_timeout(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     target, _ = site
     begin = time.monotonic()
     result = agent.call("bench", {**request(target, ab(target, "-t", "120", "-n", "9000000")), "timeout_s": 0.5})
@@ -107,7 +105,7 @@ def test_a_tool_that_is_not_done_in_time_is_ended(agent: AgentProcess, site: tup
     assert time.monotonic() - begin < 100, "ab itself would have gone on for 120 s"
 
 
-def test_cancel_ends_the_tool_and_leaves_nothing(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+def test_cancel_ends_tool_without_leftovers(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     target, _ = site
     ident = agent.send("bench", request(target, ab(target, "-t", "30", "-n", "9000000")))
     assert agent.receive()["type"] == "event"
@@ -122,7 +120,7 @@ def test_cancel_ends_the_tool_and_leaves_nothing(agent: AgentProcess, site: tupl
     assert not workdir.exists()
 
 
-def test_no_tool_outlives_a_killed_agent(agent_file: Path, tmp_path: Path, site: tuple[str, NginxInstance]) -> None:
+def test_tools_end_with_killed_agent(agent_file: Path, tmp_path: Path, site: tuple[str, NginxInstance]) -> None:
     target, _ = site
     process = AgentProcess(agent_file, tmp_path / "state").__enter__()
     process.send("bench", request(target, ab(target, "-t", "120", "-n", "9000000")))
@@ -171,7 +169,7 @@ def alive(pid: int) -> bool:
         (["siege", "http://{target}/"], "-R"),
     ],
 )
-def test_nothing_but_the_target_can_be_aimed_at(agent: AgentProcess, argv: list[str], words: str) -> None:
+def test_load_is_rejected_for_other_targets(agent: AgentProcess, argv: list[str], words: str) -> None:
     parts = [part.format(target="127.0.0.1:65000", port="65000") for part in argv]
     with pytest.raises(AgentError, match=words) as refused:
         agent.call("bench", request("127.0.0.1:65000", parts))
@@ -190,34 +188,36 @@ def test_nothing_but_the_target_can_be_aimed_at(agent: AgentProcess, argv: list[
         ("127.0.0.1:99999", ["127.0.0.1:99999"], "port that does not exist"),
     ],
 )
-def test_only_an_allowed_address_of_this_host(agent: AgentProcess, target: str, allowed: list[str], words: str) -> None:
+def test_load_is_rejected_for_addresses_of_other_hosts(
+    agent: AgentProcess, target: str, allowed: list[str], words: str
+) -> None:
     with pytest.raises(AgentError, match=words):
         agent.call("bench", {**request(target, ["ab", f"http://{target}/"]), "allowed": allowed})
 
 
 @pytest.mark.parametrize("setting", ["proxy-host = 192.0.2.1", "parser = true", "follow-location = true", "url = x"])
-def test_siege_settings_that_lead_elsewhere_are_refused(agent: AgentProcess, setting: str) -> None:
+def test_siege_settings_with_other_targets_are_rejected(agent: AgentProcess, setting: str) -> None:
     files = {"siegerc": setting + "\n", "urls": "http://127.0.0.1:65000/\n"}
     argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
     with pytest.raises(AgentError, match=setting.split()[0]):
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 
-def test_a_url_file_that_leads_elsewhere_is_refused(agent: AgentProcess) -> None:
+def test_url_file_with_other_targets_is_rejected(agent: AgentProcess) -> None:
     files = {"siegerc": SIEGE, "urls": "http://127.0.0.1:65000/\nhttp://192.0.2.1:65000/\n"}
     argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
     with pytest.raises(AgentError, match="leads to"):
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 
-def test_siege_over_tls_needs_the_name_to_lead_to_the_site(agent: AgentProcess) -> None:
+def test_siege_over_tls_requires_name_that_resolves_to_site(agent: AgentProcess) -> None:
     files = {"siegerc": SIEGE, "urls": "https://shop.invalid:65000/\n"}
     argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
     with pytest.raises(AgentError, match=r"add '127\.0\.0\.1 shop\.invalid' to /etc/hosts"):
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 
-def test_answers_tell_what_a_site_serves(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+def test_responses_operation_describes_site_content(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     port = int(site[0].split(":")[1])
     asked = {"address": "127.0.0.1", "port": port, "path": "/", "tls": False, "gzip": False}
     named = {**asked, "host": "a.example", "host_header": f"a.example:{port}"}
@@ -249,7 +249,7 @@ class Compressing(BaseHTTPRequestHandler):
         pass
 
 
-def test_answers_are_alike_however_they_were_compressed(agent: AgentProcess) -> None:
+def test_response_digests_ignore_compression(agent: AgentProcess) -> None:
     """No two servers compress alike: it is the page that is compared."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Compressing) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -266,13 +266,13 @@ def test_answers_are_alike_however_they_were_compressed(agent: AgentProcess) -> 
     assert cut == {"error": "what it compressed cannot be read (it ends in the middle)"}
 
 
-def test_answers_come_from_this_host_only(agent: AgentProcess) -> None:
+def test_responses_operation_rejects_other_hosts(agent: AgentProcess) -> None:
     asked = {"address": "192.0.2.1", "port": 80, "path": "/", "tls": False, "gzip": False}
     with pytest.raises(AgentError, match="not an address of this host"):
         agent.call("answers", {"requests": [{**asked, "host": "a", "host_header": "a"}]})
 
 
-def test_the_fingerprint_names_the_machine_and_its_tools(agent: AgentProcess) -> None:
+def test_fingerprint_names_host_and_tools(agent: AgentProcess) -> None:
     found = agent.call("fingerprint")
     assert found["kernel"] == os.uname().release
     assert found["cpus"] == os.cpu_count()
@@ -281,7 +281,7 @@ def test_the_fingerprint_names_the_machine_and_its_tools(agent: AgentProcess) ->
     assert set(found["tools"]) == {"ab", "h2load", "wrk", "siege"}
 
 
-def test_sampling_counts_children(agent: AgentProcess) -> None:
+def test_samples_include_child_processes(agent: AgentProcess) -> None:
     """The parent only waits: whatever is counted is its child's. A busy machine may keep the child waiting, so it is
     looked at until the kernel gave it a tick."""
     busy = "import os\nif os.fork() == 0:\n while True: pass\nos.wait()"
@@ -299,9 +299,7 @@ def test_sampling_counts_children(agent: AgentProcess) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_siege_begins_with_a_second_of_the_clock_it_counts_by(
-    agent: AgentProcess, site: tuple[str, NginxInstance]
-) -> None:
+def test_siege_starts_at_full_second(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     """Begun anywhere else its -t 1S would last less than a second, down to nothing."""
     target, _ = site
     argv = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "2", "-t", "1S", "-H", "Host: a.example"]
@@ -312,7 +310,7 @@ def test_siege_begins_with_a_second_of_the_clock_it_counts_by(
         assert result["started_at"] % 1.0 < 0.5, result["started_at"]
 
 
-def test_the_panels_own_generator_is_run_as_it_was_announced_and_only_with_methods_of_a_load(
+def test_gallop_load_runs_only_with_announced_digest_and_allowed_methods(
     agent: AgentProcess, site: tuple[str, NginxInstance]
 ) -> None:
     target, _nginx = site

@@ -9,7 +9,7 @@ import pytest
 from tests.agents.process import AgentError, AgentProcess
 
 
-def test_files_go_and_folders_stay(agent: AgentProcess, tmp_path: Path) -> None:
+def test_cache_clearing_removes_files_and_keeps_folders(agent: AgentProcess, tmp_path: Path) -> None:
     kept = tmp_path / "paddock-shop-proxy"
     (kept / "a" / "bc").mkdir(parents=True)
     (kept / "a" / "bc" / "one").write_text("12345")
@@ -24,7 +24,7 @@ def test_files_go_and_folders_stay(agent: AgentProcess, tmp_path: Path) -> None:
     assert (beside / "three").exists()
 
 
-def test_links_lead_nowhere(agent: AgentProcess, tmp_path: Path) -> None:
+def test_cache_clearing_does_not_follow_links(agent: AgentProcess, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "file").write_text("mine")
@@ -42,7 +42,7 @@ def test_links_lead_nowhere(agent: AgentProcess, tmp_path: Path) -> None:
     assert (other / "file").exists()
 
 
-def test_a_folder_outside_is_refused(agent: AgentProcess, tmp_path: Path) -> None:
+def test_cache_clearing_rejects_folder_outside_roots(agent: AgentProcess, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for folders in ([str(tmp_path)], ["/etc"], [], "x"):
         with pytest.raises(AgentError):

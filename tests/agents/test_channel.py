@@ -30,17 +30,17 @@ HEAVY = {
 AGENTS = Path(protocol.__file__).parent
 
 
-def test_says_that_it_is_ready_and_who_it_is(agent: AgentProcess) -> None:
+def test_agent_announces_version_when_ready(agent: AgentProcess) -> None:
     assert agent.ready["type"] == "ready"
     assert agent.ready["data"]["pid"] == agent.process.pid
     assert agent.call("hello") == agent.ready["data"]
 
 
-def test_knows_every_operation_of_the_protocol_and_no_other() -> None:
+def test_agent_implements_exactly_the_protocol_operations() -> None:
     assert set(operations.MODULES) | {"cancel"} == set(protocol.OPERATIONS)
 
 
-def test_an_operation_there_is_not_is_refused(agent: AgentProcess) -> None:
+def test_unknown_operation_is_rejected(agent: AgentProcess) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("shutdown -h now")
     assert refused.value.code == "invalid"
@@ -58,24 +58,24 @@ def test_an_operation_there_is_not_is_refused(agent: AgentProcess) -> None:
         b'{"v": 1, "op": "hello"}\n',
     ],
 )
-def test_a_line_that_is_no_request_is_refused_and_the_channel_stays(agent: AgentProcess, line: bytes) -> None:
+def test_malformed_request_is_rejected_and_channel_stays_open(agent: AgentProcess, line: bytes) -> None:
     agent.send_line(line)
     answer = agent.receive()
     assert (answer["type"], answer["data"]["code"]) == ("error", "invalid")
     assert agent.call("hello")["pid"] == agent.process.pid
 
 
-def test_ends_when_its_input_ends(agent: AgentProcess) -> None:
+def test_agent_ends_when_input_ends(agent: AgentProcess) -> None:
     assert agent.process.stdin is not None
     agent.process.stdin.close()
     assert agent.process.wait(60) == 0
 
 
-def test_cancelling_what_does_not_run_says_so(agent: AgentProcess) -> None:
+def test_cancel_of_unknown_request_is_reported(agent: AgentProcess) -> None:
     assert agent.call("cancel", {"id": "99"}) == {"cancelled": False}
 
 
-def test_the_bundle_is_reproducible(tmp_path: Path) -> None:
+def test_agent_bundle_is_reproducible(tmp_path: Path) -> None:
     script = "from panel.remote.bundle import bundle; print(bundle().name)"
     names = {
         subprocess.run(
@@ -91,14 +91,14 @@ def test_the_bundle_is_reproducible(tmp_path: Path) -> None:
     assert names == {bundle.bundle().name}
 
 
-def test_a_bundle_on_disk_is_private_and_whole(tmp_path: Path) -> None:
+def test_agent_bundle_on_disk_is_private_and_complete(tmp_path: Path) -> None:
     path = bundle.written_to(tmp_path / "new")
     assert path.stat().st_mode & 0o777 == 0o700
     assert path.read_bytes() == bundle.bundle().content
     assert bundle.written_to(tmp_path / "new") == path
 
 
-def test_runs_from_source_where_the_compiled_form_is_for_another_python(tmp_path: Path) -> None:
+def test_agent_runs_from_source_under_another_python_version(tmp_path: Path) -> None:
     foreign = tmp_path / "agent.pyz"
     magic = bundle.importlib.util.MAGIC_NUMBER
     content = bundle.bundle().content
@@ -111,7 +111,7 @@ def test_runs_from_source_where_the_compiled_form_is_for_another_python(tmp_path
 @pytest.mark.parametrize(
     "path", sorted([AGENTS / "wire.py", AGENTS / "start.py", *(AGENTS / "host").rglob("*.py")]), ids=lambda p: p.name
 )
-def test_the_agent_is_python_38_without_other_packages(path: Path) -> None:
+def test_agent_source_is_python_38_without_dependencies(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -120,13 +120,13 @@ def test_the_agent_is_python_38_without_other_packages(path: Path) -> None:
     assert "agents.protocol" not in imported
 
 
-def test_starting_loads_nothing_heavy(agent_file: Path) -> None:
+def test_agent_start_imports_no_heavy_modules(agent_file: Path) -> None:
     script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import agents.host.main; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-ISB", "-c", script], capture_output=True, text=True, check=True).stdout
     assert not HEAVY & set(loaded.split())
 
 
-def test_a_deployment_loads_nothing_heavy_either(agent_file: Path) -> None:
+def test_apply_imports_no_heavy_modules(agent_file: Path) -> None:
     """All that apply, and undoing it, import; but for TLS, copies and the server's own module."""
     modules = "agents.host.apply, agents.host.drift, agents.host.engines.nginx, agents.host.engines.native"
     script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import {modules}; print(*sys.modules)"
@@ -134,7 +134,7 @@ def test_a_deployment_loads_nothing_heavy_either(agent_file: Path) -> None:
     assert not HEAVY & set(loaded.split())
 
 
-def test_a_first_deployment_loads_nothing_heavy(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
+def test_first_apply_imports_no_heavy_modules(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
     """One that brings a new name is tested in a tree of links, which is taken away again."""
     process = AgentProcess(agent_file, tmp_path / "state")
     process.argv[1:1] = ["-X", "importtime"]
@@ -149,14 +149,14 @@ def test_a_first_deployment_loads_nothing_heavy(agent_file: Path, tmp_path: Path
     assert not (tmp_path / "state" / "shadow").exists()
 
 
-def test_what_is_imported_late_is_there_though_the_archive_has_gone(tmp_path: Path) -> None:
+def test_late_imports_work_when_archive_is_gone(tmp_path: Path) -> None:
     path = bundle.written_to(tmp_path / "bundle")
     with AgentProcess(path, tmp_path / "state") as agent:
         path.unlink()  # another panel has put a newer one there and forgot this
         assert agent.call("ports", {"count": 1})["ports"]
 
 
-def test_is_started_without_what_running_an_archive_imports(agent_file: Path) -> None:
+def test_agent_start_avoids_zipapp_imports(agent_file: Path) -> None:
     argv = bundle.argv(sys.executable, str(agent_file))
     done = subprocess.run([argv[0], "-X", "importtime", *argv[1:]], input=b"", capture_output=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
@@ -164,7 +164,7 @@ def test_is_started_without_what_running_an_archive_imports(agent_file: Path) ->
     assert not HEAVY & imported
 
 
-def test_does_without_what_only_cpython_has(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
+def test_agent_runs_without_cpython_private_modules(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
     """Where the modules behind the standard library's are not there, the agent takes the public ones."""
     script = (
         "import ctypes, json, signal, socket, sys; "
@@ -179,7 +179,7 @@ def test_does_without_what_only_cpython_has(agent_file: Path, tmp_path: Path, ng
         assert nginx_sites.body("shop") == "new"
 
 
-def test_the_protocol_survives_its_own_encoding() -> None:
+def test_protocol_messages_round_trip() -> None:
     message = {"v": wire.VERSION, "id": "1", "op": "apply", "args": {"text": 'a\n"ü\u2028'}}
     line = wire.encode(message)
     assert line.count(b"\n") == 1
@@ -192,19 +192,19 @@ def test_the_protocol_survives_its_own_encoding() -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_lines_are_what_the_json_module_writes_and_reads(value: object) -> None:
+def test_wire_lines_match_json_module(value: object) -> None:
     text = json.dumps(value, separators=(",", ":"))
     assert wire.dumps(value) == text
     assert wire.loads(f" {text} \r\n") == value
 
 
 @pytest.mark.parametrize("text", ["", "{", "{} {}", "nul", "[1,]", "{'a': 1}", '"\x01"', "[1", '{"a" 1}'])
-def test_what_is_not_json_is_refused(text: str) -> None:
+def test_wire_rejects_invalid_json(text: str) -> None:
     with pytest.raises(ValueError):
         wire.loads(text)
 
 
-def test_an_event_is_waited_for_and_set_once() -> None:
+def test_event_wakes_waiter_once() -> None:
     event = lean.Event()
     assert not event.wait(0)
     assert not event.wait(0.001)
@@ -216,7 +216,7 @@ def test_an_event_is_waited_for_and_set_once() -> None:
     assert event.is_set()
 
 
-def test_a_thread_is_lent_again_once_its_work_is_done() -> None:
+def test_worker_thread_is_reused() -> None:
     lean._Lent.idle.clear()
     threads, gate = [], lean.Event()
 
@@ -245,7 +245,7 @@ def test_a_thread_is_lent_again_once_its_work_is_done() -> None:
     until_idle(2)
 
 
-def test_what_may_enter_a_namespace_has_a_thread_that_ends_with_it() -> None:
+def test_namespace_work_runs_in_own_thread() -> None:
     modules = [operations.MODULES[name] for name in sorted(operations.LEAVES_THREAD)]
     names = "; ".join(f"import {module}" for module in modules)
     code = f"import sys; {names}; print('agents.host.netns' in sys.modules)"

@@ -44,7 +44,7 @@ def spread(sites: Sites, text: str) -> list[FileChange]:
     ]
 
 
-def test_new_files_are_seen_through_links_and_absolute_includes(
+def test_staged_files_are_seen_through_links_and_absolute_includes(
     way: tuple[AgentProcess, str], strict_sites: Sites
 ) -> None:
     sites = strict_sites
@@ -56,7 +56,7 @@ def test_new_files_are_seen_through_links_and_absolute_includes(
     assert sites.body("new") == "new"
 
 
-def test_a_refused_file_is_named_by_its_real_path(way: tuple[AgentProcess, str], strict_sites: Sites) -> None:
+def test_rejected_staged_file_is_named_by_real_path(way: tuple[AgentProcess, str], strict_sites: Sites) -> None:
     sites = strict_sites
     agent, _ = way
     before = {path: path.read_bytes() for path in sites.server.root.rglob("*.conf")}
@@ -70,7 +70,7 @@ def test_a_refused_file_is_named_by_its_real_path(way: tuple[AgentProcess, str],
     assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
 
 
-def test_a_removed_file_is_gone_for_the_test(way: tuple[AgentProcess, str], nginx_sites: Sites) -> None:
+def test_removed_file_is_absent_during_test(way: tuple[AgentProcess, str], nginx_sites: Sites) -> None:
     """A new site may take the unique thing (here: default_server) that the removed one had."""
     sites, (agent, _) = nginx_sites, way
     default = sites.text("old", "old").replace(f":{sites.port};", f":{sites.port} default_server;")
@@ -87,7 +87,7 @@ def test_a_removed_file_is_gone_for_the_test(way: tuple[AgentProcess, str], ngin
     assert sites.body("unknown-name") == "taken"
 
 
-def test_files_that_are_only_replaced_need_no_tree(tmp_path: Path) -> None:
+def test_replaced_files_are_tested_without_staging_tree(tmp_path: Path) -> None:
     """Each draft is mounted over its file; as soon as a name comes or goes, the folder is rebuilt."""
     root = tmp_path / "etc"
     root.mkdir()
@@ -105,7 +105,7 @@ def test_files_that_are_only_replaced_need_no_tree(tmp_path: Path) -> None:
     assert [target for _, target in binds(*files, new)] == [str(tmp_path / "shadow/aside/0"), str(root)]
 
 
-def test_the_cost_does_not_grow_with_the_rest_of_the_tree(tmp_path: Path) -> None:
+def test_staging_cost_does_not_grow_with_configuration_tree(tmp_path: Path) -> None:
     """Only the folder that changes is rebuilt, of links; nothing is copied, whatever lies elsewhere."""
     root = tmp_path / "etc"
     for folder in ("conf.d", "elsewhere/deep"):
@@ -124,7 +124,7 @@ def test_the_cost_does_not_grow_with_the_rest_of_the_tree(tmp_path: Path) -> Non
     assert not (tmp_path / "shadow" / "staged" / "0" / "deep").exists()
 
 
-def test_a_copy_rewrites_whole_paths_only(tmp_path: Path) -> None:
+def test_staged_copy_rewrites_whole_paths_only(tmp_path: Path) -> None:
     root = tmp_path / "etc"
     root.mkdir()
     text = f'include {root}/a/*.conf; root {root}x/www; include "{root}/b"; x /prefix{root}/c; y {root};'
@@ -140,7 +140,7 @@ def test_a_copy_rewrites_whole_paths_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["", "without:namespaces"])
-def test_without_privilege(fault: str, agent_file: Path, server_root: Path) -> None:
+def test_staged_configuration_is_tested_without_privileges(fault: str, agent_file: Path, server_root: Path) -> None:
     """The same for an agent and a server that run as an ordinary account."""
     server = NginxInstance(server_root)
     server.main_config.write_text(server.main_config.read_text().replace("user root;", ""))

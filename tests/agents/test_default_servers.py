@@ -19,7 +19,7 @@ server {
 MANAGED = "# Site shop, managed by Paddock: change it there, edits made here are overwritten.\n"
 
 
-def test_the_usual_places_are_read_and_what_the_panel_wrote_is_left_out(tmp_path: Path) -> None:
+def test_default_servers_are_read_from_host_files_only(tmp_path: Path) -> None:
     main = tmp_path / "nginx.conf"
     main.write_text("http { server { listen 192.0.2.7:8080 default; } include sites-enabled/*; }")
     for folder in ("conf.d", "sites-enabled"):
@@ -35,7 +35,7 @@ def test_the_usual_places_are_read_and_what_the_panel_wrote_is_left_out(tmp_path
     assert found[1]["path"] == str(tmp_path / "conf.d" / "api.conf")
 
 
-def test_apaches_default_is_what_it_reads_before_the_panels_sites(tmp_path: Path) -> None:
+def test_apache_default_server_is_the_first_before_panel_sites(tmp_path: Path) -> None:
     main = tmp_path / "apache2.conf"
     main.write_text("IncludeOptional sites-enabled/*.conf\n")
     (tmp_path / "sites-enabled").mkdir()

@@ -16,9 +16,7 @@ def program(path: Path, mode: int = 0o755) -> str:
     return str(path)
 
 
-def test_the_newest_lsphp_below_a_server_is_taken_else_one_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newest_lsphp_of_web_server_is_preferred_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "ls[ws]"
     servers = [{"engine": "nginx", "paths": {}}, {"engine": "openlitespeed", "paths": {"prefix": str(root)}}]
     monkeypatch.setattr(commands, "PATH", str(tmp_path / "bin"))

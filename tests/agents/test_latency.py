@@ -13,12 +13,12 @@ from agents.host.latency import bucket, from_h2load_log
 
 
 @given(st.integers(min_value=0, max_value=10**12))
-def test_a_bucket_is_near_its_values(value: int) -> None:
+def test_histogram_bucket_is_near_its_values(value: int) -> None:
     assert abs(bucket(value) - value) <= max(0, value) * 0.002
 
 
 @given(st.integers(min_value=0, max_value=10**9), st.integers(min_value=0, max_value=10**9))
-def test_buckets_keep_the_order(a: int, b: int) -> None:
+def test_histogram_buckets_keep_order(a: int, b: int) -> None:
     assert (bucket(a) <= bucket(b)) or a > b
 
 
@@ -28,7 +28,7 @@ def log(folder: Path, rows: list[tuple[int, int, int]], end: str = "") -> str:
     return str(path)
 
 
-def test_counts_statuses_and_times(tmp_path: Path) -> None:
+def test_latency_log_yields_statuses_and_times(tmp_path: Path) -> None:
     rows = [(1_000_000, 200, 100), (1_500_000, 200, 100), (1_600_000, 404, 300), (0, -1, 0)]
     found = from_h2load_log(log(tmp_path, rows, end="17"))
     assert found["counts"] == [[100, 2], [300, 1]]
@@ -37,17 +37,17 @@ def test_counts_statuses_and_times(tmp_path: Path) -> None:
     assert found["mean_us"] == pytest.approx(166.667)
 
 
-def test_only_failures(tmp_path: Path) -> None:
+def test_latency_log_with_only_failures_is_counted(tmp_path: Path) -> None:
     found = from_h2load_log(log(tmp_path, [(0, -1, 0)] * 3))
     assert (found["counts"], found["mean_us"], found["active_s"]) == ([], None, 0.0)
 
 
-def test_no_log(tmp_path: Path) -> None:
+def test_missing_latency_log_is_reported(tmp_path: Path) -> None:
     assert from_h2load_log(str(tmp_path / "none")) == {}
     assert from_h2load_log(log(tmp_path, [])) == {}
 
 
-def test_a_long_log_is_read_in_part_and_tells_nearly_the_same(tmp_path: Path) -> None:
+def test_long_latency_log_is_sampled_with_similar_result(tmp_path: Path) -> None:
     generator = random.Random(5)
     rows = [(10**15 + 10 * i, 200, int(generator.lognormvariate(5, 0.5))) for i in range(150_000)]
     path = log(tmp_path, rows)

@@ -41,7 +41,7 @@ def visit(sites: Sites) -> None:
             pass
 
 
-def test_apply_succeeds_when_visitors_write_failures_into_the_log(agent: AgentProcess, sites: Sites) -> None:
+def test_apply_succeeds_when_visitors_write_errors_into_log(agent: AgentProcess, sites: Sites) -> None:
     """The reload takes long enough for the log to be looked at: a thousand sites are read again."""
     many = "".join(NGINX_SITE.format(port=sites.port, name=f"n{n}.test", code=203, body="x") for n in range(6000))
     sites.put("many.conf", many)
@@ -63,7 +63,7 @@ def test_apply_succeeds_when_visitors_write_failures_into_the_log(agent: AgentPr
         visitors.join()
 
 
-def test_a_failed_reload_is_told_in_the_servers_own_lines_only(agent: AgentProcess, sites: Sites) -> None:
+def test_failed_reload_message_contains_only_server_lines(agent: AgentProcess, sites: Sites) -> None:
     port = free_port()
     stopped = threading.Event()
 
@@ -117,9 +117,7 @@ def test_a_failed_reload_is_told_in_the_servers_own_lines_only(agent: AgentProce
         (openlitespeed, "x Fatal error in configuration", False),
     ],
 )
-def test_a_line_of_the_log_is_a_failure_only_when_the_server_itself_says_so(
-    engine: type, line: str, is_own: bool
-) -> None:
+def test_log_line_counts_as_failure_only_when_written_by_server(engine: type, line: str, is_own: bool) -> None:
     names = ("engine", "binary", "prefix", "main_config", "config_root", "pid_file", "unit", "control")
     server = engine.Server(dict.fromkeys(names, "/nowhere"))
     assert server.is_failure(line, 7) is is_own

@@ -15,19 +15,19 @@ def tail(agent: AgentProcess, path: Path, lines: int = 3) -> Any:
     return agent.call("tail", {"path": str(path), "lines": lines, "roots": [str(path.parent)]})["lines"]
 
 
-def test_the_last_lines_in_order(agent: AgentProcess, tmp_path: Path) -> None:
+def test_log_returns_last_lines_in_order(agent: AgentProcess, tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_text("".join(f"line {number}\n" for number in range(50_000)) + "half")
     assert tail(agent, log) == ["line 49998", "line 49999", "half"]
     assert tail(agent, log, 0) == []
 
 
-def test_a_log_shorter_than_asked_for_is_given_whole(agent: AgentProcess, tmp_path: Path) -> None:
+def test_short_log_is_returned_whole(agent: AgentProcess, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"one\n\xff\xfe\n")
     assert tail(agent, tmp_path / "a.log") == ["one", "\ufffd\ufffd"]
 
 
-def test_follows_through_rotation_and_ends_when_cancelled(agent: AgentProcess, tmp_path: Path) -> None:
+def test_log_follow_survives_rotation_and_ends_on_cancel(agent: AgentProcess, tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_text("old\n")
     ident = agent.send("tail", {"path": str(log), "roots": [str(tmp_path)], "follow": True})
@@ -43,7 +43,7 @@ def test_follows_through_rotation_and_ends_when_cancelled(agent: AgentProcess, t
     assert kinds == ["result", "result"]
 
 
-def test_following_ends_with_the_channel(agent: AgentProcess, tmp_path: Path) -> None:
+def test_log_follow_ends_with_channel(agent: AgentProcess, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("x\n")
     agent.send("tail", {"path": str(tmp_path / "a.log"), "roots": [str(tmp_path)], "follow": True})
     agent.receive()
@@ -53,7 +53,7 @@ def test_following_ends_with_the_channel(agent: AgentProcess, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["outside", "link", "linked folder", "fifo", "dots", "relative", "no roots"])
-def test_what_is_no_log_below_the_roots_is_refused(agent: AgentProcess, tmp_path: Path, kind: str) -> None:
+def test_log_outside_roots_is_rejected(agent: AgentProcess, tmp_path: Path, kind: str) -> None:
     root = tmp_path / "log"
     root.mkdir()
     secret = tmp_path / "secret"

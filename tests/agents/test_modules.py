@@ -7,7 +7,7 @@ from pathlib import Path
 from agents.host.detect import _loaded
 
 
-def test_modules_of_the_main_file_and_of_modules_enabled(tmp_path: Path) -> None:
+def test_nginx_modules_are_read_from_main_file_and_modules_enabled(tmp_path: Path) -> None:
     (tmp_path / "modules-enabled").mkdir()
     (tmp_path / "modules-enabled" / "50-brotli.conf").write_text(
         "load_module modules/ngx_http_brotli_filter_module.so;\n# load_module modules/ngx_http_off_module.so;\n"

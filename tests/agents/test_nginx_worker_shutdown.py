@@ -67,7 +67,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         made.instance.stop()
 
 
-def test_the_old_workers_are_told_and_none_takes_their_place(served: Served) -> None:
+def test_old_workers_shut_down_without_replacement(served: Served) -> None:
     served.say("second")
     old, log_size, before = served.workers(), 0, Generation(0)
 
@@ -87,7 +87,7 @@ def test_the_old_workers_are_told_and_none_takes_their_place(served: Served) -> 
     assert not re.search(r"\[(alert|emerg|crit|error)\]", served.log), served.log
 
 
-def test_one_reload_after_the_other(served: Served) -> None:
+def test_consecutive_reloads_shut_down_old_workers(served: Served) -> None:
     """The second comes while nginx has not waited for the workers that the first relieved."""
     for text in ("second", "third", "fourth"):
         served.say(text)
@@ -97,7 +97,7 @@ def test_one_reload_after_the_other(served: Served) -> None:
     assert not re.search(r"\[(alert|emerg|crit|error)\]", served.log), served.log
 
 
-def test_what_is_being_sent_is_sent_to_its_end(served: Served) -> None:
+def test_old_workers_finish_responses(served: Served) -> None:
     (served.instance.root / "www" / "large").write_bytes(b"x" * LARGE_BYTES)
     with socket.create_connection(("127.0.0.1", served.port), timeout=60) as client:
         client.sendall(b"GET /large HTTP/1.0\r\n\r\n")
@@ -110,7 +110,7 @@ def test_what_is_being_sent_is_sent_to_its_end(served: Served) -> None:
     assert received > LARGE_BYTES
 
 
-def test_a_worker_that_took_the_place_of_a_lost_one_is_no_sign_of_a_reload(served: Served) -> None:
+def test_replacement_of_lost_worker_is_not_taken_for_reload(served: Served) -> None:
     """It has read the old configuration, so the others must not be told to leave for it."""
     before = Generation(served.server.pid())
     lost, *others = served.workers()
@@ -121,7 +121,7 @@ def test_a_worker_that_took_the_place_of_a_lost_one_is_no_sign_of_a_reload(serve
     assert set(others) <= served.workers()
 
 
-def test_fewer_new_workers_than_old_ones_relieve_nobody(served: Served) -> None:
+def test_old_workers_stay_while_new_workers_are_missing(served: Served) -> None:
     """Those that are still missing may be about to start: until then the old ones have their connections."""
     main = served.instance.main_config
     main.write_text(main.read_text().replace(f"worker_processes {WORKERS};", "worker_processes 1;"))

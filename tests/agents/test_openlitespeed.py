@@ -96,14 +96,16 @@ if source() is not None:
         yield folder
         file.unlink(missing_ok=True)
 
-    def test_changes_in_a_row_are_each_live_when_the_answer_comes(agent: AgentProcess, hosts: Hosts) -> None:
+    def test_consecutive_changes_are_live_when_apply_returns(agent: AgentProcess, hosts: Hosts) -> None:
         for number in range(3):
             result = agent.call("apply", hosts.request(*hosts.changed(f"number {number}")))
             assert result["outcome"] == "applied", result
             assert eventually(lambda wanted=f"number {number}": hosts.bodies() == (wanted, "blog"))  # type: ignore[misc]
 
     @pytest.mark.parametrize("more", ["unknownKey 5\n", "badblock {\n  a 1\n}\n"])
-    def test_what_it_would_only_log_is_refused_in_its_own_words(agent: AgentProcess, hosts: Hosts, more: str) -> None:
+    def test_configuration_that_openlitespeed_only_logs_is_rejected(
+        agent: AgentProcess, hosts: Hosts, more: str
+    ) -> None:
         result = agent.call("apply", hosts.request(*hosts.changed("new", more)))
         assert result["outcome"] == "rolled_back", result
         assert "Not support" in result["error"]
@@ -111,18 +113,14 @@ if source() is not None:
         assert hosts.bodies() == ("old", "blog")
         assert more not in Path(hosts.config).read_text()
 
-    def test_a_deployment_is_refused_when_the_server_cannot_start_its_successor(
-        agent: AgentProcess, hosts: Hosts
-    ) -> None:
+    def test_apply_is_rejected_when_openlitespeed_cannot_start_successor(agent: AgentProcess, hosts: Hosts) -> None:
         (hosts.server.root / "bin" / "litespeed").unlink()
         result = agent.call("apply", hosts.request(*hosts.changed("new")))
         assert result["outcome"] == "rolled_back", result
         assert f"ln -s openlitespeed {hosts.server.root}/bin/litespeed" in result["error"]
         assert hosts.bodies() == ("old", "blog")
 
-    def test_a_server_is_found_by_the_usual_pid_file_that_its_workers_own(
-        agent: AgentProcess, hosts: Hosts, lent: Path
-    ) -> None:
+    def test_openlitespeed_is_found_by_worker_owned_pid_file(agent: AgentProcess, hosts: Hosts, lent: Path) -> None:
         own = hosts.server.pid
         control = {**plain(hosts.control), "pid_file": str(lent / "lshttpd.pid")}
         others = (os.getpid(), next(iter(processes.children(own or 0))))  # another program, and one of its workers
@@ -130,7 +128,7 @@ if source() is not None:
             (lent / "lshttpd.pid").write_text(f"{written}\n")
             assert agent.call("service", {"engine": control, "action": "status"})["pid"] == found
 
-    def test_a_configuration_that_its_test_breaks_off_at_is_refused(agent: AgentProcess, hosts: Hosts) -> None:
+    def test_configuration_that_aborts_openlitespeed_test_is_rejected(agent: AgentProcess, hosts: Hosts) -> None:
         result = agent.call("apply", hosts.request(*hosts.changed("new", "errorpage {\n")))
         assert result["outcome"] == "rolled_back", result
         assert hosts.bodies() == ("old", "blog")
@@ -152,7 +150,7 @@ include paddock.conf
         main.write_text(main.read_text().replace("include paddock.conf\n", BROKEN))
         return hosts
 
-    def test_errors_of_before_refuse_nothing_and_are_told(agent: AgentProcess, flawed: Hosts) -> None:
+    def test_existing_openlitespeed_errors_are_reported_but_not_fatal(agent: AgentProcess, flawed: Hosts) -> None:
         result = agent.call("apply", flawed.request(*flawed.changed("new")))
         assert result["outcome"] == "applied", result
         (tested,) = [step["output"] for step in result["steps"] if step["name"] == "test"]
@@ -163,7 +161,7 @@ include paddock.conf
         found = agent.call("service", {"engine": plain(flawed.control), "action": "reload"})
         assert "Not support [nosuchkey 1]" in found["output"]
 
-    def test_one_more_error_of_a_kind_that_stands_is_refused(agent: AgentProcess, flawed: Hosts) -> None:
+    def test_additional_openlitespeed_error_of_existing_kind_is_rejected(agent: AgentProcess, flawed: Hosts) -> None:
         broken = flawed.server.root / "conf" / "broken.conf"
         more = FileChange(str(broken), "put", "# moves the others down\n" + broken.read_text() + "noSuchKey 1\n")
         result = agent.call("apply", flawed.request(more))
@@ -171,7 +169,7 @@ include paddock.conf
         new, _, old = result["error"].partition("openlitespeed runs with errors that were there before")
         assert (new.count("[nosuchkey 1]"), old.count("[nosuchkey 1]")) == (1, 2)
 
-    def test_a_host_without_namespaces_compares_with_what_it_found_before(
+    def test_openlitespeed_errors_are_compared_with_earlier_run_without_namespaces(
         agent_file: Path, tmp_path: Path, flawed: Hosts
     ) -> None:
         with AgentProcess(agent_file, tmp_path / "state", fault="without:namespaces") as agent:
@@ -183,9 +181,7 @@ include paddock.conf
         assert "unknownkey 5" in result["error"].partition("there before")[0]
         assert eventually(lambda: flawed.bodies() == ("new", "blog"))
 
-    def test_a_main_file_that_does_not_read_the_sites_refuses_what_would_not_be_served(
-        agent: AgentProcess, hosts: Hosts
-    ) -> None:
+    def test_apply_is_rejected_when_main_file_does_not_include_sites(agent: AgentProcess, hosts: Hosts) -> None:
         main = hosts.server.main_config
         main.write_text(main.read_text().replace("include paddock.conf\n", ""))
         result = agent.call("apply", hosts.request(*hosts.changed("new")))
@@ -193,14 +189,14 @@ include paddock.conf
         assert "add the line “include paddock.conf” at its end" in result["error"]
         assert hosts.bodies() == ("old", "blog"), "it was not told to read that"
 
-    def test_it_is_found_where_it_runs(agent: AgentProcess, hosts: Hosts) -> None:
+    def test_running_openlitespeed_is_detected(agent: AgentProcess, hosts: Hosts) -> None:
         found = [item for item in agent.call("facts", {})["engines"] if item["engine"] == "openlitespeed"]
         ours = next(item for item in found if item["paths"]["prefix"] == str(hosts.server.root))
         assert (ours["running"], ours["private"], ours["layout"]) == (True, True, "vhosts")
         assert ours["paths"]["pid_file"] == str(hosts.server.pid_file)
 
 
-def test_its_own_pid_file_is_told_to_the_server() -> None:
+def test_openlitespeed_gets_own_pid_file() -> None:
     names = ("engine", "binary", "prefix", "main_config", "config_root", "pid_file", "control", "unit")
     control = dict.fromkeys(names, "")
     assert Server({**control, "pid_file": "/srv/own.pid"}).env() == {"OLS_PID_FILE": "/srv/own.pid"}
@@ -219,20 +215,20 @@ def lent_folder(server_root: Path) -> Path:
     return folder
 
 
-def test_the_folder_of_its_workers_is_the_agents_own_while_it_is_held(lent_folder: Path) -> None:
+def test_openlitespeed_worker_folder_belongs_to_agent_while_locked(lent_folder: Path) -> None:
     with HeldFolder(str(lent_folder), frozenset([NOBODY.pw_uid])) as descriptor:
         assert safe.writers(descriptor, str(lent_folder)) == [], "nobody else can put a link there"
     found = lent_folder.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (NOBODY.pw_uid, NOBODY.pw_gid, 0o755)
 
 
-def test_a_folder_of_an_account_that_is_not_the_servers_is_refused(lent_folder: Path) -> None:
+def test_openlitespeed_folder_of_foreign_account_is_rejected(lent_folder: Path) -> None:
     with pytest.raises(Refusal, match="can be changed by the account nobody"):
         HeldFolder(str(lent_folder), frozenset()).__enter__()
     assert lent_folder.stat().st_uid == NOBODY.pw_uid
 
 
-def test_a_link_in_place_of_its_folder_is_refused(lent_folder: Path) -> None:
+def test_openlitespeed_folder_replaced_by_link_is_rejected(lent_folder: Path) -> None:
     link = lent_folder.with_name("link")
     link.symlink_to(lent_folder)
     with pytest.raises(Refusal, match="is not a folder"):

@@ -18,7 +18,7 @@ from tests.agents.sites import Sites, sha256
 from tests.support.ports import free_port
 
 
-def test_rollback_puts_back_what_a_transaction_replaced(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_rollback_restores_replaced_files(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     new = FileChange(str(sites.path("new.conf")), "put", sites.text("new", "new"), expect="")
     gone = FileChange(str(sites.path("gone.conf")), "remove")
@@ -35,7 +35,7 @@ def test_rollback_puts_back_what_a_transaction_replaced(agent: AgentProcess, ngi
     assert refused.value.code == "missing"
 
 
-def test_rollback_does_not_trample_a_later_edit(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_rollback_keeps_later_edit(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), ident="deploy-1"))
     sites.put("shop.conf", sites.text("shop", "by hand"))
@@ -45,7 +45,7 @@ def test_rollback_does_not_trample_a_later_edit(agent: AgentProcess, nginx_sites
     assert "by hand" in sites.path("shop.conf").read_text()
 
 
-def test_drift_tells_what_differs_and_hides_secrets(agent: AgentProcess, tmp_path: Path) -> None:
+def test_drift_reports_differences_and_hides_secrets(agent: AgentProcess, tmp_path: Path) -> None:
     for name in ("same", "edited", "secret", "binary"):
         (tmp_path / name).write_text("old")
     (tmp_path / "link").symlink_to("elsewhere")
@@ -67,7 +67,7 @@ def test_drift_tells_what_differs_and_hides_secrets(agent: AgentProcess, tmp_pat
         agent.call("drift", {"files": [{"path": "/etc/shadow", "sha256": ""}], "roots": [str(tmp_path)]})
 
 
-def test_install_takes_only_what_was_announced(agent: AgentProcess, tmp_path: Path) -> None:
+def test_install_accepts_only_announced_digest(agent: AgentProcess, tmp_path: Path) -> None:
     source = tmp_path / "uploaded"
     source.write_text("#!/bin/sh\necho tool version: tool/1.2\n")
     args = {
@@ -88,7 +88,7 @@ def test_install_takes_only_what_was_announced(agent: AgentProcess, tmp_path: Pa
         agent.call("install", {**args, "sha256": "0" * 64})
 
 
-def test_a_stale_pid_file_does_not_name_a_stranger(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_stale_pid_file_does_not_name_unrelated_process(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites = nginx_sites
     sites.server.stop()
     pid_file = Path(sites.server.paths["pid_file"])
@@ -107,7 +107,7 @@ def test_a_stale_pid_file_does_not_name_a_stranger(agent: AgentProcess, nginx_si
         pid_file.unlink(missing_ok=True)
 
 
-def test_facts_name_the_machine_and_its_servers(agent: AgentProcess) -> None:
+def test_facts_name_host_and_web_servers(agent: AgentProcess) -> None:
     facts = agent.call("facts")
     assert facts["memory_bytes"] > 100 * 1024 * 1024
     assert facts["os"]["id"]
@@ -119,7 +119,7 @@ def test_facts_name_the_machine_and_its_servers(agent: AgentProcess) -> None:
     assert "core" in default["apache"]["modules"]
 
 
-def test_cancelled_before_the_switch_changes_nothing(agent_file: Path, nginx_sites: Sites, tmp_path: Path) -> None:
+def test_apply_cancelled_before_switch_changes_nothing(agent_file: Path, nginx_sites: Sites, tmp_path: Path) -> None:
     sites = nginx_sites
     with AgentProcess(agent_file, tmp_path / "state", fault="wait:staged") as agent:
         ident = agent.send("apply", sites.request(sites.shop(sites.text("shop", "new"))))
@@ -133,7 +133,7 @@ def test_cancelled_before_the_switch_changes_nothing(agent_file: Path, nginx_sit
     assert (sites.body("shop"), sites.leftovers()) == ("old", [])
 
 
-def test_a_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Sites) -> None:
+def test_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Sites) -> None:
     sites, port, root = nginx_sites, free_port(), nginx_sites.server.root
     argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=shop.test"]
     subprocess.run(
@@ -152,7 +152,7 @@ def test_a_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Site
     assert f"https://other.test:{port}/ at 127.0.0.1 answers 503" in result["error"]
 
 
-def test_folders_that_the_account_may_not_look_into_are_named(server_root: Path) -> None:
+def test_unreadable_folders_are_reported(server_root: Path) -> None:
     """Not taken for empty. As another account: root may look everywhere."""
     open_one, closed = server_root / "open", server_root / "closed"
     for folder, mode in ((open_one, 0o755), (closed, 0o700)):
@@ -176,7 +176,7 @@ def test_folders_that_the_account_may_not_look_into_are_named(server_root: Path)
     assert answer["skipped"] == [{"path": str(closed), "why": why}]
 
 
-def test_resolve_tells_what_names_mean_on_this_machine(agent: AgentProcess) -> None:
+def test_resolve_returns_addresses_of_names_on_host(agent: AgentProcess) -> None:
     found = agent.call("resolve", {"names": ["localhost", "127.0.0.9", "nothing.invalid"]})["addresses"]
     assert "127.0.0.1" in found["localhost"] and found["127.0.0.9"] == ["127.0.0.9"] and found["nothing.invalid"] == []
     for names in ("localhost", [""], ["a" * 254], [1], ["a\nb"], ["a"] * 1001):

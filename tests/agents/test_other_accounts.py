@@ -40,9 +40,7 @@ def secret(server_root: Path) -> Path:
     return path
 
 
-def test_a_hard_link_to_what_its_owner_may_not_read_is_not_read(
-    agent: AgentProcess, theirs: Path, secret: Path
-) -> None:
+def test_hard_link_to_unreadable_file_is_not_read(agent: AgentProcess, theirs: Path, secret: Path) -> None:
     os.link(secret, theirs / "access.log")
     asked = {"path": f"{theirs}/access.log", "roots": [str(theirs)]}
     with pytest.raises(AgentError, match="the account nobody can put links to others' files there"):
@@ -55,7 +53,7 @@ def test_a_hard_link_to_what_its_owner_may_not_read_is_not_read(
     assert agent.call("tail", asked) == {"lines": [SECRET.strip()]}, "a log that root's server makes is readable"
 
 
-def test_a_link_of_another_account_is_not_followed_to_what_it_may_not_read(
+def test_link_of_another_account_is_not_followed_to_private_file(
     agent: AgentProcess, theirs: Path, secret: Path, server_root: Path
 ) -> None:
     (theirs / "one.conf").symlink_to(secret)
@@ -75,7 +73,7 @@ def engine(server: NginxInstance, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("which", ["binary", "main_config", "config_root", "prefix"])
-def test_nothing_is_started_from_where_another_account_can_write(
+def test_program_in_folder_writable_by_another_account_is_not_started(
     agent: AgentProcess, theirs: Path, server_root: Path, which: str
 ) -> None:
     server = NginxInstance(server_root)
@@ -91,7 +89,7 @@ def test_nothing_is_started_from_where_another_account_can_write(
     assert server.pid is None
 
 
-def test_a_pid_file_of_another_account_names_no_process(agent: AgentProcess, theirs: Path, server_root: Path) -> None:
+def test_pid_file_of_another_account_is_ignored(agent: AgentProcess, theirs: Path, server_root: Path) -> None:
     with NginxInstance(server_root) as server:
         (theirs / "server.pid").write_text(f"{server.pid}\n")
         control = engine(server, pid_file=str(theirs / "server.pid"))
@@ -106,9 +104,7 @@ def test_a_pid_file_of_another_account_names_no_process(agent: AgentProcess, the
         assert time.monotonic() - began < 10, "a FIFO holds nobody up"
 
 
-def test_a_process_of_another_account_is_no_server_to_manage(
-    agent: AgentProcess, theirs: Path, server_root: Path
-) -> None:
+def test_process_of_another_account_is_not_managed(agent: AgentProcess, theirs: Path, server_root: Path) -> None:
     """It says of itself that it runs root's configuration, through a link that leads elsewhere tomorrow."""
     own = server_root / "own"
     own.mkdir()
@@ -126,7 +122,7 @@ def test_a_process_of_another_account_is_no_server_to_manage(
                 process.send_signal(signal.SIGKILL)
 
 
-def test_a_path_is_followed_through_links_of_roots_only(server_root: Path, theirs: Path) -> None:
+def test_path_is_followed_only_through_links_owned_by_root(server_root: Path, theirs: Path) -> None:
     (server_root / "real").mkdir()
     (server_root / "link").symlink_to("real")
     assert safe.true_path(f"{server_root}/link") == f"{server_root}/real"
@@ -141,7 +137,7 @@ def test_a_path_is_followed_through_links_of_roots_only(server_root: Path, their
         safe.true_path(f"{server_root}/round")
 
 
-def test_a_tree_is_removed_and_its_links_lead_nowhere(server_root: Path, secret: Path) -> None:
+def test_tree_removal_does_not_follow_links(server_root: Path, secret: Path) -> None:
     tree = server_root / "tree"
     (tree / "a" / "b").mkdir(parents=True)
     (tree / "a" / "file").write_text("x")

@@ -27,14 +27,14 @@ def pids(processes: list[Process]) -> set[int]:
     return {process.pid for process in processes}
 
 
-def test_a_tree_may_begin_at_names_among_what_a_process_started() -> None:
+def test_process_tree_can_start_at_named_children() -> None:
     assert root_pids(["pid:10/lsphp*"], TABLE) == {20, 21}
     assert root_pids(["lsphp*"], TABLE) == {20, 21, 30}
     assert root_pids(["pid:10"], TABLE) == {10}
     assert root_pids(["pid:99", "pid:99/lsphp*"], TABLE) == set()
 
 
-def test_a_server_is_not_charged_for_the_php_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_server_samples_exclude_its_php(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "processes", lambda: TABLE)
     sampler = sample.Sampler({"server": ["pid:10"], "application": ["pid:10/lsphp*"]}, hz=50.0)
     sampler.tick()
@@ -49,5 +49,5 @@ def sampled(sampler: sample.Sampler) -> dict[str, list[list[float]]]:
     return sampler.samples
 
 
-def test_two_names_of_one_tree_are_the_same_tree() -> None:
+def test_two_names_of_one_process_tree_are_merged() -> None:
     assert pids(tree({10}, TABLE, frozenset({10}))) == {10, 11, 12, 20, 21}

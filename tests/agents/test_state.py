@@ -11,7 +11,7 @@ from agents.host import state
 from tests.support.disk import Disk
 
 
-def test_what_a_forgotten_transaction_kept_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_transaction_is_removed_with_its_backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     monkeypatch.setattr(state, "KEPT_TRANSACTIONS", 2)
     for number, ident in enumerate(("a", "a.rollback", "b", "c")):
@@ -27,7 +27,7 @@ def test_what_a_forgotten_transaction_kept_goes_with_it(tmp_path: Path, monkeypa
     assert state.Journal("a").outcome() is None
 
 
-def test_the_open_journal_belongs_to_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_journal_belongs_to_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     journal = state.Journal("mine")
     journal.begin({"entries": []})
@@ -36,9 +36,7 @@ def test_the_open_journal_belongs_to_one_transaction(tmp_path: Path, monkeypatch
     assert state.Journal("other").records() == []
 
 
-def test_a_state_is_settled_once_it_was_looked_at_and_while_nothing_is_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_state_is_settled_when_checked_and_nothing_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     assert not state.is_settled()
     state.adopt_older()
@@ -53,9 +51,7 @@ def test_a_state_is_settled_once_it_was_looked_at_and_while_nothing_is_open(
     assert not state.is_settled()
 
 
-def test_a_journal_has_room_for_its_end_before_anything_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_journal_reserves_space_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     journal = state.Journal("mine")
     journal.begin({"entries": []})
@@ -70,7 +66,7 @@ def test_a_journal_has_room_for_its_end_before_anything_changes(
     assert [record["record"] for record in journal.records()] == ["begin", "step", "outcome"]
 
 
-def test_a_reopened_journal_overwrites_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reopened_journal_overwrites_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     journal = state.Journal("mine")
     journal.begin({"entries": []})
@@ -84,7 +80,7 @@ def test_a_reopened_journal_overwrites_a_torn_record(tmp_path: Path, monkeypatch
     assert [record["record"] for record in again.records()] == ["begin", "mark"]
 
 
-def test_an_outcome_too_long_for_a_full_disk_is_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcome_is_shortened_when_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Disk(tmp_path / "disk", "tmpfs", image=tmp_path / "image") as disk:
         monkeypatch.setenv("PADDOCK_AGENT_STATE", str(disk.path / "state"))
         journal = state.Journal("mine")

@@ -30,14 +30,14 @@ def all_of(heard: queue.SimpleQueue[dict[str, Any]]) -> list[tuple[str, str]]:
     return found
 
 
-def test_a_step_that_takes_long_is_heard_while_it_runs(heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+def test_long_step_is_reported_while_running(heard: queue.SimpleQueue[dict[str, Any]]) -> None:
     steps = Steps(heard.put)
     with steps.streamed(), steps.step("check"):
         event = heard.get(timeout=30)
         assert (event["name"], event["status"]) == ("check", "running")
 
 
-def test_what_the_result_holds_is_not_sent_too(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+def test_steps_in_result_are_not_sent_as_events(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
     steps = Steps(heard.put)
     with steps.streamed(), steps.step("check"):
         pass
@@ -45,9 +45,7 @@ def test_what_the_result_holds_is_not_sent_too(never: None, heard: queue.SimpleQ
     assert [step["name"] for step in steps.result("applied")["steps"]] == ["check"]
 
 
-def test_an_error_holds_no_steps_so_all_are_heard_before_it(
-    never: None, heard: queue.SimpleQueue[dict[str, Any]]
-) -> None:
+def test_all_steps_are_sent_before_error(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
     steps = Steps(heard.put)
     with pytest.raises(Refusal), steps.streamed():
         with steps.step("lock"):
@@ -57,7 +55,7 @@ def test_an_error_holds_no_steps_so_all_are_heard_before_it(
     assert all_of(heard) == [("lock", "succeeded"), ("check", "failed")]
 
 
-def test_two_steps_of_one_name_are_two(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+def test_steps_of_same_name_are_reported_separately(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
     outbox = Outbox(heard.put)
     for began in (1.0, 2.0):
         for status in ("running", "succeeded"):

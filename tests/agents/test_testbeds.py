@@ -116,7 +116,7 @@ def ab(target: str) -> dict[str, Any]:
     return {"argv": argv, "target": target, "allowed": [target], "timeout_s": 60, "trees": {}}
 
 
-def test_a_stand_answers_while_it_is_held_and_leaves_nothing(agents: AgentProcess, temporary: Path) -> None:
+def test_testbed_responds_while_held_and_leaves_nothing(agents: AgentProcess, temporary: Path) -> None:
     port = free_port()
     told = up(agents, stand(port))
     answer = call(agents, "answers", asked(f"127.0.0.1:{port}"))["answers"][0]
@@ -129,7 +129,7 @@ def test_a_stand_answers_while_it_is_held_and_leaves_nothing(agents: AgentProces
     assert list(temporary.iterdir()) == []
 
 
-def test_servers_of_a_measurement_are_not_offered_to_be_managed(
+def test_testbed_servers_are_not_detected_as_web_servers(
     agents: AgentProcess, agent_file: Path, tmp_path: Path
 ) -> None:
     folder = up(agents, stand(free_port()))["folder"]
@@ -140,7 +140,7 @@ def test_servers_of_a_measurement_are_not_offered_to_be_managed(
     assert ended(agents)["left"] == []
 
 
-def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -> None:
+def test_load_uses_shaped_link_only(agents: AgentProcess) -> None:
     listener = f"{link.FAR}:8080"
     network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "queue_packets": 7}
     told = up(agents, stand(8080, address=link.FAR, network=network, programs=program()))
@@ -177,9 +177,7 @@ def kernels_answer() -> str:
 
 
 @pytest.mark.parametrize("wanted", ["", link.BY_KERNEL, link.BY_EMULATOR])
-def test_the_kernel_shapes_the_link_where_it_can_and_else_the_emulator_with_the_kernels_words(
-    agents: AgentProcess, wanted: str
-) -> None:
+def test_link_uses_emulator_with_kernel_message_when_tc_fails(agents: AgentProcess, wanted: str) -> None:
     refused = kernels_answer()
     assert agents.call("facts")["netem"]["can"] is (refused == "")
     network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "jitter_us": 100, "queue_packets": 7}
@@ -199,13 +197,13 @@ def test_the_kernel_shapes_the_link_where_it_can_and_else_the_emulator_with_the_
     assert ended(agents)["left"] == []
 
 
-def test_a_link_by_something_else_is_refused(agents: AgentProcess) -> None:
+def test_unknown_link_shaper_is_rejected(agents: AgentProcess) -> None:
     request = stand(8080, address=link.FAR, network={"rtt_us": 1}, programs=program(), link="ipfw")
     with pytest.raises(AgentError, match="not by 'ipfw'"):
         agents.call("stand", request)
 
 
-def test_each_way_is_a_bottleneck_with_its_queue_and_then_a_delay() -> None:
+def test_link_direction_is_bottleneck_queue_then_delay() -> None:
     whole = {"bandwidth_kbit": 5000, "rtt_us": 20_000, "jitter_us": 500, "loss_ppm": 12_345, "queue_packets": 7}
     assert netem.qdiscs("pdklink3", whole) == [
         # One packet is sent while seven wait; lengths are those of IP packets.
@@ -222,7 +220,7 @@ def test_each_way_is_a_bottleneck_with_its_queue_and_then_a_delay() -> None:
     ]
 
 
-def test_packets_are_cut_before_the_queue_counts_them_and_nobody_asks_for_addresses_over_the_link() -> None:
+def test_link_splits_packets_before_queue_and_carries_no_arp() -> None:
     assert netem.end(0, "10.77.0.1", 2, "10.77.0.5", "10.77.0.2") == [
         "link set dev lo up",
         "link set dev pdklink0 gso_max_segs 1",
@@ -239,7 +237,7 @@ def test_packets_are_cut_before_the_queue_counts_them_and_nobody_asks_for_addres
     ]
 
 
-def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
+def test_killed_agent_leaves_no_process_and_next_agent_cleans_up(
     agent_file: Path, tmp_path: Path, temporary: Path
 ) -> None:
     killed = AgentProcess(agent_file, tmp_path / "state")
@@ -271,7 +269,7 @@ def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
         ({"programs": {"paddock-netem": {"source": __file__, "sha256": "0"}}}, "not the one that was announced"),
     ],
 )
-def test_what_cannot_be_set_up_is_refused_in_words_and_taken_down(
+def test_failed_testbed_setup_is_reported_and_removed(
     agents: AgentProcess, temporary: Path, change: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(AgentError, match=words):
@@ -293,9 +291,7 @@ socketserver.TCPServer((host, int(port)), Answer).serve_forever()
 """
 
 
-def test_lsphp_is_started_as_the_servers_account_with_its_children(
-    agents: AgentProcess, temporary: Path, server_root: Path
-) -> None:
+def test_lsphp_runs_as_web_server_account(agents: AgentProcess, temporary: Path, server_root: Path) -> None:
     program = server_root / "lsphp"
     program.write_text(LSPHP)
     program.chmod(0o755)
@@ -324,7 +320,7 @@ def with_wordpress() -> dict[str, Any]:
     return {**request, "application": "wordpress"}
 
 
-def test_what_root_reads_for_a_database_is_roots_and_the_database_never_is(
+def test_testbed_database_runs_unprivileged_with_root_owned_files(
     agent_file: Path, tmp_path: Path, temporary: Path
 ) -> None:
     """It ends with the agent though it changed its account."""
@@ -346,7 +342,7 @@ def test_what_root_reads_for_a_database_is_roots_and_the_database_never_is(
     assert eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_folders_that_another_account_calls_like_a_stand_are_left_alone(
+def test_folders_of_other_accounts_named_like_testbed_are_left_alone(
     agents: AgentProcess, temporary: Path, tmp_path: Path
 ) -> None:
     temporary.chmod(0o1777)
@@ -364,14 +360,14 @@ def test_folders_that_another_account_calls_like_a_stand_are_left_alone(
     assert (theirs / ".lock").exists()
 
 
-def test_a_temporary_folder_that_another_account_can_change_is_refused(agents: AgentProcess, temporary: Path) -> None:
+def test_temporary_folder_writable_by_another_account_is_rejected(agents: AgentProcess, temporary: Path) -> None:
     os.chown(temporary, 65534, 65534)
     with pytest.raises(AgentError, match="can be changed by the account nobody"):
         agents.call("stand", stand(free_port()))
     assert list(temporary.iterdir()) == []
 
 
-def test_a_server_that_dies_ends_the_stand_with_its_last_words(agents: AgentProcess, temporary: Path) -> None:
+def test_crashed_server_ends_testbed_with_its_message(agents: AgentProcess, temporary: Path) -> None:
     told = up(agents, stand(free_port()))
     os.kill(told["servers"]["web"]["pid"], signal.SIGKILL)
     message = agents.receive_result()
@@ -380,9 +376,7 @@ def test_a_server_that_dies_ends_the_stand_with_its_last_words(agents: AgentProc
     assert list(temporary.iterdir()) == []
 
 
-def test_another_stand_with_the_number_of_a_lost_one_is_no_remnant_of_it(
-    agent_file: Path, tmp_path: Path, temporary: Path
-) -> None:
+def test_new_testbed_with_reused_number_is_not_cleaned_up(agent_file: Path, tmp_path: Path, temporary: Path) -> None:
     argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
     asking = AgentProcess(agent_file, tmp_path / "state")
     asking.env["TMPDIR"] = str(temporary)
@@ -400,7 +394,7 @@ def test_another_stand_with_the_number_of_a_lost_one_is_no_remnant_of_it(
             other.kill()
 
 
-def test_who_came_to_a_namespace_later_is_no_remnant() -> None:
+def test_process_that_joined_namespace_later_is_not_killed() -> None:
     """Its number may be that of a stand that is gone."""
     argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as other:
@@ -416,6 +410,6 @@ def test_who_came_to_a_namespace_later_is_no_remnant() -> None:
             other.kill()
 
 
-def test_profiles_have_limits() -> None:
+def test_link_profiles_have_limits() -> None:
     with pytest.raises(Refusal, match="bandwidth_kbit is 1; it must be a whole number from 8"):
         link.made({"bandwidth_kbit": 1}, str(netem_binary()))

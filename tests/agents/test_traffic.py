@@ -43,7 +43,7 @@ def status(zones: dict[str, int]) -> bytes:
     return b"HTTP/1.1 200 OK\r\n\r\n" + body.encode()
 
 
-def test_the_named_sites_or_the_busiest_are_given(agent: AgentProcess, server_root: Path) -> None:
+def test_traffic_returns_named_or_busiest_sites(agent: AgentProcess, server_root: Path) -> None:
     path = server_root / "s.sock"
     zones = {f"site-{number}": number for number in range(300)}
     with answering(path, status(zones)):
@@ -60,7 +60,7 @@ def test_the_named_sites_or_the_busiest_are_given(agent: AgentProcess, server_ro
     [b"", b"HTTP/1.1 403 Forbidden\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nnot json", b"HTTP/1.1 200 OK\r\n\r\n[1]"],
     ids=["nothing", "a refusal", "no JSON", "no object"],
 )
-def test_what_is_no_status_is_refused(answer: bytes, agent: AgentProcess, server_root: Path) -> None:
+def test_invalid_status_response_is_rejected(answer: bytes, agent: AgentProcess, server_root: Path) -> None:
     path = server_root / "s.sock"
     with answering(path, answer), pytest.raises(AgentError) as refused:
         agent.call("traffic", {"socket": str(path), "roots": [str(server_root)]})
@@ -69,7 +69,7 @@ def test_what_is_no_status_is_refused(answer: bytes, agent: AgentProcess, server
 
 
 @pytest.mark.parametrize("kind", ["outside", "link", "linked folder", "file", "missing", "pause", "zones"])
-def test_only_a_socket_below_the_roots_is_asked(kind: str, agent: AgentProcess, server_root: Path) -> None:
+def test_status_socket_outside_roots_is_rejected(kind: str, agent: AgentProcess, server_root: Path) -> None:
     root, path = server_root / "run", server_root / "secret.sock"
     root.mkdir()
     (root / "link.sock").symlink_to(path)

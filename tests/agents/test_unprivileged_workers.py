@@ -29,14 +29,14 @@ def request(folder: Path, engine: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("engine", "text"), MAINS)
-def test_main_file_that_names_root_is_refused(agent: AgentProcess, tmp_path: Path, engine: str, text: str) -> None:
+def test_main_file_with_root_workers_is_rejected(agent: AgentProcess, tmp_path: Path, engine: str, text: str) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("apply", request(tmp_path, engine, text))
     assert "workers run as root" in str(refused.value) and "nobody" in str(refused.value)
     assert not (tmp_path / "main.conf").exists()
 
 
-def test_main_file_that_names_root_already_may_be_changed_elsewhere(agent: AgentProcess, tmp_path: Path) -> None:
+def test_existing_main_file_with_root_workers_can_be_edited_elsewhere(agent: AgentProcess, tmp_path: Path) -> None:
     """That server's admin wrote it; the agent's own test of the file decides about the rest."""
     text = "user root;\nevents {}\n"
     (tmp_path / "main.conf").write_text(text)

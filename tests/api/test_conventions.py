@@ -111,7 +111,7 @@ def test_audit_entry_names_token(owner: Caller) -> None:
         ("GET", "sites/?unknown=1", 400),
     ],
 )
-def test_errors_are_problem_details_with_the_request_id(owner: Caller, method: str, path: str, status: int) -> None:
+def test_errors_are_problem_details_with_request_id(owner: Caller, method: str, path: str, status: int) -> None:
     answer = owner.call(method, path)
     body = answer.json()
     assert answer.status_code == body["status"] == status
@@ -271,7 +271,7 @@ def test_list_query_count_does_not_grow_with_rows(
 # --- versions ---
 
 
-def test_if_match_guards_against_lost_updates(owner: Caller, sites: list[str]) -> None:
+def test_if_match_prevents_lost_updates(owner: Caller, sites: list[str]) -> None:
     first = owner.get("sites/site-00/")
     changed = owner.patch("sites/site-00/", {"notes": "mine"}, If_Match=first["ETag"])
     assert changed.status_code == 200 and changed["ETag"] != first["ETag"]

@@ -153,7 +153,7 @@ def test_event_streams_reject_cross_origin_pages(machine: Machine, caller: Calle
     assert good.status_code == 200 and good["Content-Type"] == "text/event-stream"
 
 
-def test_preview_shows_the_draft_without_secrets(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+def test_preview_shows_draft_without_secrets(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
     files = caller.get("sites/shop/preview/").json()
     assert any("shop.example" in (file["content"] or "") for file in files)
     assert caller.get("sites/shop/differences/").json() == [], "nginx says all of it"

@@ -52,13 +52,13 @@ def refused(tool: str, raw: Any) -> dict[str, str]:
         {"a": 1},
     ],
 )
-def test_numbers_are_plain_and_bounded(tool: Tool, value: Any) -> None:
+def test_number_arguments_are_plain_and_bounded(tool: Tool, value: Any) -> None:
     errors = refused(tool, {**SECONDS, "concurrency": value})
     assert "whole number from 1 to" in errors["concurrency"]
 
 
 @pytest.mark.parametrize("value", ["h4", "-h1", "h1 h2", "h1;id", "", 1, ["h1"], None])
-def test_a_protocol_is_one_of_those_named(value: Any) -> None:
+def test_protocol_argument_is_one_of_the_known(value: Any) -> None:
     if value in ("", None):
         assert clean("h2load", {**SECONDS, "protocol": value})["protocol"] == "h1"
     else:
@@ -66,17 +66,17 @@ def test_a_protocol_is_one_of_those_named(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["yes", "-k", 1, 0, "true", []])
-def test_a_switch_is_true_or_false(value: Any) -> None:
+def test_boolean_argument_is_true_or_false(value: Any) -> None:
     assert refused("ab", {**SECONDS, "keepalive": value}) == {"keepalive": "Send true or false."}
 
 
-def test_names_that_a_tool_does_not_know_are_refused_and_those_it_knows_listed() -> None:
+def test_unknown_arguments_are_rejected_and_known_ones_listed() -> None:
     errors = refused("wrk", {**SECONDS, "script": "/etc/passwd", "-s": "x"})
     assert set(errors) == {"script", "-s"}
     assert "Known arguments: concurrency, duration_s" in errors["script"]
 
 
-def test_an_unknown_tool_is_refused() -> None:
+def test_unknown_tool_is_rejected() -> None:
     assert "Unknown load tool 'curl'" in refused("curl", {})[""]
 
 
@@ -93,12 +93,12 @@ def test_an_unknown_tool_is_refused() -> None:
         ("siege", {**SECONDS, "concurrency": 1001}, "concurrency", "1 to 1000"),
     ],
 )
-def test_arguments_agree_with_each_other(tool: str, raw: dict[str, Any], field: str, words: str) -> None:
+def test_contradicting_arguments_are_rejected(tool: str, raw: dict[str, Any], field: str, words: str) -> None:
     assert words in refused(tool, raw)[field]
 
 
 @given(st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=20)))
-def test_whatever_comes_in_is_cleaned_or_refused(raw: dict[str, Any]) -> None:
+def test_arbitrary_arguments_are_cleaned_or_rejected(raw: dict[str, Any]) -> None:
     for tool in Tool:
         try:
             values = clean(tool, raw)
@@ -109,7 +109,7 @@ def test_whatever_comes_in_is_cleaned_or_refused(raw: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/a/b.html", "/a?b=c&d=%20", "/~user/@x:1,2+3*!"])
-def test_paths(path: str) -> None:
+def test_valid_paths_are_accepted(path: str) -> None:
     assert clean_paths("wrk", [path]) == [path]
 
 
@@ -143,24 +143,24 @@ def test_paths(path: str) -> None:
         None,
     ],
 )
-def test_paths_that_mean_something_else_to_somebody_are_refused(path: Any) -> None:
+def test_ambiguous_paths_are_rejected(path: Any) -> None:
     with pytest.raises(ArgumentError) as error:
         clean_paths("wrk", ["/", path])
     assert list(error.value.errors) == ["paths"]
 
 
 @pytest.mark.parametrize("raw", [[], None, "/", {"a": 1}, ["/"] * 101])
-def test_paths_are_a_list(raw: Any) -> None:
+def test_paths_must_be_a_list(raw: Any) -> None:
     with pytest.raises(ArgumentError):
         clean_paths("wrk", raw)
 
 
-def test_ab_asks_for_one_url() -> None:
+def test_ab_requests_one_url() -> None:
     with pytest.raises(ArgumentError, match="only one URL"):
         clean_paths("ab", ["/", "/b"])
 
 
-def test_ab_argv() -> None:
+def test_ab_argv_matches_arguments() -> None:
     built = command(Tool.AB, clean("ab", {"requests": 500, "concurrency": 5, "gzip": True}), ["/x"], SITE)
     head = ["ab", "-q", "-r", "-s", "30", "-c", "5", "-n", "500", "-k", "-H", "Accept-Encoding: gzip"]
     tail = ["-e", "{workdir}/percentiles.csv", "-H", "Host: a.example:8080", "http://127.0.0.1:8080/x"]
@@ -168,13 +168,13 @@ def test_ab_argv() -> None:
     assert built.outputs == ["percentiles.csv"]
 
 
-def test_ab_by_time_says_the_number_after_the_time() -> None:
+def test_ab_argv_has_count_after_time() -> None:
     argv = command(Tool.AB, clean("ab", {"duration_s": 10, "keepalive": False}), ["/"], SITE).argv
     assert argv.index("-n") > argv.index("-t")
     assert "-k" not in argv
 
 
-def test_h2load_argv() -> None:
+def test_h2load_argv_matches_arguments() -> None:
     raw = {"requests": 100, "concurrency": 4, "threads": 2, "streams": 8, "protocol": "h2", "tls": True, "rate_rps": 50}
     built = command(Tool.H2LOAD, clean("h2load", raw), ["/", "/b"], SECURE)
     head = ["h2load", "-c", "4", "-t", "2", "-m", "8", "-n", "100", "--npn-list=h2", "--rps=50"]
@@ -183,7 +183,7 @@ def test_h2load_argv() -> None:
     assert built.input_files == {"urls": "https://a.example/\nhttps://a.example/b\n"}
 
 
-def test_wrk_argv() -> None:
+def test_wrk_argv_matches_arguments() -> None:
     raw = {"concurrency": 8, "threads": 2, "keepalive": False}
     built = command(Tool.WRK, clean("wrk", raw), ["/", "/b"], SITE)
     head = ["wrk", "-c", "8", "-t", "2", "-d", "10s", "--timeout", "30s", "--latency", "-s", "{workdir}/wrk.lua"]
@@ -191,13 +191,13 @@ def test_wrk_argv() -> None:
     assert built.input_files == {"urls": "/\n/b\n"}
 
 
-def test_a_single_request_by_another_method_is_given_to_wrk_with_it() -> None:
+def test_wrk_gets_method_of_single_request() -> None:
     built = command(Tool.WRK, clean("wrk", {}), ["POST /b"], SITE)
     assert built.argv[-1] == "http://a.example:8080/b"
     assert built.input_files == {"urls": "POST /b\n"}
 
 
-def test_siege_argv() -> None:
+def test_siege_argv_matches_arguments() -> None:
     built = command(Tool.SIEGE, clean("siege", {"requests": 50, "concurrency": 5}), ["/"], SITE)
     head = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "5", "-r", "10"]
     assert built.argv == [*head, "-H", "Host: a.example:8080", "-f", "{workdir}/urls"]
@@ -208,13 +208,13 @@ def test_siege_argv() -> None:
 
 
 @pytest.mark.parametrize("tool", list(Tool))
-def test_a_warm_up_is_the_same_load_by_time(tool: Tool) -> None:
+def test_warm_up_is_same_load_by_time(tool: Tool) -> None:
     raw = SECONDS if tool == Tool.WRK else {"requests": 100}
     argv = command(tool, clean(tool, raw), ["/"], SITE, seconds=2).argv
     assert {"-t": "2", "-D": "2", "-d": "2s"}.get({"h2load": "-D", "wrk": "-d"}.get(tool, "-t")) in argv or "2S" in argv
 
 
-def test_an_ipv6_listener_is_bracketed_everywhere() -> None:
+def test_ipv6_listener_is_bracketed_in_every_argv() -> None:
     endpoint = Endpoint("::1", 8080, "::1")
     argv = command(Tool.AB, clean("ab", SECONDS), ["/"], endpoint).argv
     assert argv[-2:] == ["Host: [::1]:8080", "http://[::1]:8080/"]

@@ -28,7 +28,7 @@ def noise(seed: int, count: int, kind: str = "normal") -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "outliers"])
-def test_no_more_false_alarms_than_the_level_allows(kind: str) -> None:
+def test_false_alarms_stay_within_level(kind: str) -> None:
     """150 stationary histories: with a true rate of 5 %, more than 15 alarms come once in 500 times."""
     alarms = sum(bool(change_points(noise(seed, 24, kind), level=LEVEL)) for seed in range(150))
     assert alarms <= 15, f"{alarms} of 150"
@@ -41,7 +41,7 @@ def stepped(seed: int, before: int, after: int, step: float) -> list[float]:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(8, 16), st.integers(8, 16), st.sampled_from([-1, 1]))
-def test_a_step_of_six_sigma_is_found_where_it_is(seed: int, before: int, after: int, sign: int) -> None:
+def test_step_of_six_sigma_is_found_at_its_position(seed: int, before: int, after: int, sign: int) -> None:
     found = change_points(stepped(seed, before, after, sign * 120), level=LEVEL)
     assert found, "no change was found"
     nearest = min(found, key=lambda point: abs(point.index - before))
@@ -50,20 +50,20 @@ def test_a_step_of_six_sigma_is_found_where_it_is(seed: int, before: int, after:
     assert math.isclose(nearest.ratio, 1 + sign * 0.12, abs_tol=0.04)
 
 
-def test_a_step_of_three_sigma_is_found_nearly_always_and_nearly_where_it_is() -> None:
+def test_step_of_three_sigma_is_usually_found_near_its_position() -> None:
     found = [change_points(stepped(seed, 10, 10, 60), level=LEVEL) for seed in range(60)]
     near = [any(abs(point.index - 10) <= 2 for point in points) for points in found]
     assert sum(bool(points) for points in found) >= 58 and sum(near) >= 54
 
 
-def test_two_steps_are_two_changes() -> None:
+def test_two_steps_give_two_change_points() -> None:
     series = noise(1, 15) + [value * 1.2 for value in noise(2, 15)] + noise(3, 15)
     found = change_points(series)
     assert [point.index for point in found] == [15, 30]
     assert found[0].ratio == pytest.approx(1.2, abs=0.02) and found[1].ratio == pytest.approx(1 / 1.2, abs=0.02)
 
 
-def test_one_run_far_off_is_no_change() -> None:
+def test_single_outlier_is_no_change_point() -> None:
     series = noise(5, 30)
     series[20] = 10.0
     assert change_points(series) == []
@@ -71,7 +71,7 @@ def test_one_run_far_off_is_no_change() -> None:
 
 @given(values)
 @settings(max_examples=60, deadline=None)
-def test_whatever_the_values_points_are_in_order_apart_and_the_same_again(series: list[float]) -> None:
+def test_change_points_are_ordered_separated_and_reproducible(series: list[float]) -> None:
     found = change_points(series)
     edges = [0, *(point.index for point in found), len(series)]
     assert all(later - earlier >= LEAST for earlier, later in pairwise(edges)) or not found
@@ -82,24 +82,24 @@ def test_whatever_the_values_points_are_in_order_apart_and_the_same_again(series
 
 @given(values, st.floats(min_value=0.001, max_value=1000))
 @settings(max_examples=40, deadline=None)
-def test_the_unit_does_not_matter(series: list[float], factor: float) -> None:
+def test_change_points_do_not_depend_on_unit(series: list[float], factor: float) -> None:
     distinct = [float(value) for value in dict.fromkeys(round(value) for value in series)]
     scaled = [value * factor for value in distinct]
     assert [point.index for point in change_points(scaled)] == [point.index for point in change_points(distinct)]
 
 
-def test_equal_values_and_few_values_say_nothing() -> None:
+def test_equal_or_few_values_give_no_change_point() -> None:
     assert change_points([5.0] * 50) == []
     assert change_points([1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0]) == []
 
 
 @pytest.mark.parametrize("level", [0, 1, -1])
-def test_a_level_that_is_none_is_refused(level: float) -> None:
+def test_invalid_level_is_rejected(level: float) -> None:
     with pytest.raises(ValueError, match="level"):
         change_points([1.0] * 10, level=level)
 
 
-def test_what_was_zero_and_is_not_is_a_change_without_a_figure() -> None:
+def test_change_from_zero_has_no_percentage() -> None:
     (change,) = change_points([0.0] * 8 + [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98])
     assert (change.index, change.ratio) == (8, math.inf)
     points = [{"label": "shop", "value": float(n >= 8)} for n in range(16)]

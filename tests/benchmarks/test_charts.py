@@ -47,7 +47,7 @@ def all_charts() -> list[Chart]:
 
 
 @pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
-def test_a_chart_is_one_picture_with_a_name_and_a_table(chart: Chart) -> None:
+def test_chart_is_one_labeled_image_with_table(chart: Chart) -> None:
     root = ElementTree.fromstring(chart.svg)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.attrib["role"] == "img"
@@ -60,14 +60,14 @@ def test_a_chart_is_one_picture_with_a_name_and_a_table(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
-def test_a_chart_holds_nothing_that_the_policy_forbids(chart: Chart) -> None:
+def test_chart_meets_content_security_policy(chart: Chart) -> None:
     assert not re.search(
         r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=|https?://(?!www\.w3\.org)", chart.svg
     )
 
 
 @pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
-def test_every_colour_has_its_counterpart_in_the_dark_theme(chart: Chart) -> None:
+def test_every_chart_color_has_dark_theme_counterpart(chart: Chart) -> None:
     from django.conf import settings
 
     css = (settings.BASE_DIR / "static" / "css" / "benchmarks.css").read_text()
@@ -75,21 +75,21 @@ def test_every_colour_has_its_counterpart_in_the_dark_theme(chart: Chart) -> Non
         assert f'[{kind}="{colour}"]' in css, f"{kind} {colour} of {chart.name} stays as it is in the dark theme"
 
 
-def test_lines_are_told_apart_without_colour() -> None:
+def test_chart_lines_differ_without_color() -> None:
     chart = pictures.curve(summarize(measured(), {})["targets"])
     assert chart is not None
     dashes = re.findall(r'stroke-dasharray="([^"]+)"', chart.svg)
     assert len(set(dashes)) >= 2
 
 
-def test_bars_show_their_figures_and_the_table_holds_the_intervals() -> None:
+def test_bars_show_values_and_table_shows_intervals() -> None:
     chart = pictures.bars(summarize(measured(), {})["targets"], "throughput_rps")
     assert chart is not None
     assert "1,020 requests/s" in chart.svg
     assert chart.table.rows[0] == [NAMES[0], "1,020 requests/s", "1,010 to 1,030 requests/s", "75 %", "3"]
 
 
-def test_a_figure_nobody_has_makes_no_chart() -> None:
+def test_metric_without_values_has_no_chart() -> None:
     assert pictures.bars([], "throughput_rps") is None
     assert pictures.curve([]) is None
     assert pictures.ratios({"targets": [], "ratios": []}) is None
@@ -97,14 +97,14 @@ def test_a_figure_nobody_has_makes_no_chart() -> None:
     assert pictures.history([], "throughput_rps") is None
 
 
-def test_the_same_chart_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_charts_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = all_charts()[0]
     first = chart.svg
     monkeypatch.setattr(svg, "_draw", lambda spec: pytest.fail("drawn again"))
     assert chart.svg == first
 
 
-def test_two_drawings_share_no_ids() -> None:
+def test_charts_share_no_ids() -> None:
     found = [re.findall(r'\bid="([^"]+)"', chart.svg) for chart in all_charts()]
     flat = [ident for idents in found for ident in idents]
     assert len(flat) == len(set(flat))
@@ -113,14 +113,14 @@ def test_two_drawings_share_no_ids() -> None:
 @pytest.mark.parametrize(
     "drawn", ["<svg><script/></svg>", '<svg style="x"/>', '<svg onload="x"/>', "<svg><foreignObject/></svg>"]
 )
-def test_a_drawing_that_breaks_the_policy_is_refused(drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_that_breaks_policy_is_rejected(drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg, "_draw", lambda spec: drawn)
     with pytest.raises(ValueError, match="content security policy"):
         svg.svg({"fresh": drawn}, "x.")
 
 
 @pytest.mark.parametrize("column", [1, 2])
-def test_pictures_over_time_stand_in_the_order_of_the_targets(column: int) -> None:
+def test_time_charts_follow_order_of_targets(column: int) -> None:
     chart = pictures.over_time(measured(), column)
     assert chart is not None
     said = re.findall(r"<text[^>]*>(shop \(nginx|shop-apache|&lt;script)", chart.svg)
@@ -128,7 +128,7 @@ def test_pictures_over_time_stand_in_the_order_of_the_targets(column: int) -> No
 
 
 @pytest.mark.parametrize(("seconds", "step"), [(80, 1), (500, 5)])
-def test_a_long_rounds_samples_become_one_for_each_so_many_seconds(seconds: int, step: int) -> None:
+def test_samples_of_long_round_are_grouped(seconds: int, step: int) -> None:
     samples = [[count / 5, float(count % 5), float(count)] for count in range(5 * seconds)]
     cpu, memory = (pictures.thinned(samples, column) for column in (1, 2))
     assert len(cpu) == len(memory) == seconds // step <= 121
@@ -137,17 +137,17 @@ def test_a_long_rounds_samples_become_one_for_each_so_many_seconds(seconds: int,
     assert pictures.thinned(samples[:50], 1) == [(sample[0], sample[1]) for sample in samples[:50]]
 
 
-def test_the_median_round_is_the_one_shown_over_time() -> None:
+def test_time_chart_shows_median_round() -> None:
     assert [measured.number for measured in pictures.median_rounds(measured())] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("percent", "words"), [(100.0, "100 %"), (99.9985, "99.999 %"), (99.5, "99.500 %")])
-def test_a_thousandth_is_said_of_what_was_not_available(percent: float, words: str) -> None:
+def test_availability_is_shown_to_a_thousandth(percent: float, words: str) -> None:
     assert pictures.shown(BY_NAME["availability_percent"], percent) == words
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "words"), [(0.256, "0.256 ms"), (9.0, "9.000 ms"), (20.0, "20.0 ms"), (1280.4, "1,280 ms")]
 )
-def test_a_time_has_as_many_decimals_as_people_read(milliseconds: float, words: str) -> None:
+def test_times_have_readable_number_of_decimals(milliseconds: float, words: str) -> None:
     assert pictures.shown(BY_NAME["latency_max"], milliseconds) == words

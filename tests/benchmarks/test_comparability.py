@@ -25,7 +25,7 @@ def refusal(second: dict[str, Any]) -> str:
     return ""
 
 
-def test_the_same_answers_may_be_compared() -> None:
+def test_equal_responses_are_comparable() -> None:
     assert refusal({}) == ""
     assert refusal({"status": 404}) != ""
 
@@ -39,25 +39,25 @@ def test_the_same_answers_may_be_compared() -> None:
         ({"status": 206}, "status: one sends 200 and two sends 206"),
     ],
 )
-def test_a_difference_is_shown(second: dict[str, Any], words: str) -> None:
+def test_response_difference_is_reported(second: dict[str, Any], words: str) -> None:
     with pytest.raises(NotComparable) as refused:
         check(second)
     assert words in refused.value.message
 
 
-def test_pages_that_differ_by_nature_are_compared_by_all_but_their_bodies() -> None:
+def test_dynamic_pages_are_compared_without_bodies() -> None:
     check({"sha256": "b" * 64}, dynamic=True)
     with pytest.raises(NotComparable):
         check({"encoding": "gzip"}, dynamic=True)
 
 
 @pytest.mark.parametrize("status", [199, 301, 304, 404, 421, 500])
-def test_even_one_target_alone_must_succeed(status: int) -> None:
+def test_single_target_must_respond_successfully(status: int) -> None:
     with pytest.raises(NotComparable, match=f"one responds to / with status {status}"):
         check_answers(["one"], ["/"], [[PAGE | {"status": status}]], dynamic=False)
 
 
-def test_no_answer_is_told_with_its_reason() -> None:
+def test_missing_response_is_reported_with_reason() -> None:
     with pytest.raises(NotComparable, match="two did not respond to /: ConnectionRefusedError"):
         check_answers(LABELS, ["/"], [[PAGE], [{"error": "ConnectionRefusedError: refused"}]], dynamic=False)
 
@@ -68,7 +68,7 @@ FINGERPRINT: dict[str, Any] = {
 }
 
 
-def test_nothing_changed() -> None:
+def test_unchanged_fingerprint_has_no_changes() -> None:
     assert changes(FINGERPRINT, copy.deepcopy(FINGERPRINT)) == []
 
 
@@ -90,7 +90,7 @@ def test_nothing_changed() -> None:
         (("targets", 0, "content"), {}, "the content of one has changed"),
     ],
 )
-def test_each_change_is_named(place: tuple[Any, ...], value: Any, words: str) -> None:
+def test_each_fingerprint_change_is_named(place: tuple[Any, ...], value: Any, words: str) -> None:
     after = copy.deepcopy(FINGERPRINT)
     inner = after
     for key in place[:-1]:

@@ -58,7 +58,7 @@ def load(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
 @pytest.mark.parametrize("protocol", ["h1", "h2"])
-def test_every_request_is_answered_and_counted(place: Place, protocol: str, tls: bool) -> None:
+def test_gallop_load_counts_every_response(place: Place, protocol: str, tls: bool) -> None:
     code, found, said = load("-n", "500", "-c", "4", "-m", "3", "-t", "2", *place.arguments(protocol, "/", tls=tls))
     assert (code, found["succeeded"], found["failed"], found["statuses"]["2xx"]) == (0, 500, 0, 500), said
     assert found["protocol"] == {"h1": "http/1.1", "h2": "h2"}[protocol]
@@ -71,14 +71,14 @@ def test_every_request_is_answered_and_counted(place: Place, protocol: str, tls:
 
 
 @pytest.mark.parametrize("protocol", ["h1", "h2"])
-def test_failures_are_told_apart(place: Place, protocol: str) -> None:
+def test_gallop_load_counts_failures_by_kind(place: Place, protocol: str) -> None:
     code, found, _ = load("-n", "20", "-c", "2", *place.arguments(protocol, "/missing", tls=True))
     assert (code, found["failed"], found["lost"], found["statuses"]["4xx"]) == (1, 20, 0, 20)
     code, found, _ = load("-n", "20", "-c", "2", *place.arguments(protocol, "/drop", tls=True))
     assert (code, found["succeeded"], found["lost"]) == (1, 0, 20), "closed without an answer"
 
 
-def test_pages_are_asked_for_in_turn_and_read_whole(place: Place, tmp_path: Path) -> None:
+def test_gallop_load_requests_pages_in_turn_and_reads_bodies(place: Place, tmp_path: Path) -> None:
     urls = tmp_path / "urls"
     urls.write_text("".join(place.url("h2", path, tls=True) + "\n" for path in ("/", "/large")))
     code, found, said = load("-n", "40", "-c", "2", *place.arguments("h2", "/", tls=True)[:3], "-i", str(urls))
@@ -87,7 +87,7 @@ def test_pages_are_asked_for_in_turn_and_read_whole(place: Place, tmp_path: Path
 
 
 @pytest.mark.parametrize("protocol", ["h1", "h2"])
-def test_each_url_is_asked_for_by_its_own_method(place: Place, tmp_path: Path, protocol: str) -> None:
+def test_gallop_load_uses_method_of_each_url(place: Place, tmp_path: Path, protocol: str) -> None:
     """The body that an answer to HEAD announces is not waited for, and the next answer is not taken for it."""
     urls = tmp_path / "urls"
     lines = [f"HEAD {place.url(protocol, '/large', tls=True)}", place.url(protocol, "/", tls=True)]
@@ -99,7 +99,7 @@ def test_each_url_is_asked_for_by_its_own_method(place: Place, tmp_path: Path, p
     assert found["bytes"] < 40 * 1000, "no large body came"
 
 
-def test_an_open_loop_keeps_its_rate_and_counts_from_when_a_request_was_due(place: Place) -> None:
+def test_open_loop_keeps_rate_and_measures_from_due_time(place: Place) -> None:
     code, found, said = load("--rate", "200", "-D", "1", "-c", "2", *place.arguments("h1", "/", tls=False))
     assert (code, found["open_loop"]) == (0, True), said
     # The last of the second may be due after its end, by a little.
@@ -111,7 +111,7 @@ def test_an_open_loop_keeps_its_rate_and_counts_from_when_a_request_was_due(plac
     assert found["latency_us"]["max"] > 2_000_000, "waiting for the connection is part of it"
 
 
-def test_time_and_the_tools_own_use_are_told(place: Place) -> None:
+def test_gallop_load_reports_duration_and_own_cpu(place: Place) -> None:
     code, found, said = load("-D", "1", "-c", "2", *place.arguments("h2", "/", tls=True))
     assert code == 0, said
     assert 0.8 < found["seconds"] < 30
@@ -130,7 +130,7 @@ def test_time_and_the_tools_own_use_are_told(place: Place) -> None:
         (["--h1", "http://127.0.0.1:{ssh}/"], "does not begin like HTTP/1.1"),
     ],
 )
-def test_what_cannot_be_measured_is_said(place: Place, arguments: list[str], words: str) -> None:
+def test_gallop_load_rejects_impossible_load(place: Place, arguments: list[str], words: str) -> None:
     with Banner() as banner:
         known = {"refused": free_port(), "plain": place.plain, "ssh": banner.port}
         code, found, said = load(*(part.format(**known) for part in arguments))

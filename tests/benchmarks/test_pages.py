@@ -46,7 +46,7 @@ def run(operator: User, scenario: Scenario, site: Site, second: Site) -> Run:
     return finished_run(operator, scenario, [site, second])
 
 
-def test_a_result_tells_which_round_had_requests_that_hung(operator: User, run: Run) -> None:
+def test_result_page_names_round_with_hanging_requests(operator: User, run: Run) -> None:
     hung = "Some requests hung: the longest took 8.1 s, the average 120 ms."
     row = run.targets.get(position=1).rounds.get(number=2)
     row.metrics["remarks"] = [hung]
@@ -59,30 +59,30 @@ def test_a_result_tells_which_round_had_requests_that_hung(operator: User, run: 
 # --- empty pages name the next action ---
 
 
-def test_an_empty_list_offers_ready_made_scenarios(operator: User) -> None:
+def test_empty_scenario_list_offers_ready_made_scenarios(operator: User) -> None:
     page = text(signed_in(operator), reverse("benchmarks:list"))
     assert QUICK[0].name in page
     assert "Use this scenario" in page
 
 
-def test_an_empty_list_tells_a_viewer_whom_to_ask(viewer: User) -> None:
+def test_empty_scenario_list_tells_viewer_whom_to_ask(viewer: User) -> None:
     page = text(signed_in(viewer), reverse("benchmarks:list"))
     assert "An operator of your team" in page
     assert "Use this scenario" not in page
 
 
-def test_without_a_deployed_site_the_form_leads_to_the_sites(operator: User, scenario: Scenario) -> None:
+def test_run_form_links_to_sites_when_none_is_deployed(operator: User, scenario: Scenario) -> None:
     assert "No sites deployed yet" in text(signed_in(operator), reverse("benchmarks:run-create"))
 
 
 @pytest.mark.parametrize("quick", [quick.slug for quick in QUICK])
-def test_a_ready_made_scenario_is_taken_over_and_leads_to_the_sites(operator: User, quick: str) -> None:
+def test_ready_made_scenario_is_copied_and_redirects_to_sites(operator: User, quick: str) -> None:
     response = signed_in(operator).post(reverse("benchmarks:quick"), {"quick": quick})
     scenario = Scenario.objects.get()
     assert response["Location"] == f"{reverse('benchmarks:run-create')}?scenario={scenario.pk}"
 
 
-def test_an_unknown_ready_made_scenario_is_not_found(operator: User) -> None:
+def test_unknown_ready_made_scenario_returns_404(operator: User) -> None:
     assert signed_in(operator).post(reverse("benchmarks:quick"), {"quick": "x"}).status_code == 404
     assert not Scenario.objects.exists()
 
@@ -103,7 +103,7 @@ FORM = {
 }
 
 
-def test_a_scenario_is_made(operator: User) -> None:
+def test_scenario_is_created(operator: User) -> None:
     response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM)
     assert response.status_code == 302, response.content.decode()
     scenario = Scenario.objects.get()
@@ -114,7 +114,7 @@ def test_a_scenario_is_made(operator: User) -> None:
 
 
 @pytest.mark.parametrize("tool", ["ab", "h2load", "wrk", "siege"])
-def test_each_tool_has_its_form(operator: User, tool: str) -> None:
+def test_scenario_form_differs_by_tool(operator: User, tool: str) -> None:
     page = text(signed_in(operator), reverse("benchmarks:scenario-create", args=[tool]))
     assert "argument_concurrency" in page
     assert ("argument_requests" in page) is (tool != "wrk")
@@ -133,7 +133,7 @@ def test_each_tool_has_its_form(operator: User, tool: str) -> None:
         ("timeout_s", "6", "time limit of at least 10 s"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: str, words: str) -> None:
+def test_scenario_errors_appear_at_their_field(operator: User, name: str, value: str, words: str) -> None:
     client, url = signed_in(operator), reverse("benchmarks:scenario-create", args=["wrk"])
     form = FORM | {name: value}
     if name == "argument_duration_s":
@@ -147,12 +147,12 @@ def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: st
     assert words in inline.content.decode().replace("&#x27;", "'")
 
 
-def test_a_name_is_taken_once(operator: User, scenario: Scenario) -> None:
+def test_scenario_name_is_unique(operator: User, scenario: Scenario) -> None:
     response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM | {"name": "Quick"})
     assert "scenario with this name already exists" in response.context["form"].errors["name"][0]
 
 
-def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scenario: Scenario) -> None:
+def test_scenario_is_changed_and_stale_form_is_rejected(operator: User, scenario: Scenario) -> None:
     client, url = signed_in(operator), reverse("benchmarks:scenario-edit", args=[scenario.pk])
     form = {key: value for key, value in FORM.items() if key != "argument_threads"} | {"paths": "/b", "version": "1"}
     assert client.post(url, form).status_code == 302
@@ -163,7 +163,7 @@ def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scena
     assert "changed by another user" in response.content.decode()
 
 
-def test_a_deleted_scenario_leaves_its_runs(operator: User, scenario: Scenario, run: Run) -> None:
+def test_deleting_scenario_keeps_its_runs(operator: User, scenario: Scenario, run: Run) -> None:
     client, url = signed_in(operator), reverse("benchmarks:scenario-delete", args=[scenario.pk])
     assert "Its runs are kept" in text(client, url)
     assert Scenario.objects.exists(), "GET changes nothing"
@@ -174,7 +174,7 @@ def test_a_deleted_scenario_leaves_its_runs(operator: User, scenario: Scenario, 
     text(client, reverse("benchmarks:detail", args=[run.uuid]))
 
 
-def test_a_scenario_shows_its_history(operator: User, scenario: Scenario, run: Run) -> None:
+def test_scenario_page_shows_history(operator: User, scenario: Scenario, run: Run) -> None:
     page = text(signed_in(operator), reverse("benchmarks:scenario", args=[scenario.pk]))
     assert 'class="chart-svg"' in page
     assert "Throughput over time" in page
@@ -184,9 +184,7 @@ def test_a_scenario_shows_its_history(operator: User, scenario: Scenario, run: R
 # --- runs ---
 
 
-def test_a_run_is_started_with_the_chosen_baseline_first(
-    operator: User, scenario: Scenario, site: Site, second: Site
-) -> None:
+def test_run_starts_with_selected_baseline_first(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
     form = {"scenario": scenario.pk, "sites": [site.name, second.name], "baseline": second.name}
     response = signed_in(operator).post(reverse("benchmarks:run-create"), form)
     started = Run.objects.get()
@@ -194,7 +192,7 @@ def test_a_run_is_started_with_the_chosen_baseline_first(
     assert [target.site for target in started.targets.all()] == [second, site]
 
 
-def test_of_many_sites_a_few_are_offered_and_the_rest_is_searched(
+def test_run_form_offers_few_sites_and_search(
     operator: User, scenario: Scenario, team: Team, web_server: WebServer
 ) -> None:
     for number in range(45):
@@ -210,14 +208,14 @@ def test_of_many_sites_a_few_are_offered_and_the_rest_is_searched(
     assert Run.objects.get().targets.get().site == Site.objects.get(name="shop-44")
 
 
-def test_a_baseline_is_one_of_the_sites(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
+def test_baseline_must_be_one_of_the_sites(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
     form = {"scenario": scenario.pk, "sites": [site.name], "baseline": second.name}
     response = signed_in(operator).post(reverse("benchmarks:run-create"), form)
     assert response.status_code == 422
     assert not Run.objects.exists()
 
 
-def test_a_running_run_shows_its_course_and_can_be_cancelled(operator: User, scenario: Scenario, site: Site) -> None:
+def test_running_run_shows_progress_and_can_be_cancelled(operator: User, scenario: Scenario, site: Site) -> None:
     queued = run_create(actor=operator, scenario=scenario, sites=[site])
     client, url = signed_in(operator), reverse("benchmarks:detail", args=[queued.uuid])
     page = text(client, url)
@@ -231,7 +229,7 @@ def test_a_running_run_shows_its_course_and_can_be_cancelled(operator: User, sce
     assert "already ended" in text(client, url)
 
 
-def test_a_result_shows_figures_charts_tables_and_how_it_was_measured(operator: User, run: Run) -> None:
+def test_result_page_shows_figures_charts_tables_and_method(operator: User, run: Run) -> None:
     page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
     for words in ("Summary", "Throughput", "Latency by percentile", "CPU over time", "Memory over time"):
         assert words in page
@@ -241,7 +239,7 @@ def test_a_result_shows_figures_charts_tables_and_how_it_was_measured(operator: 
     assert "closed loop" in page
 
 
-def test_a_result_holds_nothing_that_the_policy_forbids(operator: User, run: Run) -> None:
+def test_result_page_meets_content_security_policy(operator: User, run: Run) -> None:
     page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
     assert not re.search(r"<style\b|\sstyle=|\son[a-z]+=", page)
     assert not re.search(r"<script(?![^>]*\bsrc=)", page)
@@ -249,20 +247,20 @@ def test_a_result_holds_nothing_that_the_policy_forbids(operator: User, run: Run
     assert len(idents) == len(set(idents))
 
 
-def test_reasons_and_failures_are_shown(operator: User, run: Run) -> None:
+def test_result_page_shows_reasons_and_failures(operator: User, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.INVALID, reasons=["paper: too <b>slow</b>"])
     page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
     assert "These figures are not reliable" in page
     assert "too &lt;b&gt;slow" in page
 
 
-def test_raw_output_is_plain_text(operator: User, run: Run) -> None:
+def test_raw_output_is_served_as_plain_text(operator: User, run: Run) -> None:
     response = signed_in(operator).get(reverse("benchmarks:output", args=[run.uuid, 0, 1]))
     assert response["Content-Type"] == "text/plain; charset=utf-8"
     assert "This is ApacheBench" in response.content.decode()
 
 
-def test_json_export_holds_everything(operator: User, run: Run) -> None:
+def test_json_export_contains_everything(operator: User, run: Run) -> None:
     response = signed_in(operator).get(reverse("benchmarks:export-json", args=[run.uuid]))
     data = json.loads(response.content)
     assert data["uuid"] == str(run.uuid)
@@ -272,7 +270,7 @@ def test_json_export_holds_everything(operator: User, run: Run) -> None:
     assert data["parameters"] == run.parameters
 
 
-def test_csv_export_has_a_row_for_each_round(operator: User, run: Run) -> None:
+def test_csv_export_has_one_row_per_round(operator: User, run: Run) -> None:
     response = signed_in(operator).get(reverse("benchmarks:export-csv", args=[run.uuid]))
     rows = list(csv.DictReader(io.StringIO(response.content.decode())))
     assert [(row["target"], row["round"]) for row in rows][:2] == [
@@ -283,7 +281,7 @@ def test_csv_export_has_a_row_for_each_round(operator: User, run: Run) -> None:
     assert rows[0]["latency_p99_9 (ms)"] == ""
 
 
-def test_runs_are_compared(operator: User, scenario: Scenario, site: Site, run: Run) -> None:
+def test_comparison_page_shows_runs(operator: User, scenario: Scenario, site: Site, run: Run) -> None:
     other = finished_run(operator, scenario, [site])
     Run.objects.filter(pk=other.pk).update(parameters=other.parameters | {"rounds": 5}, finished_at=run.finished_at)
     page = text(signed_in(operator), f"{reverse('benchmarks:compare')}?run={run.uuid}&run={other.uuid}")
@@ -293,24 +291,24 @@ def test_runs_are_compared(operator: User, scenario: Scenario, site: Site, run: 
 
 
 @pytest.mark.parametrize("query", ["", "?run=x", "?run=7c9e6679-7425-40de-944b-e07fc1f90ae7"])
-def test_what_cannot_be_compared_is_said(operator: User, query: str) -> None:
+def test_comparison_page_explains_incomparable_runs(operator: User, query: str) -> None:
     response = signed_in(operator).get(reverse("benchmarks:compare") + query)
     assert response.status_code == (404 if query == "?run=x" else 302)
 
 
-def test_the_list_is_searched_and_filtered(operator: User, run: Run) -> None:
+def test_run_list_is_searched_and_filtered(operator: User, run: Run) -> None:
     client, url = signed_in(operator), reverse("benchmarks:list")
     assert run.title in text(client, f"{url}?q=quick&status=finished")
     assert "No run matches the filters" in text(client, f"{url}?q=nothing")
     assert "No run matches the filters" in text(client, f"{url}?status=x'--")
 
 
-def test_a_run_is_repeated(operator: User, run: Run) -> None:
+def test_run_can_be_repeated(operator: User, run: Run) -> None:
     signed_in(operator).post(reverse("benchmarks:again", args=[run.uuid]))
     assert Run.objects.count() == 2
 
 
-def test_a_run_is_deleted_after_asking(operator: User, run: Run) -> None:
+def test_run_deletion_requires_confirmation(operator: User, run: Run) -> None:
     client, url = signed_in(operator), reverse("benchmarks:delete", args=[run.uuid])
     text(client, url)
     assert Run.objects.exists()
@@ -325,26 +323,26 @@ RUN_ACTIONS = ("cancel", "again", "delete")
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)
-def test_outsiders_do_not_see_a_run(outsider: User, run: Run, name: str) -> None:
+def test_run_is_hidden_from_outsiders(outsider: User, run: Run, name: str) -> None:
     assert signed_in(outsider).get(reverse(f"benchmarks:{name}", args=[run.uuid])).status_code == 404
     assert run.title not in text(signed_in(outsider), reverse("benchmarks:list"))
 
 
 @pytest.mark.parametrize("name", [*RUN_PAGES, "list", "scenarios", "run-create", "compare"])
-def test_nobody_sees_anything_without_signing_in(run: Run, name: str) -> None:
+def test_benchmark_pages_require_sign_in(run: Run, name: str) -> None:
     url = reverse(f"benchmarks:{name}", args=[run.uuid] if name in RUN_PAGES else [])
     response = Client().get(url)
     assert response.status_code in (302, 401, 403)
 
 
 @pytest.mark.parametrize("name", RUN_ACTIONS)
-def test_viewers_change_nothing(viewer: User, run: Run, name: str) -> None:
+def test_benchmark_pages_are_read_only_for_viewers(viewer: User, run: Run, name: str) -> None:
     response = signed_in(viewer).post(reverse(f"benchmarks:{name}", args=[run.uuid]))
     assert response.status_code == 403
     assert Run.objects.get().status == RunStatus.FINISHED
 
 
-def test_viewers_make_no_scenarios_and_runs(viewer: User, scenario: Scenario, site: Site) -> None:
+def test_viewers_cannot_create_scenarios_and_runs(viewer: User, scenario: Scenario, site: Site) -> None:
     client = signed_in(viewer)
     assert client.post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM).status_code == 403
     assert client.post(reverse("benchmarks:quick"), {"quick": QUICK[0].slug}).status_code == 403
@@ -353,7 +351,7 @@ def test_viewers_make_no_scenarios_and_runs(viewer: User, scenario: Scenario, si
     assert not Run.objects.exists()
 
 
-def test_another_teams_site_cannot_be_chosen(outsider: User, scenario: Scenario, site: Site) -> None:
+def test_run_form_rejects_site_of_another_team(outsider: User, scenario: Scenario, site: Site) -> None:
     form = {"scenario": scenario.pk, "sites": [site.name]}
     response = signed_in(outsider).post(reverse("benchmarks:run-create"), form)
     assert response.status_code in (200, 422)
@@ -361,13 +359,13 @@ def test_another_teams_site_cannot_be_chosen(outsider: User, scenario: Scenario,
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
-def test_another_sites_page_gets_no_event_stream(operator: User, run: Run, headers: dict[str, str]) -> None:
+def test_run_event_stream_rejects_cross_origin_pages(operator: User, run: Run, headers: dict[str, str]) -> None:
     response = signed_in(operator).get(reverse("benchmarks:events", args=[run.uuid]), headers=headers)
     assert response.status_code == 403
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
+def test_run_event_stream_ends_with_run(operator: User, run: Run) -> None:
     async def listen() -> str:
         client = AsyncClient()
         await client.aforce_login(operator, backend="django.contrib.auth.backends.ModelBackend")
@@ -380,7 +378,7 @@ def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
     assert told.endswith("event: done\ndata: finished\n\n")
 
 
-def test_sites_to_measure_are_chosen_by_tag(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
+def test_run_form_selects_sites_by_tag(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
     """Their own tags, and those of their hosts."""
     site_update(actor=operator, site=second, tags=["eu", "prod"])
     host = site.web_server.host if site.web_server else None

@@ -32,7 +32,7 @@ def by_hand(name: str, begin: str, end: str = "\n") -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "wrk-refused"])
-def test_every_recorded_result_makes_sense(name: str) -> None:
+def test_recorded_results_are_plausible(name: str) -> None:
     found = parsed(name)
     assert found.requests > 0
     assert 0 <= found.failed + found.non2xx <= found.requests
@@ -51,7 +51,7 @@ def test_every_recorded_result_makes_sense(name: str) -> None:
     assert from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-def test_ab() -> None:
+def test_ab_output_is_parsed() -> None:
     found = parsed("ab-keepalive")
     assert (found.requests, found.failed, found.non2xx) == (5000, 0, 0)
     assert found.throughput_rps == float(by_hand("ab-keepalive", "Requests per second:", "["))
@@ -65,38 +65,38 @@ def test_ab() -> None:
 
 
 @pytest.mark.parametrize("name", ["ab-tls", "h2load-h2", "wrk-two-paths-tls"])
-def test_over_tls_the_named_site_answered_and_not_the_default_server(name: str) -> None:
+def test_tls_recordings_measured_named_site(name: str) -> None:
     """The recording's default server answers 421 to whatever does not name the site in SNI and Host."""
     assert (parsed(name).failed, parsed(name).non2xx) == (0, 0)
 
 
-def test_ab_non_2xx() -> None:
+def test_ab_output_with_non_2xx_is_parsed() -> None:
     found = parsed("ab-missing")
     assert (found.failed, found.non2xx, found.availability_percent) == (0, 50, 0)
 
 
-def test_ab_counts_dropped_connections_as_complete_and_is_not_believed() -> None:
+def test_ab_result_with_dropped_connections_is_rejected() -> None:
     found = parsed("ab-dropped")
     assert (found.requests, found.failed, found.good) == (50, 50, 0)
     assert found.latency_ms.p50 is None
 
 
-def test_ab_refused_connections() -> None:
+def test_ab_output_with_refused_connections_is_parsed() -> None:
     found = parsed("ab-refused")
     assert found.failed == found.requests
     assert found.errors == {"receive": 50, "exceptions": 25}
 
 
-def test_ab_varying_length() -> None:
+def test_ab_output_with_varying_length_is_parsed() -> None:
     found = parsed("ab-varying-length")
     assert (found.failed, found.errors) == (25, {"length": 25})
 
 
-def test_ab_percentile_99_of_fifty_requests_lies_past_the_end_of_its_own_array() -> None:
+def test_ab_percentile_99_of_fifty_requests_is_dropped() -> None:
     assert parsed("ab-varying-length").latency_ms.p99 is None
 
 
-def test_h2load_http_1() -> None:
+def test_h2load_output_of_http_1_is_parsed() -> None:
     found = parsed("h2load-h1")
     assert found.requests == int(by_hand("h2load-h1", "requests: ", " total"))
     assert found.bytes == int(by_hand("h2load-h1", "traffic: ", " total").split("(")[1].rstrip(")"))
@@ -107,7 +107,7 @@ def test_h2load_http_1() -> None:
     assert found.notes == []
 
 
-def test_h2load_longest_and_mean_of_a_sampled_log_are_its_own() -> None:
+def test_h2load_maximum_and_mean_come_from_tool_when_log_is_sampled() -> None:
     whole = output("h2load-h1")
     part = Output(whole.stdout, latency=whole.latency | {"sampled": 0.1, "max_us": 1, "mean_us": 1.0})
     found = parse(Tool.H2LOAD, part).latency_ms
@@ -116,27 +116,27 @@ def test_h2load_longest_and_mean_of_a_sampled_log_are_its_own() -> None:
     assert found.mean == pytest.approx(float(told[2].removesuffix("us")) / 1000)
 
 
-def test_h2load_says_when_the_server_closed_its_connections() -> None:
+def test_h2load_reports_connections_closed_by_server() -> None:
     found = parsed("h2load-h2-closed-early")
     assert found.notes == ["connections_closed"]
     assert found.active_s is not None and found.active_s < 0.5 < found.duration_s
     assert found.failed == found.errors["errored"] > 0
 
 
-def test_h2load_statuses_are_no_connection_failures() -> None:
+def test_h2load_error_statuses_are_not_connection_failures() -> None:
     found = parsed("h2load-missing")
     assert (found.requests, found.failed, found.non2xx) == (50, 0, 50)
 
 
 @pytest.mark.parametrize("name", ["h2load-dropped", "h2load-refused", "wrk-dropped", "siege-dropped", "siege-refused"])
-def test_nothing_answered(name: str) -> None:
+def test_output_without_responses_is_parsed(name: str) -> None:
     found = parsed(name)
     assert found.failed == found.requests
     assert (found.good, found.throughput_rps) == (0, 0)
     assert (found.latency_ms.mean, found.latency_ms.max, found.curve) == (None, None, [])
 
 
-def test_wrk() -> None:
+def test_wrk_output_is_parsed() -> None:
     found = parsed("wrk-keepalive")
     assert f"{found.requests} requests in" in output("wrk-keepalive").stdout
     assert found.throughput_rps == pytest.approx(float(by_hand("wrk-keepalive", "Requests/sec:")), rel=0.01)
@@ -144,12 +144,12 @@ def test_wrk() -> None:
     assert found.latency_ms.p99_9 is not None
 
 
-def test_wrk_non_2xx() -> None:
+def test_wrk_output_with_non_2xx_is_parsed() -> None:
     found = parsed("wrk-missing")
     assert found.non2xx == found.requests == int(by_hand("wrk-missing", "Non-2xx or 3xx responses:"))
 
 
-def test_siege() -> None:
+def test_siege_output_is_parsed() -> None:
     found = parsed("siege-seconds")
     report = json.loads(output("siege-seconds").stdout)
     assert found.requests == report["transactions"] + report["failed_transactions"]
@@ -158,34 +158,34 @@ def test_siege() -> None:
     assert (found.latency_ms.resolution, found.latency_ms.p50) == (10, None)
 
 
-def test_siege_longest_transaction() -> None:
+def test_siege_longest_transaction_is_parsed() -> None:
     assert parsed("siege-slow").latency_ms.max == 1000
 
 
-def test_siege_answers_of_400_and_above_are_no_successes() -> None:
+def test_siege_error_statuses_are_not_successes() -> None:
     found = parsed("siege-missing")
     assert (found.requests, found.failed, found.non2xx) == (80, 0, 80)
 
 
-def test_siege_that_was_too_short_to_measure_says_so() -> None:
+def test_siege_run_that_is_too_short_is_reported() -> None:
     short = output("siege-missing").stdout.replace('"elapsed_time":\t\t\t        0.01', '"elapsed_time": 0.00')
     with pytest.raises(ParseError, match="too short to measure"):
         parse(Tool.SIEGE, Output(short))
 
 
-def test_no_result_is_told_in_the_tools_own_words() -> None:
+def test_missing_result_is_reported_with_tool_message() -> None:
     with pytest.raises(ParseError, match=r"unable to connect to a\.example"):
         parsed("wrk-refused")
 
 
 @pytest.mark.parametrize("tool", list(Tool))
 @pytest.mark.parametrize("text", ["", "Segmentation fault", "{", "{}", "Complete requests: many\n", "paddock"])
-def test_what_is_no_result_is_refused(tool: Tool, text: str) -> None:
+def test_invalid_output_is_rejected(tool: Tool, text: str) -> None:
     with pytest.raises(ParseError, match=f"{tool} printed no result"):
         parse(tool, Output(text))
 
 
-def test_percentiles_of_a_histogram() -> None:
+def test_histogram_percentiles_are_computed() -> None:
     counts = [[1000, 50], [2000, 40], [3000, 9], [4000, 1]]
     assert [percentile(counts, p) for p in (0, 50, 50.5, 90, 99, 99.9, 100)] == [1, 1, 2, 2, 3, 4, 4]
     assert percentile([], 50) is None
@@ -203,7 +203,7 @@ LOADED = (
 )
 
 
-def test_gallop_load_counts_answers_and_losses_apart() -> None:
+def test_gallop_load_counts_responses_and_losses_separately() -> None:
     metrics = parse("gallop-load", Output(LOADED))
     assert (metrics.requests, metrics.failed, metrics.non2xx, metrics.good) == (5996, 3, 13, 5980)
     assert metrics.throughput_rps == pytest.approx(5990 / 0.98121)
@@ -220,6 +220,6 @@ def test_gallop_load_counts_answers_and_losses_apart() -> None:
         (Output(LOADED.replace("5990", "0"), "", 1), "received no response to any of 6000 requests"),
     ],
 )
-def test_gallop_load_without_a_result_fails_in_words(output: Output, words: str) -> None:
+def test_gallop_load_without_result_is_reported(output: Output, words: str) -> None:
     with pytest.raises(ParseError, match=words):
         parse("gallop-load", output)

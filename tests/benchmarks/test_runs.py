@@ -36,7 +36,7 @@ def executed(run: Run) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_measures_two_sites_round_by_round(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
     assert (run.status, run.error) in ((RunStatus.FINISHED, ""), (RunStatus.INVALID, "")), run.error
     rounds = Round.objects.filter(target__run=run).order_by("started_at")
@@ -62,7 +62,7 @@ def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenari
     assert not HostLock.objects.exclude(holder="").exists()
 
 
-def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
+def test_run_compares_nginx_and_apache(operator: User, stand: Stand) -> None:
     """nginx and Apache, the same page: what the product exists for."""
     values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
     scenario = scenario_create(actor=operator, name="Both", **values)
@@ -80,7 +80,7 @@ def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
-def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
+def test_run_works_with_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
     scenario = scenario_create(
         actor=operator, name=tool, tool=tool, arguments={**QUICK, **arguments}, paths=["/"], rounds=1, warmup_s=1
     )
@@ -93,9 +93,7 @@ def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
 
 
-def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
-    operator: User, stand: Stand, settings: LazySettings
-) -> None:
+def test_gallop_load_keeps_rate_and_page_shows_it(operator: User, stand: Stand, settings: LazySettings) -> None:
     settings.LOAD_BINARY = load_binary()
     arguments = {"requests": 40, "concurrency": 2, "rate_rps": 20}
     values = {"tool": "h2load", "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 0}
@@ -109,7 +107,7 @@ def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
     assert "gallop-load" in page and "open loop" in page and "closed loop" not in page
 
 
-def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
+def test_run_over_http3_does_not_depend_on_h2load_of_host(
     operator: User, host: Host, team: Team, server_root: Path, settings: LazySettings
 ) -> None:
     settings.LOAD_BINARY, settings.LOCAL_HOST_ROOT = load_binary(), server_root / "host"
@@ -137,7 +135,7 @@ def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
     assert (row.metrics["requests"], row.metrics["failed"], row.metrics["non2xx"]) == (100, 0, 0)
 
 
-def test_the_application_is_watched_apart_from_the_server(operator: User, stand: Stand) -> None:
+def test_application_is_sampled_separately_from_web_server(operator: User, stand: Stand) -> None:
     with PhpFpm(stand.nginx.root / "php") as php:
         stand.serve_php(stand.one, php.address)
         # So many requests, not seconds: the kernel counts in ticks of 10 ms, and on a machine with much to do a second
@@ -157,7 +155,7 @@ def test_the_application_is_watched_apart_from_the_server(operator: User, stand:
     assert figures["cpu_per_1000"]["value"] == pytest.approx(both)
 
 
-def test_different_content_is_refused_with_the_difference(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_is_rejected_when_content_differs(operator: User, scenario: Scenario, stand: Stand) -> None:
     stand.serve(stand.two, "something else")
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
     assert run.status == RunStatus.FAILED
@@ -166,14 +164,14 @@ def test_different_content_is_refused_with_the_difference(operator: User, scenar
     assert not Round.objects.filter(target__run=run).exists()
 
 
-def test_a_path_that_is_not_there_is_refused(operator: User, stand: Stand) -> None:
+def test_run_is_rejected_when_path_is_missing(operator: User, stand: Stand) -> None:
     scenario = scenario_create(actor=operator, name="Gone", tool="ab", arguments=QUICK, paths=["/gone"])
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
     assert run.status == RunStatus.FAILED
     assert "responds to /gone with status 404" in run.error
 
 
-def test_a_server_that_is_down_is_named(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_names_web_server_that_is_down(operator: User, scenario: Scenario, stand: Stand) -> None:
     stand.nginx.stop()
     assert eventually(lambda: stand.nginx.pid is None)
     run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
@@ -182,7 +180,7 @@ def test_a_server_that_is_down_is_named(operator: User, scenario: Scenario, stan
     assert "Connection" in run.error
 
 
-def test_a_deployment_in_between_makes_the_run_invalid(operator: User, stand: Stand) -> None:
+def test_deployment_during_run_makes_it_invalid(operator: User, stand: Stand) -> None:
     scenario = scenario_create(
         actor=operator, name="Once", tool="ab", arguments=QUICK, paths=["/"], rounds=1, warmup_s=1
     )
@@ -201,7 +199,7 @@ def test_a_deployment_in_between_makes_the_run_invalid(operator: User, stand: St
     assert any("the deployed revision of one (nginx, here) changed from 1 to 2" in reason for reason in run.reasons)
 
 
-def test_cancel_ends_the_tool_and_keeps_what_was_measured(operator: User, stand: Stand) -> None:
+def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, stand: Stand) -> None:
     arguments = {"concurrency": 2, "duration_s": 60}
     scenario = scenario_create(actor=operator, name="Long", tool="ab", arguments=arguments, paths=["/"], warmup_s=1)
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
@@ -222,13 +220,13 @@ def test_cancel_ends_the_tool_and_keeps_what_was_measured(operator: User, stand:
     assert Round.objects.get(target__run=run, number=1).error == "Ended early."
 
 
-def test_a_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     assert run_cancel(actor=operator, run=run).status == RunStatus.CANCELLED
     assert execution.run_execute(run.uuid) == Attempt.NOTHING
 
 
-def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_stays_queued_while_host_is_busy(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     assert stand.one.web_server is not None
     with host_lock(stand.one.web_server.host, "deployment 1"):
@@ -239,14 +237,14 @@ def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scena
     assert execution.waiting() == [run.uuid]
 
 
-def test_a_run_is_carried_out_once(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_is_executed_once(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="another", heartbeat_at=timezone.now())
     assert execution.run_execute(run.uuid) == Attempt.NOTHING
     assert execution.orphans_end() == []
 
 
-def test_a_run_whose_worker_died_ends_as_failed(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_run_of_dead_worker_fails(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     long_ago = timezone.now() - timedelta(minutes=5)
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="gone", heartbeat_at=long_ago)
@@ -256,7 +254,7 @@ def test_a_run_whose_worker_died_ends_as_failed(operator: User, scenario: Scenar
     assert "worker stopped during this run" in run.error
 
 
-def test_a_worker_that_lost_its_run_writes_nothing_more(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_worker_that_lost_its_run_writes_nothing(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
 
     def take_away() -> None:
@@ -272,7 +270,7 @@ def test_a_worker_that_lost_its_run_writes_nothing_more(operator: User, scenario
     assert (run.status, run.claimed_by, run.progress) == (RunStatus.RUNNING, "another", "theirs")
 
 
-def test_a_run_is_repeated_with_what_was_frozen(operator: User, scenario: Scenario, stand: Stand) -> None:
+def test_repeated_run_uses_frozen_scenario(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.two, stand.one])
     Scenario.objects.filter(pk=scenario.pk).update(paths=["/other"])
     again = run_repeat(actor=operator, run=run)

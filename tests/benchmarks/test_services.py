@@ -44,9 +44,7 @@ GOOD: dict[str, Any] = {"name": "New", "tool": "ab", "arguments": QUICK, "paths"
         ({"allowed_error_percent": 101}, "allowed_error_percent", "from 0 to 100"),
     ],
 )
-def test_the_model_refuses_what_pages_and_api_must_not_let_through(
-    operator: User, change: dict[str, Any], field: str, words: str
-) -> None:
+def test_scenario_model_rejects_invalid_values(operator: User, change: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         scenario_create(actor=operator, **(GOOD | change))
     assert words in " ".join(refused.value.message_dict[field])
@@ -54,19 +52,19 @@ def test_the_model_refuses_what_pages_and_api_must_not_let_through(
     assert not AuditEntry.objects.filter(action="scenario.create").exists()
 
 
-def test_a_member_that_does_not_exist_is_refused(operator: User) -> None:
+def test_unknown_scenario_field_is_rejected(operator: User) -> None:
     with pytest.raises(ApplicationError, match="Unknown field “command”"):
         scenario_create(actor=operator, **GOOD, command="id")
 
 
-def test_changes_are_audited(operator: User, scenario: Scenario) -> None:
+def test_scenario_changes_are_audited(operator: User, scenario: Scenario) -> None:
     scenario_update(actor=operator, scenario=scenario, rounds=5)
     entry = AuditEntry.objects.get(action="scenario.update")
     assert entry.before is not None and entry.after is not None
     assert (entry.before["rounds"], entry.after["rounds"]) == (3, 5)
 
 
-def test_two_people_do_not_overwrite_each_other(operator: User, scenario: Scenario) -> None:
+def test_concurrent_scenario_edit_is_rejected(operator: User, scenario: Scenario) -> None:
     scenario_update(actor=operator, scenario=scenario, expected_version=1, rounds=5)
     with pytest.raises(Conflict):
         scenario_update(actor=operator, scenario=scenario, expected_version=1, rounds=9)
@@ -74,7 +72,7 @@ def test_two_people_do_not_overwrite_each_other(operator: User, scenario: Scenar
     assert scenario.rounds == 5
 
 
-def test_viewers_make_nothing(viewer: User, scenario: Scenario, site: Site) -> None:
+def test_viewers_cannot_create_benchmarks(viewer: User, scenario: Scenario, site: Site) -> None:
     with pytest.raises(PermissionDenied):
         scenario_create(actor=viewer, **GOOD)
     with pytest.raises(PermissionDenied):
@@ -82,20 +80,20 @@ def test_viewers_make_nothing(viewer: User, scenario: Scenario, site: Site) -> N
     assert not Run.objects.exists()
 
 
-def test_a_scenario_of_another_team_is_out_of_reach(outsider: User, operator: User, team: Team, site: Site) -> None:
+def test_scenario_of_another_team_is_rejected(outsider: User, operator: User, team: Team, site: Site) -> None:
     own = scenario_create(actor=operator, **GOOD, team=team)
     assert own not in selectors.scenarios_visible(outsider)
     with pytest.raises(PermissionDenied):
         scenario_update(actor=outsider, scenario=own, rounds=1)
 
 
-def test_another_teams_site_cannot_be_aimed_at(outsider: User, scenario: Scenario, site: Site) -> None:
+def test_run_rejects_site_of_another_team(outsider: User, scenario: Scenario, site: Site) -> None:
     with pytest.raises(PermissionDenied):
         run_create(actor=outsider, scenario=scenario, sites=[site])
     assert not Run.objects.exists()
 
 
-def test_a_run_freezes_what_it_measures(operator: User, scenario: Scenario, site: Site) -> None:
+def test_run_freezes_scenario_and_sites(operator: User, scenario: Scenario, site: Site) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[site], title="  mine\r\nX: y ")
     target = run.targets.get()
     assert run.title == "mine X: y"
@@ -107,7 +105,7 @@ def test_a_run_freezes_what_it_measures(operator: User, scenario: Scenario, site
     assert run.parameters["rounds"] == 3
 
 
-def test_only_deployed_sites_can_be_aimed_at(
+def test_run_requires_deployed_sites(
     operator: User, scenario: Scenario, team: Team, web_server: WebServer, site: Site
 ) -> None:
     draft = make_site("draft", team, web_server, 8082)
@@ -119,39 +117,39 @@ def test_only_deployed_sites_can_be_aimed_at(
     assert not selectors.sites_measurable(operator).exists()
 
 
-def test_a_host_that_is_not_ready_is_left_alone(operator: User, scenario: Scenario, host: Host, site: Site) -> None:
+def test_run_requires_ready_host(operator: User, scenario: Scenario, host: Host, site: Site) -> None:
     Host.objects.filter(pk=host.pk).update(connection=Connection.SSH, status=HostStatus.KEY_CHANGED)
     with pytest.raises(ApplicationError, match="host key changed"):
         run_create(actor=operator, scenario=scenario, sites=[Site.objects.get(pk=site.pk)])
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "at least one site"), (2, "once"), (9, "Select at most 8")])
-def test_how_many_sites(operator: User, scenario: Scenario, site: Site, count: int, words: str) -> None:
+def test_run_limits_number_of_sites(operator: User, scenario: Scenario, site: Site, count: int, words: str) -> None:
     with pytest.raises(ApplicationError, match=words):
         run_create(actor=operator, scenario=scenario, sites=[site] * count)
 
 
-def test_a_protocol_that_the_site_does_not_listen_for_is_refused(operator: User, site: Site) -> None:
+def test_run_rejects_protocol_without_listener(operator: User, site: Site) -> None:
     arguments = {**QUICK, "protocol": "h2", "tls": True}
     scenario = scenario_create(actor=operator, **(GOOD | {"tool": "h2load", "arguments": arguments}))
     with pytest.raises(ApplicationError, match=r"no address for HTTP/2 over TLS"):
         run_create(actor=operator, scenario=scenario, sites=[site])
 
 
-def test_a_run_whose_site_is_gone_is_not_repeated(operator: User, scenario: Scenario, site: Site) -> None:
+def test_run_with_deleted_site_cannot_be_repeated(operator: User, scenario: Scenario, site: Site) -> None:
     run = finished_run(operator, scenario, [site])
     run.targets.update(site=None)
     with pytest.raises(ApplicationError, match="no longer exists"):
         run_repeat(actor=operator, run=run)
 
 
-def test_a_run_under_way_is_not_deleted(operator: User, scenario: Scenario, site: Site) -> None:
+def test_running_run_cannot_be_deleted(operator: User, scenario: Scenario, site: Site) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[site])
     with pytest.raises(Conflict, match="Cancel it first"):
         run_delete(actor=operator, run=run)
 
 
-def test_a_run_of_two_teams_is_seen_by_who_belongs_to_both(
+def test_run_of_two_teams_is_visible_to_members_of_both(
     operator: User, outsider: User, admin: User, scenario: Scenario, site: Site, web_server: WebServer
 ) -> None:
     other = make_site("theirs", outsider.teams.get(), web_server, 8090)
@@ -187,7 +185,7 @@ def revised(site: Site, *listens: dict[str, Any], names: tuple[str, ...] = ()) -
         ({"port": 443, "tls": True}, {"tls": True}, Endpoint("127.0.0.1", 443, "a.example", tls=True)),
     ],
 )
-def test_the_listener_that_fits(site: Site, listen: dict[str, Any], arguments: Any, expected: Endpoint) -> None:
+def test_run_uses_matching_listener(site: Site, listen: dict[str, Any], arguments: Any, expected: Endpoint) -> None:
     changed = revised(site, listen, names=("a.example",))
     assert targets.endpoint(targets.live_revision(changed), clean("ab", QUICK | arguments)) == expected
 
@@ -204,17 +202,17 @@ def test_the_listener_that_fits(site: Site, listen: dict[str, Any], arguments: A
         ((), "127.0.0.1"),
     ],
 )
-def test_the_name_it_answers_to(site: Site, names: tuple[str, ...], expected: str) -> None:
+def test_run_uses_server_name_of_site(site: Site, names: tuple[str, ...], expected: str) -> None:
     revision = targets.live_revision(revised(site, {"port": 80}, names=names))
     assert targets.endpoint(revision, clean("ab", QUICK)).name == expected
 
 
-def test_every_listener_of_the_site_and_no_other_is_allowed(site: Site) -> None:
+def test_run_allows_exactly_listeners_of_site(site: Site) -> None:
     changed = revised(site, {"port": 80}, {"port": 443, "tls": True}, {"port": 80, "address": "::"})
     assert targets.allowed(targets.live_revision(changed)) == ["127.0.0.1:443", "127.0.0.1:80", "[::1]:80"]
 
 
-def test_the_trees_that_are_watched(site: Site, web_server: WebServer) -> None:
+def test_run_samples_expected_process_trees(site: Site, web_server: WebServer) -> None:
     assert targets.trees(targets.live_revision(site)) == {"server": ["/run/nginx.pid"]}
     PhpPool.objects.create(site=site, name="php", address="unix:/run/php.sock")
     WebServer.objects.filter(pk=web_server.pk).update(paths={"config_root": "/etc/nginx"})

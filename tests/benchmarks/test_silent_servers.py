@@ -103,13 +103,13 @@ class Tunnel(Background):
         self._far.close()
 
 
-def test_the_last_requests_may_stay_without_an_answer() -> None:
+def test_gallop_load_tolerates_unanswered_last_requests() -> None:
     with Falling(answers=3) as server:
         code, found, said = load("--h1", "-N", "2", "-n", "4", "-c", "2", f"http://127.0.0.1:{server.port}/")
     assert (code, found["succeeded"], found["failed"], found["lost"]) == (1, 3, 1, 1), said
 
 
-def test_a_server_that_answers_no_more_ends_the_run() -> None:
+def test_gallop_load_ends_when_server_falls_silent() -> None:
     with Falling(answers=3) as server:
         code, found, said = load("--h1", "-N", "2", "-n", "40", "-c", "2", f"http://127.0.0.1:{server.port}/")
     assert (code, found) == (1, {})
@@ -133,7 +133,7 @@ def http3(tmp_path: Path) -> Iterator[int]:
     server.stop()
 
 
-def test_a_connection_of_http3_that_is_lost_is_replaced(http3: int) -> None:
+def test_gallop_load_replaces_lost_http3_connection(http3: int) -> None:
     """One that waited as long as the whole run took the run with it, and all its figures."""
     with Tunnel(http3, passed=60) as tunnel:
         url = f"https://127.0.0.1:{tunnel.port}/"

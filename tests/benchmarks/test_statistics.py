@@ -27,17 +27,17 @@ pairs = st.lists(st.tuples(positive, positive), min_size=3, max_size=12)
 
 
 @given(rounds)
-def test_the_median_is_the_librarys(values: list[float]) -> None:
+def test_median_matches_library(values: list[float]) -> None:
     assert median(values) == pytest.approx(library.median(values))
 
 
-def test_no_values_have_no_median() -> None:
+def test_median_of_nothing_is_none() -> None:
     with pytest.raises(ValueError, match="no values"):
         median([])
 
 
 @given(rounds)
-def test_the_interval_holds_the_median_and_lies_in_the_range(values: list[float]) -> None:
+def test_interval_contains_median_and_stays_in_range(values: list[float]) -> None:
     found = estimate(values)
     if found.interval is None:
         assert len(values) == 1
@@ -46,7 +46,7 @@ def test_the_interval_holds_the_median_and_lies_in_the_range(values: list[float]
 
 
 @given(st.integers(min_value=2, max_value=200))
-def test_no_interval_claims_less_than_95_percent_once_it_can_have_it(count: int) -> None:
+def test_interval_covers_95_percent_when_possible(count: int) -> None:
     interval = estimate([float(value) for value in range(count)]).interval
     assert interval is not None
     if count >= 6:
@@ -56,7 +56,7 @@ def test_no_interval_claims_less_than_95_percent_once_it_can_have_it(count: int)
         assert (interval.low, interval.high) == (0, count - 1)
 
 
-def test_published_coverages() -> None:
+def test_interval_coverages_match_published_table() -> None:
     """Order Statistics, table of distribution-free intervals: n = 3, 6, 10."""
     assert range_confidence(3) == 0.75
     assert range_confidence(6) == pytest.approx(0.96875)
@@ -67,7 +67,7 @@ def test_published_coverages() -> None:
 
 
 @given(pairs)
-def test_a_ratio_turned_round_is_one_over_it(values: list[tuple[float, float]]) -> None:
+def test_inverse_ratio_is_reciprocal(values: list[tuple[float, float]]) -> None:
     ahead = ratio([a for a, _ in values], [b for _, b in values])
     behind = ratio([b for _, b in values], [a for a, _ in values])
     assert ahead.value == pytest.approx(1 / behind.value)
@@ -79,14 +79,14 @@ def test_a_ratio_turned_round_is_one_over_it(values: list[tuple[float, float]]) 
 
 
 @given(pairs, st.floats(min_value=0.01, max_value=100))
-def test_units_do_not_matter(values: list[tuple[float, float]], factor: float) -> None:
+def test_ratio_does_not_depend_on_unit(values: list[tuple[float, float]], factor: float) -> None:
     plain = ratio([a for a, _ in values], [b for _, b in values])
     scaled = ratio([a * factor for a, _ in values], [b * factor for _, b in values])
     assert scaled.value == pytest.approx(plain.value, rel=1e-6)
 
 
 @given(pairs)
-def test_the_ratio_lies_in_its_interval_and_its_verdict_agrees(values: list[tuple[float, float]]) -> None:
+def test_ratio_is_in_its_interval_and_verdict_agrees(values: list[tuple[float, float]]) -> None:
     found = ratio([a for a, _ in values], [b for _, b in values])
     assert found.interval is not None
     assert found.interval.low <= found.value * (1 + 1e-12) and found.value <= found.interval.high * (1 + 1e-12)
@@ -95,13 +95,13 @@ def test_the_ratio_lies_in_its_interval_and_its_verdict_agrees(values: list[tupl
 
 
 @given(st.lists(positive, min_size=3, max_size=10))
-def test_a_server_is_no_faster_than_itself(values: list[float]) -> None:
+def test_ratio_of_server_to_itself_shows_no_difference(values: list[float]) -> None:
     found = ratio(values, values)
     assert found.value == 1
     assert found.verdict == Verdict.NO_DIFFERENCE
 
 
-def test_what_both_rounds_of_a_pair_shared_does_not_count() -> None:
+def test_paired_ratio_ignores_shared_noise() -> None:
     machine = [100.0, 40.0, 90.0, 20.0, 70.0, 55.0]  # a noisy neighbour comes and goes
     found = ratio([speed * 1.1 for speed in machine], machine)
     assert found.value == pytest.approx(1.1)
@@ -109,19 +109,19 @@ def test_what_both_rounds_of_a_pair_shared_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_too_few_rounds_say_nothing(count: int) -> None:
+def test_too_few_rounds_give_no_verdict(count: int) -> None:
     found = ratio([2.0] * count, [1.0] * count)
     assert found.verdict == Verdict.TOO_FEW
     assert found.interval is None
 
 
-def test_rounds_without_an_answer_are_left_out() -> None:
+def test_rounds_without_value_are_left_out() -> None:
     found = ratio([2.0, 0.0, 2.0, 2.0], [1.0, 1.0, 0.0, 1.0])
     assert found.rounds == 2
     assert found.verdict == Verdict.TOO_FEW
 
 
-def test_the_same_rounds_always_give_the_same_interval() -> None:
+def test_interval_is_reproducible() -> None:
     generator = random.Random(1)
     values = [generator.gauss(100, 5) for _ in range(9)]
     base = [generator.gauss(95, 5) for _ in range(9)]
@@ -129,7 +129,7 @@ def test_the_same_rounds_always_give_the_same_interval() -> None:
 
 
 @pytest.mark.parametrize(("count", "least"), [(3, 0.68), (6, 0.9), (10, 0.9)])
-def test_intervals_hold_the_truth_as_often_as_they_say(count: int, least: float) -> None:
+def test_intervals_reach_stated_coverage(count: int, least: float) -> None:
     """Skewed noise, a true ratio of 1.2: the share of 150 intervals that hold it, less what chance may take."""
     generator = random.Random(7)
     held, runs = 0, 150
@@ -147,7 +147,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(count: int, least: float)
 
 @settings(deadline=None)
 @given(st.lists(positive, min_size=3, max_size=10), st.lists(positive, min_size=3, max_size=10))
-def test_an_unpaired_ratio_lies_in_its_interval_and_says_how_sure(now: list[float], before: list[float]) -> None:
+def test_unpaired_ratio_is_in_its_interval_with_p_value(now: list[float], before: list[float]) -> None:
     found = unpaired(now, before)
     assert found.interval is not None
     assert found.interval.low * (1 - 1e-9) <= found.value <= found.interval.high * (1 + 1e-9)
@@ -157,7 +157,7 @@ def test_an_unpaired_ratio_lies_in_its_interval_and_says_how_sure(now: list[floa
 
 
 @pytest.mark.parametrize("rounds_each, least", [(3, 0.88), (4, 0.93), (6, 0.93), (10, 0.93)])
-def test_equal_runs_are_called_different_no_oftener_than_said(rounds_each: int, least: float) -> None:
+def test_equal_runs_differ_no_more_often_than_level(rounds_each: int, least: float) -> None:
     chance = random.Random(7)
     quiet, tries = 0, 400 if rounds_each < 6 else 80  # a bootstrap takes a while
     for _ in range(tries):
@@ -166,11 +166,11 @@ def test_equal_runs_are_called_different_no_oftener_than_said(rounds_each: int, 
     assert quiet / tries >= least - 2 / math.sqrt(tries) * math.sqrt(least * (1 - least))  # what so many may be off by
 
 
-def test_two_rounds_are_too_few_to_compare_runs() -> None:
+def test_run_comparison_requires_more_than_two_rounds() -> None:
     assert unpaired([1.0, 2.0], [1.0, 2.0, 3.0]).verdict == Verdict.TOO_FEW
 
 
-def test_the_scatter_of_runs_holds_the_next_one_as_often_as_it_says() -> None:
+def test_prediction_interval_reaches_stated_coverage() -> None:
     chance = random.Random(11)
     held = 0
     for _ in range(600):

@@ -29,7 +29,7 @@ def outcome(status: str = "finished", rounds: int = 3, labels: int = 3) -> Outco
     return Outcome(SUITE.full[0], status, summarize(found, {}), found)
 
 
-def test_each_case_says_what_differs_from_its_first_server() -> None:
+def test_suite_ratios_name_difference_from_first_server() -> None:
     table = glance(SETUPS, [outcome()])
     assert table is not None
     assert table.head == ["Case", "nginx", "gallop", "OpenLiteSpeed"]
@@ -41,7 +41,7 @@ def test_each_case_says_what_differs_from_its_first_server() -> None:
     assert "confidence." in table.note
 
 
-def test_what_must_not_be_believed_says_so_and_what_is_not_known_is_not_made_up() -> None:
+def test_suite_ratios_mark_invalid_and_omit_unknown_values() -> None:
     invalid = glance(SETUPS, [outcome("invalid")])
     assert invalid is not None and invalid.rows[0][2].detail.endswith(", invalid")
     few = glance(SETUPS, [outcome(rounds=2)])
@@ -51,7 +51,7 @@ def test_what_must_not_be_believed_says_so_and_what_is_not_known_is_not_made_up(
     assert glance(SETUPS, [outcome(labels=1), Outcome(SUITE.full[1], "failed")]) is None
 
 
-def test_rounds_of_one_value_are_not_followed_by_an_interval() -> None:
+def test_suite_ratios_omit_interval_of_equal_rounds() -> None:
     figures = {"availability_percent": {"value": 100.0, "low": 100.0, "high": 100.0}}
     assert figure_cell("availability_percent", figures, unit=True).detail == ""
     near = {"availability_percent": {"value": 99.5, "low": 99.49999, "high": 99.50001}}

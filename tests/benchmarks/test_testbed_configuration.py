@@ -29,13 +29,13 @@ def texts(plan: Plan) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("slug", ["nginx", "openlitespeed"])
-def test_a_configuration_is_told_from_another_but_not_from_its_own_at_another_port(slug: str) -> None:
+def test_configuration_digest_ignores_port_only(slug: str) -> None:
     first, again = (planned(SMALL, slug).places[0] for _ in range(2))
     assert first.digest == again.digest
     assert planned(SMALL, slug, workers=3).places[0].digest != first.digest
 
 
-def test_openlitespeed_has_its_configuration_where_its_program_looks_for_it() -> None:
+def test_openlitespeed_testbed_configuration_is_in_server_root() -> None:
     plan = planned(SMALL, "openlitespeed")
     files = texts(plan)
     main = files["openlitespeed/conf/httpd_config.conf"]
@@ -50,14 +50,14 @@ def test_openlitespeed_has_its_configuration_where_its_program_looks_for_it() ->
     assert (server.kind, server.binary) == ("openlitespeed", "/usr/local/lsws/bin/openlitespeed")
 
 
-def test_openlitespeed_asks_a_php_fpm_of_its_own() -> None:
+def test_openlitespeed_testbed_uses_own_php_fpm() -> None:
     plan = planned(PHP, "openlitespeed-fpm")
     assert [server.kind for server in plan.request.servers] == ["php-fpm", "openlitespeed"]
     (host,) = [text for path, text in texts(plan).items() if path.endswith("vhconf.conf")]
     assert "openlitespeed-fpm-php/php.sock" in host and "scripthandler" in host
 
 
-def test_openlitespeed_asks_an_lsphp_at_an_address_of_its_own() -> None:
+def test_openlitespeed_testbed_uses_lsphp_at_own_address() -> None:
     plan = planned(PHP, "openlitespeed-tcp")
     php, server = plan.request.servers
     assert (php.kind, php.binary, php.children) == ("lsphp", "/usr/local/lsws/lsphp83/bin/lsphp", 25)
@@ -68,7 +68,7 @@ def test_openlitespeed_asks_an_lsphp_at_an_address_of_its_own() -> None:
     assert plan.places[0].trees == {"server": server.name, "application": php.name}
 
 
-def test_openlitespeed_starts_its_lsphp_and_is_charged_apart() -> None:
+def test_openlitespeed_testbed_starts_lsphp_sampled_separately() -> None:
     plan = planned(PHP, "openlitespeed-socket")
     assert [server.kind for server in plan.request.servers] == ["openlitespeed"]
     main = " ".join(texts(plan)["openlitespeed-socket/conf/httpd_config.conf"].split())
@@ -80,5 +80,5 @@ def test_openlitespeed_starts_its_lsphp_and_is_charged_apart() -> None:
 
 
 @pytest.mark.parametrize("slug", ["openlitespeed-tcp", "openlitespeed-socket"])
-def test_an_lsphp_is_no_other_one_at_another_port(slug: str) -> None:
+def test_lsphp_digest_ignores_port(slug: str) -> None:
     assert len({planned(PHP, slug).places[0].digest for _ in range(3)}) == 1

@@ -44,18 +44,18 @@ def three(**changes: Any) -> list[Measured]:
     return [round_of(number, **changes) for number in (1, 2, 3)]
 
 
-def test_a_run_without_fault_is_believed() -> None:
+def test_run_without_fault_is_valid() -> None:
     assert reasons(parameters(), three(), 2, []) == []
 
 
-def test_client_bound_by_its_one_thread() -> None:
+def test_run_is_client_bound_by_single_thread() -> None:
     rounds = [round_of(1, tool_cpu=9.5), *three()[1:]]
     (said,) = reasons(parameters(), rounds, 8, [])
     assert "shop: the load generator ab was the bottleneck in 1 of 3 rounds" in said
     assert "95 % of the one CPU" in said
 
 
-def test_client_bound_is_measured_against_the_cpus_it_can_use() -> None:
+def test_client_bound_considers_available_cpus() -> None:
     rounds = three(tool_cpu=9.5)
     assert reasons(parameters("wrk", threads=4), rounds, 8, []) == []
     (said,) = reasons(parameters("wrk", threads=1), rounds, 8, [])
@@ -63,25 +63,25 @@ def test_client_bound_is_measured_against_the_cpus_it_can_use() -> None:
     assert len(reasons(parameters("siege", concurrency=10), rounds, 1, [])) == 1
 
 
-def test_siege_has_a_thread_for_every_user() -> None:
+def test_siege_has_one_thread_per_user() -> None:
     assert threads(parameters("siege")) == 10
     assert threads(parameters("ab")) == 1
     assert threads(parameters("h2load", threads=2)) == 2
 
 
-def test_throughput_and_latency_that_contradict_each_other() -> None:
+def test_contradicting_throughput_and_latency_invalidate_run() -> None:
     (said,) = reasons(parameters(), three(latency=Latency(0.001, mean=5.0)), 8, [])
     assert "contradict each other by up to 100 %" in said
 
 
-def test_little_allows_a_fifth_and_what_rounding_hides() -> None:
+def test_littles_law_check_allows_a_fifth_and_rounding() -> None:
     assert reasons(parameters(), three(latency=Latency(0.001, mean=8.5)), 8, []) == []
     assert len(reasons(parameters(), three(latency=Latency(0.001, mean=8.0)), 8, [])) == 1
     # siege tells hundredths of a second: 0.01 s may be anything from 5 to 15 ms.
     assert reasons(parameters("siege"), three(latency=Latency(10.0, mean=10.0), throughput_rps=600.0), 8, []) == []
 
 
-def test_little_counts_streams_and_leaves_rates_and_new_wrk_connections_out() -> None:
+def test_littles_law_check_counts_streams_and_skips_open_loops() -> None:
     h2 = {"protocol": "h2", "streams": 4}
     assert len(reasons(parameters("h2load", **h2), three(), 8, [])) == 1
     assert reasons(parameters("h2load", **h2), three(latency=Latency(0.001, mean=40.0)), 8, []) == []
@@ -89,7 +89,7 @@ def test_little_counts_streams_and_leaves_rates_and_new_wrk_connections_out() ->
     assert reasons(parameters("wrk", keepalive=False), three(latency=Latency(0.001, mean=5.0)), 8, []) == []
 
 
-def test_a_round_that_ends_before_most_answers_came_is_told_by_its_own_reason() -> None:
+def test_round_that_ends_before_most_responses_has_own_reason() -> None:
     """siege, 15 at once for 3 s on pages that take 1.6 s: 10 requests ended, 15 were under way."""
     slow = three(requests=10, throughput_rps=3.7, latency=Latency(10.0, mean=1600.0))
     (said,) = reasons(parameters("siege", concurrency=15, duration_s=3), slow, 8, [])
@@ -101,7 +101,7 @@ def test_a_round_that_ends_before_most_answers_came_is_told_by_its_own_reason() 
     assert reasons(parameters("siege", concurrency=15, **by_number), few, 8, []) == []
 
 
-def test_errors_above_the_allowance() -> None:
+def test_errors_above_allowance_invalidate_run() -> None:
     failing = three(failed=30, non2xx=70)
     (said,) = reasons(parameters(), failing, 8, [])
     assert "90 of 30,000 requests received no response and 210 received an unexpected status" in said
@@ -109,41 +109,41 @@ def test_errors_above_the_allowance() -> None:
     assert len(reasons(parameters(allowed=0.9), failing, 8, [])) == 1
 
 
-def test_siege_is_told_why_kept_connections_fail() -> None:
+def test_siege_keepalive_failures_are_explained() -> None:
     (said,) = reasons(parameters("siege"), three(failed=10), 8, [])
     assert "siege counts kept connections" in said
 
 
-def test_a_load_that_stopped_early() -> None:
+def test_load_that_stopped_early_invalidates_run() -> None:
     (said,) = reasons(parameters("h2load"), three(active_s=1.5), 8, [])
     assert "the load lasted 1.50 s instead of 10 s" in said
     assert "keepalive_requests" in said
     assert reasons(parameters("h2load"), three(active_s=9.99), 8, []) == []
 
 
-def test_too_few_rounds_with_the_reason() -> None:
+def test_too_few_rounds_are_reported_with_reason() -> None:
     broken = Measured(0, "shop", 3, None, error="ab printed no result: Segmentation fault")
     (said,) = reasons(parameters(), [*three()[:2], broken], 8, [])
     assert said == "shop: 2 of 3 rounds have a result; ab printed no result: Segmentation fault."
 
 
-def test_a_fingerprint_that_changed() -> None:
+def test_changed_fingerprint_invalidates_run() -> None:
     (said,) = reasons(parameters(), three(), 8, ["the kernel of web1 changed from 6.1 to 6.2"])
     assert said == "Between the first and the last round, the kernel of web1 changed from 6.1 to 6.2."
 
 
-def test_each_target_is_judged_on_its_own() -> None:
+def test_validity_is_judged_per_target() -> None:
     said = reasons(parameters(), three() + three(label="other", non2xx=1), 8, [])
     assert [text.split(":")[0] for text in said] == ["other"]
 
 
-def test_wrk_counts_what_it_could_not_send_so_its_mean_may_be_longer() -> None:
+def test_wrk_mean_may_exceed_littles_law() -> None:
     assert reasons(parameters("wrk"), three(latency=Latency(0.001, mean=40.0)), 8, []) == []
     assert len(reasons(parameters("h2load"), three(latency=Latency(0.001, mean=40.0)), 8, [])) == 1
     assert len(reasons(parameters("wrk"), three(latency=Latency(0.001, mean=5.0)), 8, [])) == 1
 
 
-def test_the_recorded_http_2_run_whose_connections_nginx_closed_is_not_believed() -> None:
+def test_http_2_run_with_closed_connections_is_invalid() -> None:
     result = recorded("h2load-h2-closed-early")
     output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
     data = measured_json(parse(Tool.H2LOAD, output), result)
@@ -157,14 +157,14 @@ def test_the_recorded_http_2_run_whose_connections_nginx_closed_is_not_believed(
 # --- the summary of the same rounds ---
 
 
-def test_cpu_per_thousand_requests_counts_good_answers_only() -> None:
+def test_cpu_per_thousand_requests_counts_successes_only() -> None:
     assert round_of().cpu_per_1000("server") == 0.8
     assert round_of(non2xx=5000).cpu_per_1000("server") == 1.6
     assert round_of(non2xx=10_000).cpu_per_1000("server") is None
     assert round_of().cpu_per_1000("application") is None
 
 
-def test_a_summary_has_medians_intervals_and_paired_ratios() -> None:
+def test_summary_has_medians_intervals_and_paired_ratios() -> None:
     rounds = []
     for number, factor in ((1, 1.0), (2, 0.5), (3, 0.9)):  # what the machine gave in each round
         rounds.append(Measured(0, "a", number, metrics(throughput_rps=1000 * factor), {"server": 1.0}, 10.0))
@@ -179,7 +179,7 @@ def test_a_summary_has_medians_intervals_and_paired_ratios() -> None:
     assert "latency_p99_9" not in found["targets"][0]["figures"]
 
 
-def test_a_mean_below_what_the_tool_can_tell_is_left_out() -> None:
+def test_mean_below_tool_resolution_is_left_out() -> None:
     coarse = Latency(0.001, mean=0.0, mean_resolution=1.0)
     figures = summarize(three(latency=coarse), {})["targets"][0]["figures"]
     assert "latency_mean" not in figures
@@ -187,11 +187,11 @@ def test_a_mean_below_what_the_tool_can_tell_is_left_out() -> None:
     assert figures["latency_mean"]["value"] == 2.0
 
 
-def test_a_summary_of_nothing() -> None:
+def test_summary_of_no_rounds_is_empty() -> None:
     assert summarize([], {}) == {"targets": [], "ratios": []}
 
 
-def test_rounds_without_a_partner_are_no_pair() -> None:
+def test_rounds_without_partner_are_not_paired() -> None:
     rounds = [*three(), *(Measured(1, "b", number, metrics(), {}, 10.0) for number in (1, 2))]
     ratio = summarize(rounds, {})["ratios"][0]["figures"]["throughput_rps"]
     assert (ratio["rounds"], ratio["verdict"]) == (2, "too_few")

@@ -23,7 +23,7 @@ from panel.core.templatetags.ui import bytes_iec, number, relative_words, second
         (None, 1, "–"),
     ],
 )
-def test_a_figure_is_rounded(value: float | None, digits: int, shown: str) -> None:
+def test_figures_are_rounded(value: float | None, digits: int, shown: str) -> None:
     assert number(value, digits) == shown
 
 

@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 PRINT_NAME = "from panel.core.owners import owner_name; print(owner_name(), flush=True); input()"
 
 
-def test_owner_is_gone_once_its_process_was_killed() -> None:
+def test_owner_is_gone_when_its_process_was_killed() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", PRINT_NAME], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -26,7 +26,7 @@ def test_owner_is_gone_once_its_process_was_killed() -> None:
     assert is_gone(name)
 
 
-def test_owner_that_runs_is_not_gone() -> None:
+def test_running_owner_is_not_gone() -> None:
     assert not is_gone(owner_name())
 
 
@@ -39,5 +39,5 @@ def test_owner_differs_by_machine_and_start_time(part: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "worker-1", "a:b:c:d", "host:1"])
-def test_owner_of_unknown_form_is_not_gone(text: str) -> None:
+def test_owner_with_unknown_format_is_not_gone(text: str) -> None:
     assert not is_gone(text)

@@ -86,14 +86,14 @@ def killed_claim() -> str:
     return f"{host}:{pid}:1:{place}:abcd0123"
 
 
-def test_job_of_a_killed_worker_is_queued_at_once() -> None:
+def test_job_of_killed_worker_is_queued_at_once() -> None:
     (row,) = queued(1)
     now = timezone.now()
     HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by=killed_claim(), heartbeat_at=now)
     assert claims.orphans_queue(HostOperation) == [row.uuid]
 
 
-def test_lock_of_a_killed_worker_is_free_at_once() -> None:
+def test_lock_of_killed_worker_is_free_at_once() -> None:
     (row,) = queued(1)
     HostLock.objects.create(
         host=row.host, holder="deployment 1", owner=killed_claim(), expires_at=timezone.now() + timedelta(hours=1)

@@ -137,7 +137,7 @@ def scene(remote: Machine, nginx: NginxInstance) -> Scene:
     return Scene(remote, nginx)
 
 
-def test_adopted_sites_answer_as_before(scene: Scene) -> None:
+def test_adopted_nginx_sites_respond_as_before(scene: Scene) -> None:
     record = scene.read()
     report = services.report_of(record)
     assert [site.name for site in report.sites] == ["backend", "blog-example", "stays-example", "shop-example"]
@@ -163,7 +163,7 @@ def test_adopted_sites_answer_as_before(scene: Scene) -> None:
     assert comparison["same"] > 15
 
 
-def test_the_files_that_said_them_are_gone_and_what_else_they_said_stays(scene: Scene) -> None:
+def test_adoption_removes_site_lines_and_keeps_other_lines(scene: Scene) -> None:
     scene.machine.deploy(*scene.adopt(scene.read(), "shop-example", "blog-example"))
     assert not (scene.root / "sites-enabled" / "shop.conf").is_symlink()
     assert "The shop, by hand" in (scene.root / "sites-available" / "shop.conf").read_text(), "the admin's own stays"
@@ -176,7 +176,7 @@ def test_the_files_that_said_them_are_gone_and_what_else_they_said_stays(scene: 
     )
 
 
-def test_sites_of_one_file_can_be_deployed_one_after_the_other(scene: Scene) -> None:
+def test_adopted_sites_of_one_file_can_be_deployed_separately(scene: Scene) -> None:
     record = scene.read()
     before = scene.answers()
     blog, stays = scene.adopt(record, "blog-example", "stays-example")
@@ -187,7 +187,7 @@ def test_sites_of_one_file_can_be_deployed_one_after_the_other(scene: Scene) -> 
     assert "map $http_x_kind" in (scene.root / "conf.d" / "blog.conf").read_text()
 
 
-def test_a_site_that_would_answer_otherwise_is_put_back(scene: Scene) -> None:
+def test_adopted_site_that_responds_differently_is_rolled_back(scene: Scene) -> None:
     """The certificate's and key's files count for nothing when a status differs from what visitors get today."""
     (site,) = scene.adopt(scene.read(), "shop-example")
     location = next(item for item in site.blocks.first().locations.all() if item.pattern == "/about")  # type: ignore[union-attr]
@@ -203,7 +203,7 @@ def test_a_site_that_would_answer_otherwise_is_put_back(scene: Scene) -> None:
     assert not any(row.done for row in ReplacedFile.objects.all())
 
 
-def test_the_certificate_comes_with_its_key(scene: Scene) -> None:
+def test_adoption_imports_certificate_with_key(scene: Scene) -> None:
     (site,) = scene.adopt(scene.read(), "shop-example")
     block = site.blocks.get(certificate__isnull=False)
     assert block.certificate is not None
@@ -211,14 +211,14 @@ def test_the_certificate_comes_with_its_key(scene: Scene) -> None:
     assert Certificate.objects.count() == 1
 
 
-def test_the_panels_own_sites_are_not_found_again(scene: Scene) -> None:
+def test_import_skips_sites_of_the_panel(scene: Scene) -> None:
     scene.machine.deploy(*scene.adopt(scene.read(), "shop-example", "blog-example"))
     report = services.report_of(scene.read())
     assert [site.name for site in report.sites] == ["backend", "stays-example"]
     assert "is the existing site shop-example" in [item.note for item in report.items]
 
 
-def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sites_in_unchangeable_file_are_not_adopted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link into the server's folder may go; lines of a file elsewhere may not."""
     outside = scene.machine.root.parent / f"{scene.machine.root.name}-outside"
     outside.mkdir()
@@ -239,14 +239,14 @@ def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene, monk
         shutil.rmtree(outside)
 
 
-def test_a_file_edited_after_it_was_read_is_drift(scene: Scene) -> None:
+def test_file_edited_after_import_is_drift(scene: Scene) -> None:
     (site,) = scene.adopt(scene.read(), "blog-example")
     path = scene.root / "conf.d" / "blog.conf"
     path.write_text(path.read_text() + "# edited\n")
     assert scene.machine.plan(site).plan.drifted == [str(path)]
 
 
-def test_nothing_is_adopted_twice(scene: Scene) -> None:
+def test_site_is_not_adopted_twice(scene: Scene) -> None:
     record = scene.read()
     scene.adopt(record, "blog-example")
     with pytest.raises(ApplicationError, match="Already adopted"):
@@ -286,7 +286,7 @@ Listen {port}
 """
 
 
-def test_apache_sites_answer_as_before(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_apache_sites_respond_as_before(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     for name in ("first", "shop", "files"):
         machine.files(name)

@@ -47,7 +47,7 @@ def block(site: FoundSite) -> dict[str, Any]:
     return found
 
 
-def test_files_first_in_htaccess_is_the_sites() -> None:
+def test_htaccess_files_first_rule_maps_to_site() -> None:
     site = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS})
     assert block(site)["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
     assert "snippets" not in block(site) and not site.refused
@@ -57,20 +57,20 @@ def test_files_first_in_htaccess_is_the_sites() -> None:
     assert outcomes(site, "Rewrite") == ["mapped", "changed", *["mapped"] * 5]
 
 
-def test_scripts_that_are_not_there_are_answered_by_the_program_too() -> None:
+def test_missing_scripts_map_to_front_controller() -> None:
     php = '<FilesMatch \\.php$>\nSetHandler "proxy:unix:/run/fpm.sock|fcgi://localhost/"\n</FilesMatch>\n'
     site = live(f"{OVERRIDE}\n{php}", {"/srv/www/shop/.htaccess": WORDPRESS})
     (row,) = block(site)["locations"]
     assert (row["handler"], row["try_files"]) == ("php", ["$uri", "/index.php$is_args$args"])
 
 
-def test_htaccess_behind_a_redirect_of_everything_says_nothing() -> None:
+def test_htaccess_behind_full_redirect_is_ignored() -> None:
     site = live(f"{OVERRIDE}\nRedirect permanent / https://a.example/", {"/srv/www/shop/.htaccess": WORDPRESS})
     assert "snippets" not in block(site) and "try_files" not in block(site)
     assert set(outcomes(site, "Rewrite")) == {"changed"}
 
 
-def test_what_the_model_has_no_words_for_stays_in_a_section_of_its_folder() -> None:
+def test_unmapped_htaccess_lines_stay_in_directory_section() -> None:
     deny = '<FilesMatch "\\.log$">\nRequire all denied\n</FilesMatch>\n'
     files = {"/srv/www/shop/a/b/.htaccess": f"{deny}Options -Indexes\nAddHandler cgi-script .cgi\n"}
     site = live(OVERRIDE, files)
@@ -80,7 +80,7 @@ def test_what_the_model_has_no_words_for_stays_in_a_section_of_its_folder() -> N
     assert [item.text for item in site.refused] == ["AddHandler cgi-script .cgi"]
 
 
-def test_rules_that_the_model_lacks_stay_rules_of_the_folder() -> None:
+def test_unmapped_rewrite_rules_stay_per_directory() -> None:
     rules = "RewriteEngine On\nRewriteCond %{HTTP_HOST} ^www\\.\nRewriteRule ^(.*)$ /w/$1 [L]\n"
     site = live(OVERRIDE, {"/srv/www/shop/.htaccess": rules})
     (snippet,) = block(site)["snippets"].values()
@@ -97,17 +97,17 @@ def test_rules_that_the_model_lacks_stay_rules_of_the_folder() -> None:
         ("", "", False),
     ],
 )
-def test_the_longest_section_says_whether_htaccess_counts(outside: str, inside: str, counts: bool) -> None:
+def test_longest_directory_section_decides_allow_override(outside: str, inside: str, counts: bool) -> None:
     site = live(inside, {"/srv/www/shop/.htaccess": WORDPRESS}, outside)
     assert ("try_files" in block(site)) is counts
 
 
-def test_files_that_nobody_can_look_for_are_no_silent_loss() -> None:
+def test_unreachable_htaccess_files_are_reported() -> None:
     (lost,) = apache(OVERRIDE).refused  # an uploaded folder has none
     assert lost.text.startswith("Directory") and "does not know their content in /srv/www/shop" in lost.note
 
 
-def test_files_that_could_not_be_read_are_no_silent_loss() -> None:
+def test_unreadable_htaccess_files_are_reported() -> None:
     closed = [Fault("/srv/www/shop/a", 0, "may not be looked into"), Fault("/srv/www/shop/b/.htaccess", 0, "")]
     (lost,) = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=closed).refused
     assert "Paddock does not know their content in /srv/www/shop" in lost.note
@@ -131,7 +131,7 @@ ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/
 </Directory>"""
 
 
-def test_cgi_is_named_where_it_stands_and_what_is_around_it_stays() -> None:
+def test_cgi_directives_are_reported_and_neighbors_kept() -> None:
     site = live(CGI, {})
     first = 4  # the lines before
     lost = {item.line - first: item for item in site.refused}
@@ -163,7 +163,7 @@ YEAR = 'ExpiresActive On\nExpiresDefault "access plus 1 year"\n'
         ),
     ],
 )
-def test_how_long_a_folder_may_be_kept_is_its_locations(text: str, expires: str, rest: list[str]) -> None:
+def test_expires_of_directory_maps_to_location(text: str, expires: str, rest: list[str]) -> None:
     site = live(STATIC + text, {})
     (row,) = block(site)["locations"]
     assert row["expires"] == expires
@@ -184,7 +184,7 @@ def test_how_long_a_folder_may_be_kept_is_its_locations(text: str, expires: str,
         '<Location /static>\nExpiresActive On\nExpiresDefault "modification plus 1 year"\n</Location>',
     ],
 )
-def test_other_times_stay_in_apaches_own_words(text: str) -> None:
+def test_unmapped_expires_stay_raw(text: str) -> None:
     site = live(STATIC + text, {})
     assert not site.refused and "Expires" in block(site)["snippets"]["apache"]
     assert all("expires" not in row for row in block(site)["locations"])
@@ -192,7 +192,7 @@ def test_other_times_stay_in_apaches_own_words(text: str) -> None:
     assert all("a site sets this per location" in note for note in of_lines)
 
 
-def test_a_proxied_segment_is_two_locations() -> None:
+def test_proxied_segment_maps_to_two_locations() -> None:
     site = apache("ProxyPreserveHost On\nProxyPass /api http://127.0.0.1:8123/api\nProxyPass /x http://127.0.0.1:8123")
     assert [(row["match"], row["pattern"], row["proxy_uri"]) for row in block(site)["locations"]] == [
         ("=", "/api", ""), ("", "/api/", ""), ("=", "/x", "/"), ("", "/x/", "/"),
@@ -203,14 +203,14 @@ def test_a_proxied_segment_is_two_locations() -> None:
     ]  # Apache answers it with 500
 
 
-def test_what_is_not_proxied_is_served_as_files() -> None:
+def test_proxy_exclusion_maps_to_static_location() -> None:
     site = apache("ProxyPreserveHost On\nProxyPass /static !\nProxyPass / http://127.0.0.1:3000/")
     found = [(row["match"], row["pattern"], row["handler"]) for row in block(site)["locations"]]
     assert found == [("=", "/static", "static"), ("", "/static/", "static"), ("", "/", "proxy")]
     assert outcomes(site, "ProxyPass ") == ["mapped", "mapped"]
 
 
-def test_websockets_beside_a_proxy_of_everything() -> None:
+def test_websocket_rule_beside_full_proxy_is_mapped() -> None:
     rules = (
         "ProxyPreserveHost On\nRewriteEngine On\nRewriteCond %{HTTP:Upgrade} websocket [NC]\n"
         "RewriteCond %{HTTP:Connection} upgrade [NC]\nRewriteRule ^/?(.*) ws://127.0.0.1:3000/$1 [P,L]\n"
@@ -229,7 +229,7 @@ def test_websockets_beside_a_proxy_of_everything() -> None:
     }
 
 
-def test_redirects_of_paths_are_rewrites() -> None:
+def test_redirect_directives_map_to_rewrites() -> None:
     site = apache(
         "Redirect permanent /old https://b.example/new\nRedirect /a/ /b/\nRedirectMatch 301 ^/$ /start\n"
         "RedirectMatch 404 \\.git\nRedirect gone /x\n"
@@ -260,11 +260,11 @@ def test_redirects_of_paths_are_rewrites() -> None:
         (f"<Location /app>\n{PASSED}\nRequire ip 10.0.0.0/8\n</Location>", "refused"),
     ],
 )
-def test_common_lines(text: str, outcome: str) -> None:
+def test_common_apache_lines_are_mapped(text: str, outcome: str) -> None:
     assert outcomes(apache(text), text.split()[0].strip("<"))[-1:] == [outcome]
 
 
-def test_a_port_that_is_not_443_is_no_condition_without_tls() -> None:
+def test_server_port_condition_other_than_443_is_mapped() -> None:
     rules = "RewriteEngine on\nRewriteCond %{SERVER_PORT} !^443$\nRewriteRule ^/(.*) https://%{HTTP_HOST}/$1 [NC,R,L]"
     (row,) = block(apache(rules))["locations"]
     assert (row["handler"], row["return_value"]) == ("return", "https://$host$request_uri")

@@ -57,7 +57,7 @@ CACHE = """location / {
 }"""
 
 
-def test_a_cache_of_an_upstreams_answers() -> None:
+def test_proxy_cache_is_mapped() -> None:
     site = nginx(CACHE)
     (row,) = site.definition["blocks"][0]["locations"]
     assert row["cache_times"] == [{"codes": [200, 301], "seconds": 600}, {"codes": [404], "seconds": 60}]
@@ -79,14 +79,14 @@ def test_a_cache_of_an_upstreams_answers() -> None:
         ("proxy_cache_key $scheme$host$request_uri;", "proxy_cache_key $host$upstream_addr;"),
     ],
 )
-def test_a_cache_that_the_model_cannot_say_stays_raw_whole(said: str, otherwise: str) -> None:
+def test_unmapped_cache_stays_raw_as_a_whole(said: str, otherwise: str) -> None:
     site = nginx(CACHE.replace(said, otherwise))
     (row,) = site.definition["blocks"][0]["locations"]
     assert row["handler"] == "proxy" and "cache_times" not in row
     assert set(outcomes(site, "proxy_cache", "proxy_no_cache")) <= {"snippet", "refused"}
 
 
-def test_a_cache_of_php_and_its_key_begins_with_the_method_anyway() -> None:
+def test_fastcgi_cache_key_may_start_with_method() -> None:
     site = nginx(
         r"""location ~ \.php$ {
         fastcgi_pass 127.0.0.1:9000;
@@ -104,13 +104,13 @@ def test_a_cache_of_php_and_its_key_begins_with_the_method_anyway() -> None:
 
 
 @pytest.mark.parametrize(("name", "known"), [("timed", "timed"), ("combined", ""), ("odd", None)])
-def test_a_log_format_is_known_by_what_it_writes(name: str, known: str | None) -> None:
+def test_log_format_is_recognized_by_content(name: str, known: str | None) -> None:
     site = nginx(f"access_log /var/log/server/shop.log {name};")
     assert site.definition["blocks"][0].get("access_log_format") == known
     assert outcomes(site, "access_log") == ["mapped" if known is not None else "snippet"]
 
 
-def test_apaches_log_format_by_its_text_or_its_name() -> None:
+def test_apache_log_format_is_recognized_by_text_or_name() -> None:
     for log in ('"%h %l %u %t \\"%r\\" %>s %b"', "mine"):
         site = apache(f'LogFormat "%h %l %u %t \\"%r\\" %>s %b" mine\nCustomLog /var/log/server/shop.log {log}')
         assert site.definition["blocks"][0]["access_log_format"] == "common"
@@ -119,7 +119,7 @@ def test_apaches_log_format_by_its_text_or_its_name() -> None:
     assert "access_log" not in site.definition["blocks"][0]
 
 
-def test_rewrite_rules_become_the_models() -> None:
+def test_rewrite_rules_are_mapped() -> None:
     site = apache(
         "RewriteEngine On\n"
         "RewriteRule ^/old/(.*)$ /new/$1 [R=301,L]\n"
@@ -144,13 +144,13 @@ def test_rewrite_rules_become_the_models() -> None:
         "RewriteRule ^/a(.*)$ /b%{QUERY_STRING} [R,L]",
     ],
 )
-def test_rules_that_mean_something_else_stay_raw_together(rules: str) -> None:
+def test_unmapped_rewrite_rules_stay_raw_together(rules: str) -> None:
     site = apache(f"RewriteEngine On\n{rules}\nRewriteRule ^/old/(.*)$ /new/$1 [R=301,L]")
     assert "rewrites" not in site.definition["blocks"][0]
     assert set(outcomes(site, "Rewrite")) == {"snippet"}
 
 
-def test_certbots_redirect_is_one_of_everything() -> None:
+def test_certbot_redirect_maps_to_full_redirect() -> None:
     rules = (
         "RewriteEngine on\n"
         "RewriteCond %{SERVER_NAME} =shop.example [OR]\nRewriteCond %{SERVER_NAME} =www.shop.example\n"
@@ -175,7 +175,7 @@ CacheLock On
 """
 
 
-def test_mod_caches_directives_become_the_locations_own() -> None:
+def test_mod_cache_directives_map_to_location() -> None:
     site = apache(CACHED)
     (row,) = site.definition["blocks"][0]["locations"]
     assert row["cache_times"] == [{"codes": [200, 301, 302], "seconds": 600}]
@@ -199,13 +199,13 @@ def test_mod_caches_directives_become_the_locations_own() -> None:
         CACHED + "ProxyPass /other/ http://127.0.0.1:9000/other/\n",
     ],
 )
-def test_other_caches_of_apache_stay_raw_whole(changed: str) -> None:
+def test_unmapped_apache_caches_stay_raw_as_a_whole(changed: str) -> None:
     site = apache(changed)
     assert all("cache_times" not in row for row in site.definition["blocks"][0]["locations"])
     assert not set(outcomes(site, "Cache")) & {"mapped", "changed"}
 
 
-def test_an_alias_of_a_folder_is_two_locations() -> None:
+def test_alias_of_folder_maps_to_two_locations() -> None:
     site = apache(
         "Alias /docs /srv/www/docs\nAlias /one.txt /srv/www/one.txt\nProxyPass /docs !\nAlias /a/ /srv/www/a\n"
     )
@@ -237,11 +237,11 @@ def test_an_alias_of_a_folder_is_two_locations() -> None:
         ("<Directory /srv/www/shop/sub>\nOptions Indexes\n</Directory>", "snippet"),
     ],
 )
-def test_a_folder_that_no_path_leads_to_needs_no_section(text: str, outcome: str) -> None:
+def test_unreachable_directory_section_is_dropped(text: str, outcome: str) -> None:
     assert outcomes(apache(text), "Directory") == [outcome]
 
 
-def test_conditions_that_always_hold_without_tls() -> None:
+def test_conditions_always_true_without_tls_are_dropped() -> None:
     rules = (
         "RewriteEngine on\nRewriteCond %{HTTPS} !=on\nRewriteCond %{HTTPS} !^$\n"
         "RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [L,NE,R=permanent]"

@@ -12,7 +12,7 @@ def corpus(engine: str, *, inside: bool = False) -> Corpus:
     return Corpus("made", "made", "1", "0" * 64, ((engine, "**/*"),), inside=inside)
 
 
-def test_files_are_read_or_refused_with_their_line(tmp_path: Path) -> None:
+def test_corpus_files_are_read_or_rejected_with_line(tmp_path: Path) -> None:
     (tmp_path / "good.conf").write_text("server { listen 80; server_name a.example; root /srv/a; stub_status; }")
     (tmp_path / "broken.conf").write_text("server {\n  listen 80;\n")
     (tmp_path / "odd.conf").write_bytes(b"\xff\xfe\x00{")
@@ -23,7 +23,7 @@ def test_files_are_read_or_refused_with_their_line(tmp_path: Path) -> None:
     assert found.share == 80.0
 
 
-def test_a_fragment_is_measured_as_the_content_of_a_virtual_host(tmp_path: Path) -> None:
+def test_corpus_fragment_is_read_as_virtual_host_content(tmp_path: Path) -> None:
     (tmp_path / "fragment.conf").write_text("ServerName a.example\n")
     assert measured(corpus("apache"), tmp_path).sites == 0
     found = measured(corpus("apache", inside=True), tmp_path)
@@ -31,12 +31,12 @@ def test_a_fragment_is_measured_as_the_content_of_a_virtual_host(tmp_path: Path)
     assert {name: count for name, count in found.outcomes.items() if count} == {"mapped": 1}
 
 
-def test_every_download_is_pinned() -> None:
+def test_corpus_downloads_are_pinned() -> None:
     assert all(len(row.sha256) == 64 and row.version for row in CORPORA)
     assert len({row.sha256 for row in CORPORA}) == len(CORPORA)
 
 
-def test_what_a_condition_leaves_out_is_said(tmp_path: Path) -> None:
+def test_lines_skipped_by_condition_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.conf").write_text(
         "<VirtualHost *:80>\nServerName a.example\n<IfDefine Never>\nServerAdmin me\n</IfDefine>\n</VirtualHost>\n"
     )

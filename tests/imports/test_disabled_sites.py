@@ -34,7 +34,7 @@ def record(remote: Machine, nginx: NginxInstance) -> Import:
     return services.import_read_host(actor=remote.people.admin, web_server=web_server)
 
 
-def test_disabled_sites_are_found_and_shown(record: Import, remote: Machine) -> None:
+def test_disabled_sites_are_imported_as_disabled(record: Import, remote: Machine) -> None:
     report = services.report_of(record)
     assert {site.name: site.enabled for site in report.sites} == {
         "live-example": True, "old-example": False, "spare-example": False,
@@ -48,9 +48,7 @@ def test_disabled_sites_are_found_and_shown(record: Import, remote: Machine) -> 
     assert [site["enabled"] for site in answer["sites"]] == [True, False, False]
 
 
-def test_an_adopted_one_stays_disabled_until_it_is_enabled(
-    record: Import, remote: Machine, nginx: NginxInstance
-) -> None:
+def test_adopted_site_stays_disabled_until_enabled(record: Import, remote: Machine, nginx: NginxInstance) -> None:
     people = remote.people
     adopted = services.import_adopt(
         actor=people.admin, record=record, names=["old-example", "spare-example", "live-example"], team=people.team
@@ -68,7 +66,7 @@ def test_an_adopted_one_stays_disabled_until_it_is_enabled(
     assert not (nginx.root / "sites-available" / "spare").exists()
 
 
-def test_the_panels_own_disabled_sites_are_not_found_again(remote: Machine, nginx: NginxInstance) -> None:
+def test_import_skips_disabled_sites_of_the_panel(remote: Machine, nginx: NginxInstance) -> None:
     web_server = remote.web_server(nginx, Engine.NGINX, Layout.CONF_D)
     site = remote.site("shop", web_server)
     remote.deploy(site)
@@ -79,7 +77,7 @@ def test_the_panels_own_disabled_sites_are_not_found_again(remote: Machine, ngin
     assert services.report_of(record).sites == []
 
 
-def test_what_adopting_left_behind_is_no_disabled_site(remote: Machine, nginx: NginxInstance) -> None:
+def test_files_left_by_adoption_are_not_disabled_sites(remote: Machine, nginx: NginxInstance) -> None:
     remote.files("shop")
     text = SITE.format(port=remote.port, name="shop", www=nginx.root / "www")
     (nginx.root / "sites-available" / "by-hand.conf").write_text(text)
@@ -102,7 +100,7 @@ def test_what_adopting_left_behind_is_no_disabled_site(remote: Machine, nginx: N
         ("httpd.conf", "conf.d/live.conf", "conf.d/old.conf.disabled"),
     ],
 )
-def test_apaches_layouts_in_an_uploaded_folder(db: None, main: str, live: str, disabled: str) -> None:
+def test_apache_layouts_are_recognized_in_upload(db: None, main: str, live: str, disabled: str) -> None:
     people = cast()
     files = {main: f"Listen 80\nIncludeOptional {Path(live).parent}/*.conf\n"}
     for path in (live, disabled):

@@ -115,7 +115,7 @@ def outcome(site: FoundSite, text: str) -> tuple[str, str]:
     return item.outcome, f"{item.file.rpartition('/')[2]}:{item.line}"
 
 
-def test_openlitespeed_hosts_are_found_with_the_listeners_that_lead_to_them(people: Cast) -> None:
+def test_openlitespeed_virtual_hosts_are_found_with_their_listeners(people: Cast) -> None:
     report = read(people, web_server(people.host, Engine.OPENLITESPEED, ""), OLS)
     assert [fault.message.rpartition("/")[2] for fault in report.faults] == ["many.conf does not exist"]
     shop, blog = report.sites
@@ -130,7 +130,7 @@ def test_openlitespeed_hosts_are_found_with_the_listeners_that_lead_to_them(peop
     ]
 
 
-def test_openlitespeed_directives_say_what_becomes_of_them(people: Cast) -> None:
+def test_openlitespeed_directives_have_mapping_outcome(people: Cast) -> None:
     shop = read(people, web_server(people.host, Engine.OPENLITESPEED, ""), OLS).sites[0]
     assert outcome(shop, "docroot") == ("mapped", "vhconf.conf:1")
     assert outcome(shop, "context /api/") == ("mapped", "vhconf.conf:12")
@@ -139,7 +139,7 @@ def test_openlitespeed_directives_say_what_becomes_of_them(people: Cast) -> None
     assert outcome(shop, "enablescript") == ("mapped", "httpd_config.conf:26")
 
 
-def test_openlitespeed_sites_are_adopted_as_they_are(people: Cast) -> None:
+def test_openlitespeed_sites_are_adopted_unchanged(people: Cast) -> None:
     server = web_server(people.host, Engine.OPENLITESPEED, "")
     (shop,) = adopted(people, server, OLS, "shop")
     block = shop["blocks"][0]
@@ -177,7 +177,7 @@ APACHE = {
 }
 
 
-def test_apache_hosts_say_what_becomes_of_their_directives(people: Cast) -> None:
+def test_apache_directives_have_mapping_outcome(people: Cast) -> None:
     report = read(people, people.apache, APACHE)
     assert not report.faults and report.ports == [80, 8080]
     shop, app = report.sites
@@ -189,7 +189,7 @@ def test_apache_hosts_say_what_becomes_of_their_directives(people: Cast) -> None
     assert "Timeout 300" in [item.text for item in report.items]
 
 
-def test_apache_sites_are_adopted_as_they_are(people: Cast) -> None:
+def test_apache_sites_are_adopted_unchanged(people: Cast) -> None:
     shop, app = adopted(people, people.apache, APACHE, "shop-example", "app-example")
     (away,) = shop["blocks"][0]["locations"]
     assert (away["handler"], away["return_code"]) == ("return", 301)
@@ -227,7 +227,7 @@ server {
 }
 
 
-def test_nginx_rewrites_become_the_models_whole_lists_or_stay_raw(people: Cast) -> None:
+def test_nginx_rewrites_are_mapped_as_whole_lists_or_stay_raw(people: Cast) -> None:
     (shop,) = read(people, people.nginx, NGINX).sites
     assert outcome(shop, "rewrite ^/old/")[0] == outcome(shop, "rewrite ^/api/")[0] == "mapped"
     assert outcome(shop, "rewrite ^/odd/a$")[0] == outcome(shop, "rewrite ^/odd/b$")[0] == "snippet"

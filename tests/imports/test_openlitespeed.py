@@ -225,7 +225,7 @@ if source() is not None:
                 yield made
             pool.close()
 
-    def test_adopted_sites_answer_as_before(scene: Scene) -> None:
+    def test_adopted_openlitespeed_sites_respond_as_before(scene: Scene) -> None:
         record = scene.read()
         report = services.report_of(record)
         assert not report.faults
@@ -249,7 +249,7 @@ if source() is not None:
         assert done.comparison["same"] > 10
         assert not [row["url"] for row in done.comparison["requests"] if "status" in row["differences"]]
 
-    def test_what_said_them_is_gone_and_the_rest_stays(scene: Scene) -> None:
+    def test_adoption_removes_openlitespeed_sites_and_keeps_other_lines(scene: Scene) -> None:
         scene.machine.deploy(*scene.adopt(scene.read(), "shop", "first", "extra"))
         rest = (scene.root / "conf" / "httpd_config.conf").read_text()
         assert rest.endswith(f"\ninclude {scene.root}/conf/paddock.conf\n")
@@ -264,7 +264,7 @@ if source() is not None:
         assert "addmimetype text/x-raw txt" in own, "what the model cannot say stays raw"
         assert f"location {scene.root}/www/shop/downloads/" in own, "with its paths where they were"
 
-    def test_the_main_file_stays_its_owners(scene: Scene) -> None:
+    def test_openlitespeed_main_file_keeps_owner_and_group(scene: Scene) -> None:
         """The file of another group stays that group's."""
         main = scene.root / "conf" / "httpd_config.conf"
         main.chmod(0o640)
@@ -274,7 +274,7 @@ if source() is not None:
         assert "paddock.conf" in main.read_text()
         assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (0, 1235, 0o640)
 
-    def test_a_site_that_asks_otherwise_of_a_listener_of_the_servers_own_is_refused(scene: Scene) -> None:
+    def test_site_in_conflict_with_existing_listener_is_rejected(scene: Scene) -> None:
         scene.machine.deploy(*scene.adopt(scene.read(), "first"))
         with pytest.raises(ValidationError) as refused:
             scene.machine.site("plain", scene.web_server, port=scene.values["tls"])
@@ -282,7 +282,7 @@ if source() is not None:
         assert f"the web server's own listener Secure already uses port {scene.values['tls']} with TLS" in words
         assert scene.secure("stays") == (200, "this is stays")
 
-    def test_the_rest_is_adopted_later_and_the_panels_own_are_not_found_again(scene: Scene) -> None:
+    def test_remaining_openlitespeed_sites_can_be_adopted_later(scene: Scene) -> None:
         before = scene.answers()
         scene.machine.deploy(*scene.adopt(scene.read(), "shop"))
         record = scene.read()
@@ -294,7 +294,7 @@ if source() is not None:
         text = (scene.root / "conf" / "httpd_config.conf").read_text()
         assert text.count("include") == 2, "of the extra sites, and once of the panel's"
 
-    def test_a_site_that_would_answer_otherwise_is_put_back(scene: Scene) -> None:
+    def test_adopted_site_that_responds_differently_is_rolled_back(scene: Scene) -> None:
         (site,) = scene.adopt(scene.read(), "shop")
         before, text = scene.answers(), (scene.root / "conf" / "httpd_config.conf").read_text()
         location = next(item for item in site.blocks.first().locations.all() if item.pattern == "/secret/")  # type: ignore[union-attr]

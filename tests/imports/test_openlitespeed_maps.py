@@ -36,13 +36,13 @@ def rules(text: str) -> str:
     return f"rewrite {{\nenable 1\nrules <<<END\n{text}END\n}}"
 
 
-def test_a_name_with_the_dot_that_may_end_a_host_is_that_name() -> None:
+def test_trailing_dot_pattern_maps_to_plain_name() -> None:
     listener = LISTENER.replace("shop.example", "shop.example, shop.example., *.x.test, *.x.test.")
     (site,) = sites(listener + HOST.format(more=""))
     assert site.definition["blocks"][0]["names"] == ["shop.example", "*.x.test"]
 
 
-def test_members_of_a_template_are_sites() -> None:
+def test_template_members_are_sites() -> None:
     main = "listener Default {\n  address *:80\n  map first *\n}\n"
     main += "vhTemplate many {\n  templateFile conf/templates/many.conf\n  listeners Default\n"
     main += (
@@ -56,13 +56,13 @@ def test_members_of_a_template_are_sites() -> None:
     assert not blocks[0]["listens"][0]["default_server"], "a listener's map of a member counts for nothing"
 
 
-def test_everything_that_is_no_file_to_one_program_is_try_files() -> None:
+def test_front_controller_rewrite_maps_to_try_files() -> None:
     block = shop(rules(FRONT)).definition["blocks"][0]
     assert block["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
     assert "snippets" not in block
 
 
-def test_an_htaccess_file_becomes_the_sites() -> None:
+def test_htaccess_file_maps_to_site() -> None:
     own = "RewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n"
     text = f"<IfModule mod_rewrite.c>\n{own}{FRONT}</IfModule>\n"
     site = shop(AUTO, **{"/srv/shop/html/.htaccess": text})
@@ -73,34 +73,34 @@ def test_an_htaccess_file_becomes_the_sites() -> None:
     )
 
 
-def test_an_htaccess_file_that_has_no_place_is_lost_with_its_name() -> None:
+def test_unmapped_htaccess_file_is_reported_by_name() -> None:
     text = "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule . - [F]\n"
     (item,) = shop(AUTO, **{"/srv/shop/html/.htaccess": text}).refused
     assert (item.file, item.note.startswith("sites do not support its rules")) == ("/srv/shop/html/.htaccess", True)
 
 
-def test_without_a_rewrite_block_no_such_file_is_read() -> None:
+def test_htaccess_is_ignored_without_rewrite_block() -> None:
     site = shop("", **{"/srv/shop/html/.htaccess": "RewriteEngine On\nRewriteRule . - [F]\n"})
     assert not [item for item in site.items if item.text.startswith("htaccess")]
 
 
 @pytest.mark.parametrize("context", ["context /api/ {\nallowBrowse 0\n}", "context exp:^/x$ {\nallowBrowse 1\n}"])
-def test_rules_for_every_path_stay_raw_beside_contexts(context: str) -> None:
+def test_global_rewrite_rules_stay_raw_beside_contexts(context: str) -> None:
     site = shop(context + "\n" + rules(FRONT))
     assert "RewriteRule . /index.php [L]" in site.definition["blocks"][0]["snippets"]["openlitespeed"]
 
 
-def test_what_would_start_programs_is_lost_and_not_called_mapped() -> None:
+def test_program_starting_directives_are_reported_as_lost() -> None:
     app = "extprocessor lsphp {\ntype lsapi\naddress uds://tmp/x.sock\npath /usr/bin/lsphp\n}\n"
     app += "scripthandler {\nadd lsapi:lsphp php\n}"
     assert {item.text.split()[0] for item in shop(app).refused} == {"extprocessor", "scripthandler"}
 
 
-def test_scripts_that_do_not_run_are_not_let_run_in_silence() -> None:
+def test_scripts_disabled_before_stay_disabled_after_import() -> None:
     assert [item.text for item in shop("enableScript 0").refused] == ["enablescript 0"]
 
 
-def test_raw_directives_keep_their_paths() -> None:
+def test_raw_openlitespeed_directives_keep_paths() -> None:
     site = shop("context /odd {\nlocation $VH_ROOT/odd/\n}")
     assert "location /srv/shop/odd/" in site.definition["blocks"][0]["snippets"]["openlitespeed"]
 
@@ -118,7 +118,7 @@ def test_raw_directives_keep_their_paths() -> None:
         ("Header set X-A %{HTTP_HOST}e", None),
     ],
 )
-def test_a_contexts_header_is_what_the_server_sends(line: str, value: str | None) -> None:
+def test_context_headers_are_mapped_as_sent(line: str, value: str | None) -> None:
     more = f"context /files/ {{\nlocation /srv/shop/files/\nallowBrowse 1\nextraHeaders <<<END\n{line}\nEND\n}}"
     found = shop(more).definition["blocks"][0]["locations"]
     assert [row["headers"][0]["value"] for row in found] == ([] if value is None else [value])

@@ -49,7 +49,7 @@ def address(record: Import, more: str = "") -> str:
     return f"/hosts/web-1/imports/{record.uuid}/{more}"
 
 
-def test_the_hosts_page_leads_to_the_import(people: Cast) -> None:
+def test_host_page_links_to_import(people: Cast) -> None:
     client = signed_in(people.admin)
     assert 'href="/hosts/web-1/imports/"' in text_of(client.get("/hosts/web-1/"))
     page = text_of(client.get("/hosts/web-1/imports/"))
@@ -57,7 +57,7 @@ def test_the_hosts_page_leads_to_the_import(people: Cast) -> None:
     assert "/imports/" not in text_of(signed_in(people.owner).get("/hosts/web-1/"))
 
 
-def test_an_uploaded_folder_is_shown_with_what_is_wrong_by_file_and_line(people: Cast, record: Import) -> None:
+def test_upload_report_shows_problems_by_file_and_line(people: Cast, record: Import) -> None:
     page = text_of(signed_in(people.admin).get(address(record)))
     assert "shop.example, www.shop.example" in page and "other.example" in page
     assert "/nginx/sites-enabled/shop:1" in page
@@ -65,14 +65,14 @@ def test_an_uploaded_folder_is_shown_with_what_is_wrong_by_file_and_line(people:
     assert (record.sites_found, record.faults_found) == (2, 1)
 
 
-def test_a_found_site_is_told_directive_by_directive(people: Cast, record: Import) -> None:
+def test_import_report_lists_every_directive_of_site(people: Cast, record: Import) -> None:
     page = text_of(signed_in(people.admin).get(address(record, "sites/shop-example/")))
     for words in ("location /api/", "stub_status", "kept as raw", "/nginx/sites-enabled/shop:7", "mapped"):
         assert words in page, words
     assert signed_in(people.admin).get(address(record, "sites/none/")).status_code == 404
 
 
-def test_the_ticked_sites_become_drafts(people: Cast, record: Import) -> None:
+def test_selected_sites_become_drafts(people: Cast, record: Import) -> None:
     client = signed_in(people.admin)
     open_sudo(client)
     answer = client.post(address(record), {"sites": ["shop-example"], "team": people.team.pk}, follow=True)
@@ -87,7 +87,7 @@ def test_the_ticked_sites_become_drafts(people: Cast, record: Import) -> None:
     assert [name for name in actions if name.startswith("import.")] == ["import.read", "import.adopt"]
 
 
-def test_what_would_be_lost_is_refused_until_it_is_accepted(people: Cast, record: Import) -> None:
+def test_adoption_with_losses_requires_acceptance(people: Cast, record: Import) -> None:
     client = signed_in(people.admin)
     open_sudo(client)
     wanted = {"sites": ["other-example"], "team": people.team.pk, "add_folders": "on"}
@@ -100,7 +100,7 @@ def test_what_would_be_lost_is_refused_until_it_is_accepted(people: Cast, record
     assert Site.objects.get().name == "other-example"
 
 
-def test_folders_are_given_to_sites_only_when_said(people: Cast, record: Import) -> None:
+def test_adoption_assigns_folders_only_when_requested(people: Cast, record: Import) -> None:
     client = signed_in(people.admin)
     open_sudo(client)
     wanted = {"sites": ["other-example"], "team": people.team.pk, "accept_refused": "on"}
@@ -113,7 +113,7 @@ def test_folders_are_given_to_sites_only_when_said(people: Cast, record: Import)
     assert people.host.site_roots == ["/srv/www", "/data/other"]
 
 
-def test_adopting_asks_for_the_password_and_for_a_choice(people: Cast, record: Import) -> None:
+def test_adoption_requires_password_and_selection(people: Cast, record: Import) -> None:
     client = signed_in(people.admin)
     close_sudo(client)
     answer = client.post(address(record), {"sites": ["shop-example"], "team": people.team.pk})
@@ -126,7 +126,7 @@ def test_adopting_asks_for_the_password_and_for_a_choice(people: Cast, record: I
 
 
 @pytest.mark.parametrize("who", ["owner", "viewer", "outsider"])
-def test_only_administrators_see_what_was_read(people: Cast, record: Import, who: str) -> None:
+def test_import_pages_require_administrator(people: Cast, record: Import, who: str) -> None:
     client = signed_in(getattr(people, who))
     open_sudo(client)
     for path in ("/hosts/web-1/imports/", address(record), address(record, "sites/shop-example/")):
@@ -156,13 +156,13 @@ def test_only_administrators_see_what_was_read(people: Cast, record: Import, who
     ],
     ids=["text", "up", "absolute", "zip-up", "zip-backslash", "empty", "many", "large", "bomb", "cut", "torn"],
 )
-def test_an_archive_that_is_none_or_climbs_is_refused(people: Cast, pack: Callable[[], bytes], words: str) -> None:
+def test_invalid_or_escaping_archive_is_rejected(people: Cast, pack: Callable[[], bytes], words: str) -> None:
     answer = uploaded(signed_in(people.admin), people.nginx.pk, pack())
     assert answer.status_code == 422 and words in text_of(answer)
     assert not Import.objects.exists()
 
 
-def test_a_link_out_of_the_archive_leads_nowhere(people: Cast) -> None:
+def test_link_out_of_archive_is_not_followed(people: Cast) -> None:
     files = {"nginx.conf": "http { include secret.conf; include sites/*; }"}
     data = archives.tar(files, {"secret.conf": "/etc/shadow", "sites/up": "../../../etc/passwd"})
     assert uploaded(signed_in(people.admin), people.nginx.pk, data).status_code == 302
@@ -170,7 +170,7 @@ def test_a_link_out_of_the_archive_leads_nowhere(people: Cast) -> None:
     assert "secret.conf does not exist" in page and "root:" not in page
 
 
-def test_a_reading_is_forgotten_and_its_sites_stay(people: Cast, record: Import) -> None:
+def test_deleting_import_keeps_adopted_sites(people: Cast, record: Import) -> None:
     client = signed_in(people.admin)
     open_sudo(client)
     client.post(address(record), {"sites": ["shop-example"], "team": people.team.pk})
@@ -179,7 +179,7 @@ def test_a_reading_is_forgotten_and_its_sites_stay(people: Cast, record: Import)
     assert not Import.objects.exists() and Site.objects.exists()
 
 
-def test_of_two_hosts_each_has_its_own_readings(people: Cast, record: Import) -> None:
+def test_imports_are_listed_per_host(people: Cast, record: Import) -> None:
     elsewhere = address(record).replace("web-1", "web-2")
     assert signed_in(people.admin).get(elsewhere).status_code == 404
 
@@ -197,7 +197,7 @@ server {{
 """
 
 
-def test_from_the_live_configuration_to_the_verified_deployment(remote: Machine, nginx: NginxInstance) -> None:
+def test_live_configuration_is_imported_and_deployed(remote: Machine, nginx: NginxInstance) -> None:
     remote.files("shop")
     (nginx.root / "conf.d" / "mine.conf").write_text(LIVE.format(port=remote.port, www=nginx.root / "www"))
     nginx.reload()
@@ -222,7 +222,7 @@ def test_from_the_live_configuration_to_the_verified_deployment(remote: Machine,
     assert remote.get("shop", "/gone").status == 410
 
 
-def test_a_host_that_cannot_be_asked_is_said_at_the_form(people: Cast) -> None:
+def test_unreachable_host_is_reported_at_import_form(people: Cast) -> None:
     people.host.connection, people.host.address, people.host.port = "ssh", "127.0.0.1", 1
     people.host.host_key = ""
     people.host.save()

@@ -172,9 +172,7 @@ def _answers(machine: Machine, *paths: str, headers: dict[str, str] | None = Non
     return [(item.status, item.headers.get("location"), item.text if item.status == 200 else "") for item in found]
 
 
-def test_an_adopted_cache_keeps_the_same_answers_and_the_log_the_same_lines(
-    remote: Machine, nginx: NginxInstance
-) -> None:
+def test_adopted_cache_and_log_behave_as_before(remote: Machine, nginx: NginxInstance) -> None:
     def said(path: str) -> str:
         return ask(remote.port, path, host="shop.example").text
 
@@ -208,7 +206,7 @@ def _before_and_after(machine: Machine, apache: ApacheInstance, *paths: str) -> 
     return before, _answers(machine, *paths)
 
 
-def test_a_folder_elsewhere_answers_the_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_alias_serves_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
     folder = machine.files("manual")
@@ -222,7 +220,7 @@ def test_a_folder_elsewhere_answers_the_same_paths(apache_remote: Machine, apach
     assert after == before
 
 
-def test_adopted_rewrite_rules_lead_to_the_same_places(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_rewrite_rules_redirect_as_before(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
     _enable(machine, apache, RULES)
@@ -234,7 +232,9 @@ def test_adopted_rewrite_rules_lead_to_the_same_places(apache_remote: Machine, a
     assert "Raw directives" not in written
 
 
-def test_a_site_with_htaccess_files_and_a_password_file(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_site_with_htaccess_and_password_file_responds_as_before(
+    apache_remote: Machine, apache: ApacheInstance
+) -> None:
     machine = apache_remote
     folder = machine.files("shop")
     machine.files("manual")
@@ -268,7 +268,7 @@ def test_a_site_with_htaccess_files_and_a_password_file(apache_remote: Machine, 
     assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
 
 
-def test_segments_that_are_proxied_reach_the_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_proxied_segments_reach_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
     folder = machine.files("back")
@@ -288,7 +288,7 @@ def test_segments_that_are_proxied_reach_the_same_paths(apache_remote: Machine, 
     assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
 
 
-def test_redirects_of_segments_lead_to_the_same_places(apache_remote: Machine, apache: ApacheInstance) -> None:
+def test_adopted_segment_redirects_have_same_targets(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
     _enable(machine, apache, MOVED)
@@ -298,7 +298,7 @@ def test_redirects_of_segments_lead_to_the_same_places(apache_remote: Machine, a
     assert after == before
 
 
-def test_a_password_file_of_the_servers_own_folder_goes_on_asking(remote: Machine, nginx: NginxInstance) -> None:
+def test_adopted_password_file_of_web_server_still_protects(remote: Machine, nginx: NginxInstance) -> None:
     folder = remote.files("shop")
     (folder / "secret").mkdir()
     (folder / "secret" / "a.txt").write_text("secret")

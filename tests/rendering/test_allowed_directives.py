@@ -63,24 +63,24 @@ def unclassified(policy: Policy, names: set[str]) -> list[str]:
     return sorted(name for name in names if name.lower() not in policy.allowed and not policy.reason(name.lower()))
 
 
-def test_every_directive_of_nginx_is_classified() -> None:
+def test_every_nginx_directive_is_classified() -> None:
     assert unclassified(POLICIES["nginx"], listed("nginx")) == []
 
 
-def test_every_directive_of_gallop_is_classified() -> None:
+def test_every_gallop_directive_is_classified() -> None:
     assert unclassified(POLICIES["native"], directives_of_gallop()) == []
 
 
-def test_every_directive_of_apache_is_classified(tmp_path: Path) -> None:
+def test_every_apache_directive_is_classified(tmp_path: Path) -> None:
     assert unclassified(POLICIES["apache"], directives_of_apache(tmp_path)) == []
 
 
-def test_every_keyword_of_openlitespeed_is_classified() -> None:
+def test_every_openlitespeed_keyword_is_classified() -> None:
     assert unclassified(POLICIES["openlitespeed"], listed("openlitespeed")) == []
 
 
 @pytest.mark.parametrize("engine", POLICIES)
-def test_every_row_names_known_kinds_and_one_verdict(engine: str) -> None:
+def test_allow_list_rows_have_known_kinds_and_one_verdict(engine: str) -> None:
     policy = POLICIES[engine]
     slots = {slot for rule in policy.allowed.values() for slot in rule.slots}
     unknown = {slot for slot in slots if slot[1:] not in policy.judges and slot.rstrip("?*+") not in policy.kinds}
@@ -89,13 +89,13 @@ def test_every_row_names_known_kinds_and_one_verdict(engine: str) -> None:
 
 
 @pytest.mark.parametrize(("engine", "text"), cases("refused"))
-def test_directive_that_leads_out_of_the_site_is_refused(engine: str, text: str) -> None:
+def test_directive_that_leaves_site_is_rejected(engine: str, text: str) -> None:
     problems = snippets.check(text, WEB_SERVERS[engine])
     assert problems and all(problem.line and problem.message for problem in problems)
 
 
 @pytest.mark.parametrize("text", [text for engine, text in cases("refused") if engine == "nginx"])
-def test_gallop_refuses_the_directives_that_nginx_refuses(text: str) -> None:
+def test_gallop_rejects_directives_that_nginx_rejects(text: str) -> None:
     assert snippets.check(text, WEB_SERVERS["native"])
 
 
@@ -104,7 +104,7 @@ def test_common_directive_is_allowed(engine: str, text: str) -> None:
     assert snippets.check(text, WEB_SERVERS[engine]) == []
 
 
-def test_unknown_directive_is_refused_with_an_alternative() -> None:
+def test_unknown_directive_is_rejected_with_alternative() -> None:
     (problem,) = snippets.check("gzip on;\nfrobnicate on;", WEB_SERVERS["nginx"])
     assert str(problem).startswith("line 2, frobnicate: is not in the list of directives that a site can contain.")
     assert "server's own configuration" in problem.message

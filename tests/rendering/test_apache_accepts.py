@@ -16,7 +16,7 @@ from tests.support.process import tool
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_apache_accepts_the_site(case: Callable[[], SiteSpec], server_root: Path) -> None:
+def test_apache_accepts_every_golden_site(case: Callable[[], SiteSpec], server_root: Path) -> None:
     binary = tool("apache2", "httpd")
     web_server = WebServerSpec("apache", "sites", f"{server_root}/etc", f"{server_root}/var/log", own_ports=frozenset())
     spec = relocated(case(), server_root)

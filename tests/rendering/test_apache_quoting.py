@@ -29,7 +29,7 @@ def flat(items: tuple[Read, ...]) -> list[Read]:
 @pytest.mark.parametrize("field", FIELDS)
 @settings(max_examples=50, deadline=None)
 @given(value=values)
-def test_no_value_changes_the_structure(field: str, value: str) -> None:
+def test_apache_value_never_changes_structure(field: str, value: str) -> None:
     if (written := written_or_refused("apache", field, value)) is not None:
         assert not fault("apache", field, value, written)
         assert not any("${" in text for text in written)
@@ -37,14 +37,14 @@ def test_no_value_changes_the_structure(field: str, value: str) -> None:
 
 @settings(max_examples=800, deadline=None)
 @given(value=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\0"), max_size=40))
-def test_any_word_comes_back_as_it_was(value: str) -> None:
+def test_apache_word_round_trips(value: str) -> None:
     (read,) = apache.read(f"Name {word(value)}")
     assert read.args == (value,)
 
 
 @settings(max_examples=300, deadline=None)
 @given(value=values)
-def test_a_header_value_arrives_exactly(value: str) -> None:
+def test_apache_sends_header_value_exactly(value: str) -> None:
     try:
         text = render(FIELDS["header value"](value.replace("$", "$$")), WEB_SERVER)[0].text
     except NotExpressible:
@@ -60,7 +60,7 @@ def test_a_header_value_arrives_exactly(value: str) -> None:
 @pytest.mark.parametrize("field", ["header value", "root", "return body", "realm", "regex", "error page", "exact path"])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=values)
-def test_the_real_apache_takes_what_was_not_refused(field: str, value: str, server_root: Path) -> None:
+def test_apache_accepts_every_value_not_rejected(field: str, value: str, server_root: Path) -> None:
     web_server = WebServerSpec("apache", "sites", f"{server_root}/etc", "/var/log", own_ports=frozenset())
     spec = FIELDS[field](value)
     try:

@@ -32,25 +32,25 @@ def found(spec: SiteSpec, engine: str) -> dict[str, Difference]:
     return {item.field: item for item in differences(spec, WEB_SERVERS[engine])}
 
 
-def test_every_member_of_the_spec_is_in_the_table() -> None:
+def test_capability_table_covers_every_spec_field() -> None:
     kinds = [item for item in vars(spec_module).values() if dataclasses.is_dataclass(item) and isinstance(item, type)]
     members = {f"{kind.__name__}.{item.name}" for kind in kinds for item in dataclasses.fields(kind)}
     assert set(TABLE) == {member for member in members if member.split(".")[0] not in OUTSIDE}
 
 
-def test_every_row_is_about_a_member_that_exists() -> None:
+def test_capability_rows_name_existing_fields() -> None:
     for rows in OFFERS.values():
         assert set(rows) <= set(TABLE)
     assert set(READ_BY) <= {item.name for item in dataclasses.fields(Location)}
 
 
-def test_old_nginx_has_no_http3_and_a_new_one_has() -> None:
+def test_http3_depends_on_nginx_version() -> None:
     assert found(tls(), "nginx")["/blocks/0/listens/1/http3"].severity == "not_offered"
     new = WebServerSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.27.4")
     assert not [item for item in differences(tls(), new) if item.field.endswith("http3")]
 
 
-def test_apache_has_neither_http3_nor_limits_nor_regular_expressions_in_names() -> None:
+def test_apache_lacks_http3_limits_and_regex_names() -> None:
     assert found(tls(), "apache")["/blocks/0/listens/1/http3"].severity == "not_offered"
     assert {"/blocks/0/locations/0/rate_limit", "/blocks/0/locations/1/connection_limit"} <= set(
         found(limits(), "apache")
@@ -58,12 +58,12 @@ def test_apache_has_neither_http3_nor_limits_nor_regular_expressions_in_names() 
     assert found(names(), "apache")["/blocks/3/names"].severity == "not_offered"
 
 
-def test_openlitespeed_has_no_limits_per_location() -> None:
+def test_openlitespeed_lacks_limits_per_location() -> None:
     where = set(found(limits(), "openlitespeed"))
     assert {"/blocks/0/locations/0/rate_limit", "/blocks/0/locations/0/client_max_body_mb"} <= where
 
 
-def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
+def test_openlitespeed_index_file_access_follows_folder() -> None:
     """The rules of the file's own location hold for its own address alone: said where they are written."""
     folder = Location("", "/docs/", "static")
 
@@ -79,13 +79,13 @@ def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
     assert not [words for words in said("/docs/a.html") if "folder's location" in words]
 
 
-def test_gallop_says_all_golden_sites() -> None:
+def test_gallop_expresses_all_golden_sites() -> None:
     for case in CASES:
         assert differences(case(), WEB_SERVERS["native"]) == [], case.__name__
 
 
 @pytest.mark.parametrize("engine", OFFERS)
-def test_a_plain_site_has_no_differences(engine: str) -> None:
+def test_plain_site_has_no_differences(engine: str) -> None:
     assert differences(site(block(locations=(Location("", "/", "static"),))), WEB_SERVERS[engine]) == []
 
 
@@ -99,18 +99,18 @@ def test_a_plain_site_has_no_differences(engine: str) -> None:
         (Location("", "/", "return", return_code=404, access_rules=(AccessRule("deny", "all"),)), "access_rules"),
     ],
 )
-def test_fields_that_a_handler_does_not_read_are_reported(location: Location, member: str) -> None:
+def test_unused_handler_fields_are_reported(location: Location, member: str) -> None:
     where = found(site(block(locations=(location,))), "nginx")
     assert where[f"/blocks/0/locations/0/{member}"].severity == "not_offered"
 
 
-def test_nginx_leaves_out_backups_when_balancing_by_address() -> None:
+def test_nginx_drops_backup_servers_with_ip_hash() -> None:
     servers = (UpstreamServer("10.0.0.1:80"), UpstreamServer("10.0.0.2:80", backup=True))
     spec = site(block(), upstreams=(Upstream("up", servers, balancing="ip_hash"),))
     assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "the server is ignored"
 
 
-def test_apache_without_a_needed_module_says_which() -> None:
+def test_missing_apache_module_is_named() -> None:
     web_server = WebServerSpec(
         "apache", "conf_d", "/etc/httpd", "/var/log", "2.4.62", modules=frozenset({"alias", "allowmethods", "dir"})
     )
@@ -120,7 +120,7 @@ def test_apache_without_a_needed_module_says_which() -> None:
     ]
 
 
-def test_the_overview_names_a_verdict_for_every_engine() -> None:
+def test_overview_has_verdict_for_every_engine() -> None:
     table = overview()
     assert table["Location.rate_limit"] == {
         "nginx": "same",
@@ -131,7 +131,7 @@ def test_the_overview_names_a_verdict_for_every_engine() -> None:
     assert all(set(row) == set(OFFERS) for row in table.values())
 
 
-def test_listening_with_tls_alone_is_no_difference() -> None:
+def test_tls_only_listener_is_no_difference() -> None:
     secure = ServerBlock((Listen(443, tls=True),), ("a.test",), root="/srv/a", tls=TlsFiles("t", "/t.pem", "/t.key"))
     for engine in OFFERS:
         assert differences(site(secure), WEB_SERVERS[engine]) == []
@@ -142,7 +142,7 @@ def _cases() -> list[Callable[[], SiteSpec]]:
 
 
 @pytest.mark.parametrize("engine", OFFERS)
-def test_each_difference_names_what_is_there(engine: str) -> None:
+def test_each_difference_names_existing_settings(engine: str) -> None:
     for case in _cases():
         for item in differences(case(), WEB_SERVERS[engine]):
             value: object = spec_module.to_json(case())

@@ -53,7 +53,7 @@ def fits(name: str, host: str) -> bool:
 
 @settings(max_examples=2000, deadline=None)
 @given(one=server_names, other=server_names, host=hosts)
-def test_names_that_fit_one_host_overlap(one: str, other: str, host: str) -> None:
+def test_names_matching_one_host_overlap(one: str, other: str, host: str) -> None:
     if fits(one, host) and fits(other, host):
         assert overlap(one, other), (one, other, host)
     if fits(one, host):
@@ -62,7 +62,7 @@ def test_names_that_fit_one_host_overlap(one: str, other: str, host: str) -> Non
 
 @settings(max_examples=500, deadline=None)
 @given(rows=st.lists(server_names, max_size=8, unique=True), asked=server_names)
-def test_index_finds_what_comparing_with_each_finds(rows: list[str], asked: str) -> None:
+def test_overlap_index_equals_pairwise_comparison(rows: list[str], asked: str) -> None:
     found = {name for name, _owner in NameIndex((row, None) for row in rows).overlapping(asked)}
     assert found == {row for row in rows if overlap(row, asked)}
 
@@ -82,7 +82,7 @@ def test_index_finds_what_comparing_with_each_finds(rows: list[str], asked: str)
         (r"~^(?<n>.+)\.a\.test$", "b.org", False), (r"~^a\.test\$", "b.org", True), (r"~^a\.tes[t]$", "b.org", True),
     ],
 )  # fmt: skip
-def test_overlap_of_names(one: str, other: str, expected: bool) -> None:
+def test_name_overlap_is_detected(one: str, other: str, expected: bool) -> None:
     assert overlap(one, other) == overlap(other, one) == expected
 
 
@@ -96,7 +96,7 @@ def answering_block(block: ServerBlock, text: str) -> ServerBlock:
     others=st.lists(blocks, min_size=1, max_size=3),
     asked=st.lists(hosts, min_size=6, max_size=6),
 )
-def test_site_that_takes_nothing_leaves_every_request_where_it_went(
+def test_site_without_overlap_changes_no_routing_in_explain(
     own: ServerBlock, others: list[ServerBlock], asked: list[str]
 ) -> None:
     """By explain: requests that another team's site answered by its name, or as the default server it is said to be."""
@@ -144,7 +144,7 @@ def answers(live: Live, own: ServerBlock | None) -> list[str]:
 @pytest.mark.parametrize(
     "own_names", [("*.test",), (".c.test",), ("v.w.b.test",), ("*.v.w.b.test", "v.w.b.test"), ("a.test",), ("www.*",)]
 )
-def test_real_server_answers_as_before_where_nothing_is_taken(live: Live, own_names: tuple[str, ...]) -> None:
+def test_site_without_overlap_changes_no_routing_on_real_server(live: Live, own_names: tuple[str, ...]) -> None:
     own = ServerBlock((Listen(live.port),), own_names)
     theirs = ServerBlock((Listen(live.port),), THEIR_NAMES)
     found = answers(live, own)
@@ -157,7 +157,7 @@ def test_real_server_answers_as_before_where_nothing_is_taken(live: Live, own_na
         assert not takes([own], [theirs], live.web_server.engine) and found == ["theirs"] * 3
 
 
-def test_real_server_gives_a_specific_address_all_its_requests(live: Live) -> None:
+def test_specific_address_takes_all_its_requests_on_real_server(live: Live) -> None:
     own = ServerBlock((Listen(live.port, "127.0.0.1"),), ("a.test",))
     theirs = ServerBlock((Listen(live.port),), THEIR_NAMES)
     found = answers(live, own)
@@ -165,7 +165,7 @@ def test_real_server_gives_a_specific_address_all_its_requests(live: Live) -> No
     assert [claim.value for claim in takes([own], [theirs], live.web_server.engine)] == [f"127.0.0.1:{live.port}"]
 
 
-def test_overlap_among_many_names_is_found_fast() -> None:
+def test_overlap_among_many_names_is_fast() -> None:
     rows = [(f"{prefix}site-{n}.example", n) for n in range(20_000) for prefix in ("", "*.")]
     started = time.perf_counter()
     index = NameIndex(rows)

@@ -37,7 +37,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("template", "pattern", "expected"), KNOWN)
-def test_verdict_of_known_template(template: str, pattern: str, expected: Verdict) -> None:
+def test_known_template_has_expected_verdict(template: str, pattern: str, expected: Verdict) -> None:
     assert verdict(template, pattern=pattern) is expected
     assert is_confined(template, pattern=pattern) == (expected is CONFINED)
 
@@ -64,7 +64,7 @@ def _paths() -> list[str]:
     return [path for path in found if ".." not in path.split("/")]
 
 
-def test_confined_template_never_steps_up_whatever_the_request() -> None:
+def test_confined_template_never_leaves_folder() -> None:
     """Every path of up to six letters against random expressions, as Python's own `re` captures them."""
     chance, paths = random.Random(16), _paths()
     proven = {CONFINED: 0, NO_BREAKS: 0}

@@ -13,7 +13,7 @@ from tests.rendering.hostile import FIELDS, located
 @pytest.mark.parametrize("engine", ["nginx", "native", "apache", "openlitespeed"])
 @pytest.mark.parametrize("character", ["\0", "\x01", "\r", "\x1b", "\x7f"])
 @pytest.mark.parametrize("field", FIELDS)
-def test_no_field_takes_a_control_character(field: str, character: str, engine: str) -> None:
+def test_control_characters_are_rejected_in_every_field(field: str, character: str, engine: str) -> None:
     web_server = WebServerSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
     for value in (character, f"a{character}b"):
         with pytest.raises(NotExpressible):
@@ -21,7 +21,7 @@ def test_no_field_takes_a_control_character(field: str, character: str, engine: 
 
 
 @pytest.mark.parametrize("engine", ["nginx", "native", "apache", "openlitespeed"])
-def test_a_status_that_no_server_answers_with_is_refused(engine: str) -> None:
+def test_invalid_status_is_rejected(engine: str) -> None:
     web_server = WebServerSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
     with pytest.raises(NotExpressible, match="use 200 to 599"):
         render(located(handler="return", return_code=99, return_value="gone"), web_server)

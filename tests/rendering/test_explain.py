@@ -37,7 +37,7 @@ def said(explanation: Explanation) -> str:
 
 @settings(max_examples=25, deadline=None)
 @given(found=locations, asked=requests)
-def test_the_location_is_the_one_that_answers(live: Live, found: list[tuple[str, str]], asked: list[str]) -> None:
+def test_explained_location_matches_real_server(live: Live, found: list[tuple[str, str]], asked: list[str]) -> None:
     spec = site(found, live.port, str(live.root / "www"))
     live.take(spec)
     for path in asked:
@@ -47,7 +47,7 @@ def test_the_location_is_the_one_that_answers(live: Live, found: list[tuple[str,
 
 @settings(max_examples=15, deadline=None)
 @given(names=st.lists(st.lists(st.sampled_from(NAMES), max_size=3, unique=True), min_size=1, max_size=4))
-def test_the_server_block_is_the_one_that_answers(live: Live, names: list[list[str]]) -> None:
+def test_explained_server_block_matches_real_server(live: Live, names: list[list[str]]) -> None:
     taken: set[str] = set()
     blocks = [
         [name for name in block if name.lstrip(".") not in taken and not taken.add(name.lstrip("."))] for block in names
@@ -76,7 +76,7 @@ def _apache_names(live: Live, blocks: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_every_kind_of_name_at_once_whatever_the_order(live: Live, turned: bool) -> None:
+def test_explain_ranks_name_kinds_in_any_order(live: Live, turned: bool) -> None:
     """Each host fits several names; on Apache, which takes the first that fits, their order has to say the best."""
     names = ["www.*", "*.test", "www.a.*", ".b.test", "*.a.test", "www.a.test", "a.test"]
     spec = named([[name] for name in (names[::-1] if turned else names)], live.port)
@@ -86,13 +86,13 @@ def test_every_kind_of_name_at_once_whatever_the_order(live: Live, turned: bool)
         assert live.answer("/", host) == said(explanation), (host, explanation.steps[1])
 
 
-def test_a_name_beside_the_dotted_form_that_covers_it(live: Live) -> None:
+def test_explain_handles_name_beside_dotted_wildcard(live: Live) -> None:
     spec = named([["*.test"], ["b.test", ".b.test"]], live.port)
     live.take(spec)
     assert [live.answer("/", host) for host in ("b.test", "x.b.test", "c.test")] == ["block 1", "block 1", "block 0"]
 
 
-def test_a_proxied_prefix_without_its_slash_is_redirected(live: Live) -> None:
+def test_explain_reports_redirect_of_proxied_prefix_without_slash(live: Live) -> None:
     spec = proxied(live.port)
     live.take(spec)
     for path in ("/api", "/apix", "/p", "/"):
@@ -109,17 +109,17 @@ def test_a_proxied_prefix_without_its_slash_is_redirected(live: Live) -> None:
         ("/a/.", "/a/"), ("/...", "/..."), ("/a%20b", "/a b"), ("/%C3%A9", "/é"), ("/%ff", "/\udcff"),
     ],
 )  # fmt: skip
-def test_paths_are_normalised(target: str, path: str) -> None:
+def test_explain_normalizes_paths(target: str, path: str) -> None:
     assert normalise(target) == path
 
 
 @pytest.mark.parametrize("target", ["a", "/..", "/a/../..", "/%2e%2e/", "/%", "/%zz", "/%00", ""])
-def test_paths_that_servers_refuse(target: str) -> None:
+def test_explain_reports_rejected_paths(target: str) -> None:
     with pytest.raises(BadPath):
         normalise(target)
 
 
-def test_steps_name_every_decision() -> None:
+def test_explain_steps_name_every_decision() -> None:
     explanation = explain([nested()], Request("http", "nested.example", 80, "/docs/old/%2e/x.PNG?y=1"))
     assert [step.name for step in explanation.steps] == ["listener", "server", "path", "location", "answer"]
     assert explanation.location == "/blocks/0/locations/6"
@@ -130,7 +130,7 @@ def test_steps_name_every_decision() -> None:
     assert explanation.outcome.files == ("/srv/nested/docs/old/x.PNG",)
 
 
-def test_outcomes() -> None:
+def test_explain_reports_outcome() -> None:
     def ask_for(spec: SiteSpec, host: str, path: str, port: int = 80) -> Explanation:
         return explain([spec], Request("https" if port == 443 else "http", host, port, path))
 
@@ -148,14 +148,14 @@ def test_outcomes() -> None:
     assert ask_for(nested(), "nested.example", "/docs/a/b").outcome.files == ("/srv/manuals/a/b",)
 
 
-def test_where_the_search_ends_before_a_server_block() -> None:
+def test_explain_reports_request_without_server_block() -> None:
     assert "nothing listens" in explain([tls()], Request("http", "secure.example", 8080)).steps[-1].text
     assert explain([tls()], Request("http", "secure.example", 443)).outcome.status == 400
     assert "handshake" in explain([tls()], Request("https", "secure.example", 80)).outcome.text
     assert explain([tls()], Request("http", "secure.example", 80, "/../x")).outcome.status == 400
 
 
-def test_an_address_of_its_own_takes_the_connection() -> None:
+def test_explain_prefers_specific_listen_address() -> None:
     own = SiteSpec("own", (ServerBlock((Listen(80, "10.0.0.1"),), ("own.test",), root="/srv/own"),))
     every = SiteSpec("every", (ServerBlock((Listen(80), Listen(80, "::")), ("every.test",), root="/srv/e"),))
     assert explain([own, every], Request("http", "every.test", 80, address="10.0.0.1")).site == "own"
@@ -163,7 +163,7 @@ def test_an_address_of_its_own_takes_the_connection() -> None:
     assert explain([own, every], Request("http", "own.test", 80, address="fd00::1")).site == "every"
 
 
-def test_a_default_server_takes_unknown_names() -> None:
+def test_explain_uses_default_server_for_unknown_name() -> None:
     secure = TlsFiles("t", "/t.pem", "/t.key")
     first = SiteSpec("a", (ServerBlock((Listen(443, tls=True),), ("a.test",), root="/srv/a", tls=secure),))
     default = SiteSpec(
@@ -173,7 +173,7 @@ def test_a_default_server_takes_unknown_names() -> None:
     assert explain([first], Request("https", "none.test", 443)).site == "a"
 
 
-def test_path_that_a_site_may_not_make_is_explained_as_refused() -> None:
+def test_explain_reports_path_outside_site_folder() -> None:
     block = ServerBlock(
         (Listen(80),),
         ("a.example",),

@@ -19,7 +19,7 @@ from tests.support.process import tool
 
 @pytest.mark.parametrize("layout", ["sites", "conf_d"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_nginx_accepts_the_site(case: Callable[[], SiteSpec], layout: str, server_root: Path) -> None:
+def test_nginx_accepts_every_golden_site(case: Callable[[], SiteSpec], layout: str, server_root: Path) -> None:
     binary = tool("nginx")
     version = subprocess.run([binary, "-v"], capture_output=True, text=True, check=True).stderr
     found = re.search(r"nginx/([\d.]+)", version)
@@ -44,7 +44,7 @@ def test_nginx_accepts_the_site(case: Callable[[], SiteSpec], layout: str, serve
     assert "[warn]" not in done.stderr, done.stderr
 
 
-def test_nginx_accepts_variables_of_a_site_with_a_long_name(server_root: Path) -> None:
+def test_nginx_accepts_variables_of_long_site_name(server_root: Path) -> None:
     """nginx does not start with a variable's name of more than 46 characters."""
     web_server = WebServerSpec("nginx", "conf_d", f"{server_root}/etc", f"{server_root}/var/log", "1.22.0")
     spec = replace(relocated(confined(), server_root), name="a" * 63)

@@ -22,7 +22,7 @@ WEB_SERVER = WEB_SERVERS["nginx"]
 @pytest.mark.parametrize("field", FIELDS)
 @settings(max_examples=50, deadline=None)
 @given(value=values)
-def test_no_value_changes_the_structure(field: str, value: str) -> None:
+def test_nginx_value_never_changes_structure(field: str, value: str) -> None:
     if (written := written_or_refused("nginx", field, value)) is not None:
         assert not fault("nginx", field, value, written)
         assert not disagreement([(value, written)])
@@ -30,14 +30,14 @@ def test_no_value_changes_the_structure(field: str, value: str) -> None:
 
 @settings(max_examples=800, deadline=None)
 @given(value=st.text(min_size=0, max_size=40) | values)
-def test_any_word_comes_back_as_it_was(value: str) -> None:
+def test_nginx_word_round_trips(value: str) -> None:
     (read,) = nginx.read(f"name {word(value)};")
     assert read.args == (value,)
 
 
 @settings(max_examples=300, deadline=None)
 @given(value=values)
-def test_a_fixed_answer_arrives_exactly(value: str) -> None:
+def test_nginx_sends_fixed_response_exactly(value: str) -> None:
     """Every dollar sign is meant literally here, as `$$` says."""
     try:
         text = render(FIELDS["return body"](value.replace("$", "$$")), WEB_SERVER)[0].text

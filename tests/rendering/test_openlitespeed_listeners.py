@@ -31,7 +31,7 @@ def rendered(*listens: Listen) -> str:
         (Listen(80, address="::"), "the web server's own listener Default already uses port 80 for IPv4 only"),
     ],
 )
-def test_a_socket_that_is_otherwise_there_is_refused_at_the_sites_field(listen: Listen, words: str) -> None:
+def test_listener_conflict_is_reported_at_site_field(listen: Listen, words: str) -> None:
     with pytest.raises(NotExpressible) as refused:
         rendered(listen)
     assert refused.value.field == "/blocks/0/listens"
@@ -47,7 +47,7 @@ def test_a_socket_that_is_otherwise_there_is_refused_at_the_sites_field(listen: 
         (Listen(81, address="192.0.2.1"), "One", "192.0.2.1:81"),
     ],
 )
-def test_the_same_socket_is_that_listener_said_again(listen: Listen, name: str, address: str) -> None:
+def test_existing_listener_with_same_socket_is_reused(listen: Listen, name: str, address: str) -> None:
     text = rendered(listen)
     assert text.count("\nlistener ") == 1
     assert f"listener {name} {{" in text
@@ -55,7 +55,7 @@ def test_the_same_socket_is_that_listener_said_again(listen: Listen, name: str, 
     assert "map shop shop.test" in text
 
 
-def test_another_socket_has_a_listener_of_the_panels() -> None:
+def test_new_socket_gets_panel_listener() -> None:
     text = rendered(Listen(8081))
     assert "listener paddock_any_8081 {" in text
     assert "Default" not in text

@@ -19,14 +19,14 @@ from tests.rendering.hostile import FIELDS, values
 @pytest.mark.parametrize("field", FIELDS)
 @settings(max_examples=50, deadline=None)
 @given(value=values)
-def test_no_value_changes_the_structure(field: str, value: str) -> None:
+def test_openlitespeed_value_never_changes_structure(field: str, value: str) -> None:
     if (written := written_or_refused("openlitespeed", field, value)) is not None:
         assert not fault("openlitespeed", field, value, written)
 
 
 @settings(max_examples=800, deadline=None)
 @given(value=st.text(max_size=40) | values)
-def test_a_value_comes_back_as_it_was_or_is_refused(value: str) -> None:
+def test_openlitespeed_value_round_trips_or_is_rejected(value: str) -> None:
     try:
         written = line_value(value, "/x")
     except NotExpressible:
@@ -41,7 +41,7 @@ def test_a_value_comes_back_as_it_was_or_is_refused(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["a {", "a\\", "a\nb", " a", "a ", "", "a <<<END", "$VH_ROOT/x", "$doc_root", "x" * 9000]
 )
-def test_what_a_line_cannot_carry_is_refused(value: str) -> None:
+def test_openlitespeed_value_that_line_cannot_hold_is_rejected(value: str) -> None:
     with pytest.raises(NotExpressible) as refusal:
         line_value(value, "/blocks/0/root")
     assert refusal.value.field == "/blocks/0/root"
@@ -59,12 +59,12 @@ def test_what_a_line_cannot_carry_is_refused(value: str) -> None:
         ("always", "always"),
     ],
 )
-def test_a_header_is_in_quotes_where_the_server_would_take_something_away(text: str, written: str) -> None:
+def test_openlitespeed_header_is_quoted_when_needed(text: str, written: str) -> None:
     assert header(text, "/x") == written
 
 
 @pytest.mark.parametrize("text", ["\"it's", "a' b\" early", "a env=X", "ENV=!x"])
-def test_a_header_that_no_quotes_can_hold_is_refused(text: str) -> None:
+def test_openlitespeed_header_that_quotes_cannot_hold_is_rejected(text: str) -> None:
     with pytest.raises(NotExpressible) as refusal:
         header(text, "/blocks/0/headers/0/value")
     assert refusal.value.field == "/blocks/0/headers/0/value"

@@ -40,7 +40,7 @@ SEEN_THROUGH = {r"^/(\w+\s?)*\.html$", r"^(?=(a+)+$).*b", r"(x+x+)+y", r"^/(a?){
 
 
 @pytest.mark.parametrize("pattern", EXPONENTIAL)
-def test_expression_without_end_is_stopped_soon(pattern: str) -> None:
+def test_runaway_regular_expression_is_stopped(pattern: str) -> None:
     began, stopped = time.monotonic(), False
     try:
         assert pcre.search(pattern, EXPONENTIAL[pattern]) is None
@@ -50,7 +50,7 @@ def test_expression_without_end_is_stopped_soon(pattern: str) -> None:
     assert stopped == (pattern not in SEEN_THROUGH)
 
 
-def test_many_slow_matches_together_are_stopped_soon() -> None:
+def test_many_slow_matches_share_one_time_limit() -> None:
     began = time.monotonic()
     with pcre.budget():
         for number in range(1000):
@@ -61,7 +61,7 @@ def test_many_slow_matches_together_are_stopped_soon() -> None:
     assert time.monotonic() - began < 0.5
 
 
-def test_other_threads_run_during_a_match() -> None:
+def test_match_does_not_block_other_threads() -> None:
     """The library is called without Python's lock, so one expression does not stop the web process."""
     counted: list[int] = []
     done = threading.Event()
@@ -99,16 +99,16 @@ def test_other_threads_run_during_a_match() -> None:
         (r"\.php$", "/x.php\n", {}),
     ],
 )
-def test_expression_means_what_it_means_to_pcre(pattern: str, text: str, found: dict[str, str] | None) -> None:
+def test_regular_expression_follows_pcre(pattern: str, text: str, found: dict[str, str] | None) -> None:
     assert pcre.search(pattern, text) == found
 
 
-def test_letters_match_in_either_case_when_asked_for() -> None:
+def test_case_insensitive_match_is_supported() -> None:
     assert pcre.search(r"\.PHP$", "/x.php", nocase=True) == {}
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{3,1}", "[z-a]", r"(?<1>a)", "(?C256)", "((((" * 200])
-def test_what_pcre_does_not_take_is_refused_with_its_words(pattern: str) -> None:
+def test_invalid_expression_is_rejected_with_pcre_message(pattern: str) -> None:
     with pytest.raises(NotExpressible, match="does not compile"):
         pcre.search(pattern, "/")
 
@@ -116,7 +116,7 @@ def test_what_pcre_does_not_take_is_refused_with_its_words(pattern: str) -> None
 @pytest.mark.parametrize(
     "pattern", ["(a{1,999}){1,999}", "(((a{1,99}){1,99}){1,99}){1,99}", r"(?R)", r"(*LIMIT_MATCH=4000000000)(a+)+$"]
 )
-def test_no_expression_raises_its_own_limits(pattern: str) -> None:
+def test_expression_cannot_raise_its_own_limits(pattern: str) -> None:
     began = time.monotonic()
     with contextlib.suppress(NotExpressible):
         pcre.search(pattern, "a" * 2000 + "!")
@@ -124,7 +124,7 @@ def test_no_expression_raises_its_own_limits(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [item for item in EXPONENTIAL if not re.search(r"\(\?=|\\2|\?\)\{", item)])
-def test_lint_finds_a_text_that_takes_too_long(pattern: str) -> None:
+def test_lint_finds_text_with_slow_match(pattern: str) -> None:
     from panel.rendering.lint.expressions import explodes
 
     assert explodes(pattern) or pumping.slow_text(pattern), pattern
@@ -145,7 +145,7 @@ def test_lint_finds_a_text_that_takes_too_long(pattern: str) -> None:
         r"^/index\.php(?:/|$)",
     ],
 )
-def test_lint_does_not_blame_usual_expressions(pattern: str) -> None:
+def test_lint_accepts_common_expressions(pattern: str) -> None:
     assert pumping.slow_text(pattern) == ""
 
 
@@ -163,7 +163,7 @@ BUILT_HERE = {
 }
 
 
-def test_no_other_module_runs_expressions_of_users() -> None:
+def test_user_expressions_are_run_by_pcre_module_only() -> None:
     found = set()
     for path in (ROOT / "panel").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

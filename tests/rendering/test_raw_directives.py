@@ -86,7 +86,7 @@ def in_location(text: str) -> SiteSpec:
 
 
 @pytest.mark.parametrize(("engine", "text"), [(e, text) for e, texts in DANGEROUS.items() for text in texts])
-def test_dangerous_directives_are_refused_everywhere(engine: str, text: str) -> None:
+def test_dangerous_directives_are_rejected_everywhere(engine: str, text: str) -> None:
     web_server = WEB_SERVERS[engine]
     problems = snippets.check(f"# first\n{text}", web_server)
     assert problems
@@ -99,12 +99,12 @@ def test_dangerous_directives_are_refused_everywhere(engine: str, text: str) -> 
 
 
 @pytest.mark.parametrize(("engine", "text"), [(e, text) for e, texts in UNBALANCED.items() for text in texts])
-def test_text_that_would_leave_its_block_is_refused(engine: str, text: str) -> None:
+def test_text_that_leaves_its_block_is_rejected(engine: str, text: str) -> None:
     assert snippets.check(text, WEB_SERVERS[engine])
 
 
 @pytest.mark.parametrize("engine", HARMLESS)
-def test_harmless_directives_are_rendered_as_they_are(engine: str) -> None:
+def test_harmless_directives_are_rendered_unchanged(engine: str) -> None:
     text = (
         HARMLESS[engine].replace("extraHeaders <<<END\nX-A b\nEND", "")
         if engine == "openlitespeed"
@@ -116,13 +116,13 @@ def test_harmless_directives_are_rendered_as_they_are(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", OF_BLOCKS)
-def test_directive_of_server_blocks_is_refused_in_location(engine: str) -> None:
+def test_server_block_directive_is_rejected_in_location(engine: str) -> None:
     assert OF_BLOCKS[engine] in render(in_block(OF_BLOCKS[engine]), WEB_SERVERS[engine])[0].text
     with pytest.raises(NotExpressible, match="not allowed in this part"):
         render(in_location(OF_BLOCKS[engine]), WEB_SERVERS[engine])
 
 
-def test_a_problem_names_directive_and_line() -> None:
+def test_raw_directive_problem_names_directive_and_line() -> None:
     (problem,) = snippets.check("gzip on;\n\ninclude /etc/x;\n", WEB_SERVERS["nginx"])
     assert (
         str(problem)
@@ -132,11 +132,11 @@ def test_a_problem_names_directive_and_line() -> None:
 
 @pytest.mark.parametrize("character", ["\0", "\r", "\x1b", "\x7f"])
 @pytest.mark.parametrize("engine", HARMLESS)
-def test_control_characters_are_refused(engine: str, character: str) -> None:
+def test_control_characters_are_rejected_in_raw_directives(engine: str, character: str) -> None:
     assert snippets.check(f"gzip{character} on;", WEB_SERVERS[engine])
 
 
-def test_paths_must_lie_below_the_hosts_folders() -> None:
+def test_raw_directive_paths_must_be_below_site_roots() -> None:
     web_server = replace(WEB_SERVERS["nginx"], site_roots=("/srv/sites",))
     assert snippets.check("root /srv/sites/a;", web_server) == []
     assert "outside the folders" in snippets.check("root /srv/sitesx;", web_server)[0].message
@@ -148,7 +148,7 @@ def test_paths_must_lie_below_the_hosts_folders() -> None:
 @pytest.mark.parametrize("engine", HARMLESS)
 @settings(max_examples=150, deadline=None)
 @given(text=values | st.lists(values, max_size=4).map("\n".join))
-def test_what_is_not_refused_stays_in_its_block(engine: str, text: str) -> None:
+def test_accepted_raw_directives_stay_in_their_block(engine: str, text: str) -> None:
     """A marker written after the snippet is still where it belongs."""
     read = {"nginx": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}[engine]
     if snippets.check(text, WEB_SERVERS[engine]):
@@ -166,7 +166,7 @@ def test_what_is_not_refused_stays_in_its_block(engine: str, text: str) -> None:
     assert outer.body[-1].name.lower() == "marker"
 
 
-def test_a_second_rewrite_block_is_refused_where_openlitespeed_would_take_no_notice_of_it() -> None:
+def test_second_openlitespeed_rewrite_block_is_rejected() -> None:
     again = "rewrite {\nenable 1\nrules <<<END\nRewriteRule ^/a$ /b [L]\nEND\n}"
     web_server = WebServerSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", "1.9.1")
     block = ServerBlock((Listen(80),), ("a.example",), root="/srv/a", snippet=again)

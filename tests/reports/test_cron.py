@@ -21,11 +21,11 @@ from tests.reports.conftest import at
         ("*/15 * * * *", "UTC", "2026-01-01 00:15"),
     ],
 )
-def test_the_next_date(expression: str, zone: str, first: str) -> None:
+def test_next_cron_date_is_computed(expression: str, zone: str, first: str) -> None:
     assert cron.next_date(expression, zone, at("2026-01-01 00:00")) == at(first)
 
 
-def test_a_clock_put_forward_loses_no_date_and_one_put_back_makes_none_twice() -> None:
+def test_clock_changes_neither_lose_nor_repeat_dates() -> None:
     """Vienna, 2026: 2:30 does not exist on March 29th, and comes twice on October 25th."""
     forward = cron.following("30 2 * * *", "Europe/Vienna", at("2026-03-28 00:00"), 3)
     assert forward == [at("2026-03-28 01:30"), at("2026-03-29 01:00"), at("2026-03-30 00:30")]
@@ -33,7 +33,7 @@ def test_a_clock_put_forward_loses_no_date_and_one_put_back_makes_none_twice() -
     assert back == [at("2026-10-24 00:30"), at("2026-10-25 00:30"), at("2026-10-26 01:30")]
 
 
-def test_dates_that_passed_are_all_of_them_and_no_more() -> None:
+def test_passed_dates_are_complete() -> None:
     first, now = at("2026-01-01 00:00"), at("2026-01-01 03:30")
     assert cron.passed("0 * * * *", "UTC", first, now) == [at(f"2026-01-01 0{hour}:00") for hour in range(4)]
     assert cron.passed("0 * * * *", "UTC", first, first) == [first]
@@ -42,7 +42,7 @@ def test_dates_that_passed_are_all_of_them_and_no_more() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 59), st.integers(0, 23), st.sampled_from(["UTC", "America/New_York", "Asia/Kolkata"]))
-def test_what_follows_is_later_and_what_passed_is_what_followed(minute: int, hour: int, zone: str) -> None:
+def test_next_and_passed_dates_agree(minute: int, hour: int, zone: str) -> None:
     expression, start = f"{minute} {hour} * * *", at("2026-03-01 00:00")
     dates = cron.following(expression, zone, start, 40)
     assert all(later > earlier for earlier, later in zip([start, *dates], dates, strict=False))
@@ -59,7 +59,7 @@ def test_what_follows_is_later_and_what_passed_is_what_followed(minute: int, hou
         ("a b c d e", "minute"),
     ],
 )
-def test_what_is_no_schedule_is_refused_in_words(expression: str, words: str) -> None:
+def test_invalid_cron_expression_is_rejected_with_message(expression: str, words: str) -> None:
     with pytest.raises(ApplicationError) as caught:
         cron.normal(expression)
     assert words in caught.value.message.lower() and caught.value.field == "cron"

@@ -98,7 +98,7 @@ def tried(row: Delivery) -> Delivery:
 # --- mail ---
 
 
-def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mailbox: Mailbox) -> None:
+def test_report_mail_has_summary_tables_and_attachments(report: Report, mailbox: Mailbox) -> None:
     rows = to(report, recipients=["anna@example.com", "ben@example.com"], attachments=["pdf", "csv"])
     assert [tried(row).status for row in rows] == ["succeeded", "succeeded"]
     anna, ben = mailbox.messages
@@ -118,7 +118,7 @@ def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mail
     assert next(content for name, content in found.items() if name and name.endswith("pdf")).startswith(b"%PDF-")
 
 
-def test_a_busy_mail_server_is_asked_again_later_with_the_same_message_id(report: Report, mailbox: Mailbox) -> None:
+def test_temporary_mail_failure_is_retried_with_same_message_id(report: Report, mailbox: Mailbox) -> None:
     mailbox.answers = ["451 try again later"]
     (row,) = to(report, recipients=["anna@example.com"])
     before = timezone.now()
@@ -132,21 +132,21 @@ def test_a_busy_mail_server_is_asked_again_later_with_the_same_message_id(report
     assert mailbox.messages[0]["Message-ID"] == f"<{row.uuid}@example.com>"
 
 
-def test_a_mail_server_that_refuses_for_good_is_not_asked_again(report: Report, mailbox: Mailbox) -> None:
+def test_permanent_mail_failure_is_not_retried(report: Report, mailbox: Mailbox) -> None:
     mailbox.answers = ["550 no such mailbox"]
     (row,) = to(report, recipients=["anna@example.com"])
     row = tried(row)
     assert row.status == "failed" and "550 no such mailbox" in row.log[0]["words"]
 
 
-def test_without_a_mail_server_it_says_what_to_set(report: Report, settings: LazySettings) -> None:
+def test_missing_mail_server_error_names_setting(report: Report, settings: LazySettings) -> None:
     settings.EMAIL_HOST = ""
     (row,) = to(report, recipients=["anna@example.com"])
     row = tried(row)
     assert row.status == "failed" and "PADDOCK_SMTP_HOST" in row.log[0]["words"]
 
 
-def test_a_mail_server_that_is_not_there_is_given_up_after_six_attempts(report: Report, settings: LazySettings) -> None:
+def test_unreachable_mail_server_is_given_up_after_six_attempts(report: Report, settings: LazySettings) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", free_port(), False
     (row,) = to(report, recipients=["anna@example.com"])
@@ -157,7 +157,7 @@ def test_a_mail_server_that_is_not_there_is_given_up_after_six_attempts(report: 
     assert seen == [*["queued"] * 5, "failed", "failed"] and len(row.log) == 6
 
 
-def test_a_title_cannot_add_header_lines(report: Report, mailbox: Mailbox) -> None:
+def test_report_title_cannot_inject_mail_headers(report: Report, mailbox: Mailbox) -> None:
     report.title = "Nightly\r\nBcc: eve@example.com"
     report.save()
     (row,) = to(report, recipients=["anna@example.com"])
@@ -168,7 +168,7 @@ def test_a_title_cannot_add_header_lines(report: Report, mailbox: Mailbox) -> No
 # --- webhook ---
 
 
-def test_a_webhook_is_signed_over_time_and_body(report: Report, receiver: Receiver) -> None:
+def test_webhook_signature_covers_time_and_body(report: Report, receiver: Receiver) -> None:
     (row,) = to(report, webhook_url=receiver.url, webhook_secret=SECRET)
     row = tried(row)
     assert (row.status, row.log[0]["words"]) == ("succeeded", "The webhook responded with status 204.")
@@ -187,7 +187,7 @@ def test_a_webhook_is_signed_over_time_and_body(report: Report, receiver: Receiv
 @pytest.mark.parametrize(
     ("status", "state"), [(500, "queued"), (429, "queued"), (404, "failed"), (302, "failed"), (200, "succeeded")]
 )
-def test_answers_decide_whether_it_is_tried_again(report: Report, receiver: Receiver, status: int, state: str) -> None:
+def test_webhook_response_decides_about_retry(report: Report, receiver: Receiver, status: int, state: str) -> None:
     receiver.status, receiver.headers = status, {"Location": receiver.url + "&again"}
     (row,) = to(report, webhook_url=receiver.url, webhook_secret=SECRET)
     row = tried(row)
@@ -195,7 +195,7 @@ def test_answers_decide_whether_it_is_tried_again(report: Report, receiver: Rece
     assert len(receiver.requests) == 1, "a redirect was followed"
 
 
-def test_what_a_dead_worker_had_is_sent_by_another(report: Report, receiver: Receiver) -> None:
+def test_delivery_of_dead_worker_is_resumed(report: Report, receiver: Receiver) -> None:
     (row,) = to(report, webhook_url=receiver.url, webhook_secret=SECRET)
     long_ago = timezone.now() - dt.timedelta(minutes=5)
     Delivery.objects.filter(pk=row.pk).update(status="running", claimed_by="dead", heartbeat_at=long_ago)
@@ -205,7 +205,7 @@ def test_what_a_dead_worker_had_is_sent_by_another(report: Report, receiver: Rec
     assert len(receiver.requests) == 1 and Delivery.objects.get().status == "succeeded"
 
 
-def test_a_very_long_report_is_cut_for_the_webhook(report: Report, receiver: Receiver) -> None:
+def test_long_report_is_truncated_for_webhook(report: Report, receiver: Receiver) -> None:
     report.content["around"] = ["x" * 100] * 5000
     report.save()
     (row,) = to(report, webhook_url=receiver.url, webhook_secret=SECRET)
@@ -213,9 +213,7 @@ def test_a_very_long_report_is_cut_for_the_webhook(report: Report, receiver: Rec
     assert len(receiver.requests[0][2]) <= 64 * 1024
 
 
-def test_send_again_goes_to_everyone_whom_the_schedule_tells(
-    report: Report, receiver: Receiver, mailbox: Mailbox, operator: User
-) -> None:
+def test_resend_reaches_all_recipients(report: Report, receiver: Receiver, mailbox: Mailbox, operator: User) -> None:
     with pytest.raises(ApplicationError, match="has no recipients"):
         report_send(actor=operator, report=report)
     for row in to(report, recipients=["anna@example.com"], webhook_url=receiver.url, webhook_secret=SECRET):

@@ -38,7 +38,7 @@ def rows(schedule: Schedule) -> list[tuple[str, dt.datetime, int]]:
     return [(row.status, row.due_at, row.dates) for row in schedule.occurrences.order_by("due_at")]
 
 
-def test_a_date_that_comes_begins_one_run_and_only_one(schedule: Schedule, operator: User) -> None:
+def test_due_date_starts_exactly_one_run(schedule: Schedule, operator: User) -> None:
     due(schedule)
     for _ in range(3):
         watching.look(DUE + dt.timedelta(seconds=5))
@@ -50,13 +50,13 @@ def test_a_date_that_comes_begins_one_run_and_only_one(schedule: Schedule, opera
     assert Occurrence.objects.get().reason == ""
 
 
-def test_nothing_is_begun_before_its_date(schedule: Schedule) -> None:
+def test_run_does_not_start_before_its_date(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE - MINUTE)
     assert not Run.objects.exists()
 
 
-def test_its_end_becomes_a_report_once(schedule: Schedule) -> None:
+def test_finished_run_creates_one_report(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE)
     end_run(Run.objects.get())
@@ -70,7 +70,7 @@ def test_its_end_becomes_a_report_once(schedule: Schedule) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("point", ["before", "after"])
-def test_a_worker_killed_in_the_middle_neither_loses_a_date_nor_begins_it_twice(schedule: Schedule, point: str) -> None:
+def test_killed_worker_neither_loses_nor_repeats_date(schedule: Schedule, point: str) -> None:
     """kill -9 of a process of its own, within the transaction: before the run is made, and after all is written."""
     due(schedule)
     for open_one in connections.all():  # neither a connection nor a pool of them may be shared with a child
@@ -96,7 +96,7 @@ def test_a_worker_killed_in_the_middle_neither_loses_a_date_nor_begins_it_twice(
     assert Run.objects.count() == 1 and rows(schedule) == [("running", DUE, 1)]
 
 
-def test_dates_missed_while_the_panel_was_down_are_counted_and_said(schedule: Schedule) -> None:
+def test_dates_missed_during_downtime_are_counted_and_reported(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE + dt.timedelta(days=3, hours=5))
     assert rows(schedule) == [("missed", DUE + dt.timedelta(days=3), 4)]
@@ -113,7 +113,7 @@ def test_dates_missed_while_the_panel_was_down_are_counted_and_said(schedule: Sc
     )
 
 
-def test_a_date_found_late_but_in_time_is_begun_and_said_to_be_late(schedule: Schedule) -> None:
+def test_late_date_within_limit_starts_run_and_is_reported_late(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE + dt.timedelta(days=1, minutes=30))
     assert rows(schedule) == [("missed", DUE, 1), ("running", DUE + dt.timedelta(days=1), 1)]
@@ -121,7 +121,7 @@ def test_a_date_found_late_but_in_time_is_begun_and_said_to_be_late(schedule: Sc
     assert reason.startswith("Started 30 minutes late. The panel, its scheduler")
 
 
-def test_a_host_that_stays_busy_makes_a_date_missed(schedule: Schedule) -> None:
+def test_date_is_missed_when_host_stays_busy(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE)
     Run.objects.update(progress="here is busy with deployment 4f1c. Wait until it ends, or cancel it.")
@@ -134,7 +134,7 @@ def test_a_host_that_stays_busy_makes_a_date_missed(schedule: Schedule) -> None:
     assert not Report.objects.exists()
 
 
-def test_a_run_that_waited_for_its_host_says_so_in_the_report(schedule: Schedule) -> None:
+def test_report_mentions_wait_for_host(schedule: Schedule) -> None:
     due(schedule)
     watching.look(DUE)
     end_run(Run.objects.get())
@@ -147,9 +147,7 @@ def test_a_run_that_waited_for_its_host_says_so_in_the_report(schedule: Schedule
 
 
 @pytest.mark.parametrize(("overlap", "second"), [(Overlap.SKIP, "skipped"), (Overlap.WAIT, "waiting")])
-def test_a_date_that_meets_the_run_before_is_left_out_or_waits(
-    schedule: Schedule, overlap: Overlap, second: str
-) -> None:
+def test_date_during_previous_run_is_skipped_or_waits(schedule: Schedule, overlap: Overlap, second: str) -> None:
     Schedule.objects.update(overlap=overlap, grace_minutes=10_000)
     due(schedule)
     watching.look(DUE)
@@ -166,7 +164,7 @@ def test_a_date_that_meets_the_run_before_is_left_out_or_waits(
     assert schedule.occurrences.filter(status="finished").count() == 1
 
 
-def test_paused_nothing_is_begun_and_nothing_is_made_up_for(schedule: Schedule, operator: User) -> None:
+def test_paused_schedule_starts_no_runs_and_does_not_catch_up(schedule: Schedule, operator: User) -> None:
     schedule_pause(actor=operator, schedule=schedule)
     Schedule.objects.update(next_due_at=DUE)
     watching.look(DUE + MINUTE)
@@ -177,7 +175,7 @@ def test_paused_nothing_is_begun_and_nothing_is_made_up_for(schedule: Schedule, 
     assert resumed.next_due_at is not None and resumed.next_due_at > dt.datetime.now(dt.UTC)
 
 
-def test_run_now_is_beside_the_dates_and_one_at_a_time(schedule: Schedule, operator: User) -> None:
+def test_run_now_starts_one_run_beside_schedule(schedule: Schedule, operator: User) -> None:
     before = schedule.next_due_at
     schedule_run_now(actor=operator, schedule=schedule)
     schedule.refresh_from_db()
@@ -195,7 +193,7 @@ def test_run_now_is_beside_the_dates_and_one_at_a_time(schedule: Schedule, opera
         ("role", "does not allow you to benchmark"),
     ],
 )
-def test_what_cannot_begin_is_reported_with_the_reason(
+def test_date_that_cannot_start_is_reported_with_reason(
     schedule: Schedule, operator: User, site: Site, loss: str, words: str
 ) -> None:
     if loss == "site":
@@ -218,7 +216,7 @@ def test_what_cannot_begin_is_reported_with_the_reason(
     assert not Run.objects.exists()
 
 
-def test_a_cancelled_run_and_a_deleted_one_end_their_dates(schedule: Schedule, operator: User) -> None:
+def test_cancelled_and_deleted_runs_close_their_dates(schedule: Schedule, operator: User) -> None:
     due(schedule)
     watching.look(DUE)
     run_cancel(actor=operator, run=Run.objects.get())
@@ -230,7 +228,7 @@ def test_a_cancelled_run_and_a_deleted_one_end_their_dates(schedule: Schedule, o
     assert schedule.occurrences.first().reason == "The run was deleted before its report was created."  # type: ignore[union-attr]
 
 
-def test_a_suite_is_begun_on_its_host(operator: User, host: Host, site: Site) -> None:
+def test_suite_schedule_starts_on_its_host(operator: User, host: Host, site: Site) -> None:
     schedule = schedule_create(
         actor=operator,
         name="Weekly suite",
@@ -247,7 +245,7 @@ def test_a_suite_is_begun_on_its_host(operator: User, host: Host, site: Site) ->
     assert Occurrence.objects.get().suite_run == row
 
 
-def test_old_reports_go_and_what_went_is_said(schedule: Schedule) -> None:
+def test_old_reports_are_deleted_and_deletion_is_shown(schedule: Schedule) -> None:
     Schedule.objects.update(keep_reports=2)
     for day in range(4):
         due(schedule, DUE + dt.timedelta(days=day))

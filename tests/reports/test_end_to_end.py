@@ -35,7 +35,7 @@ def measured(schedule: Schedule, days: int) -> Report:
     return report
 
 
-def test_a_date_becomes_a_mail_and_a_webhook(
+def test_due_date_leads_to_mail_and_webhook(
     stand: Stand,  # noqa: F811
     admin: User,
     mailbox: Mailbox,  # noqa: F811

@@ -42,14 +42,14 @@ def form(scenario: Scenario, site: Site) -> dict[str, Any]:
     }
 
 
-def test_without_any_the_pages_name_the_next_step(operator: User, viewer: User) -> None:
+def test_empty_report_pages_name_next_step(operator: User, viewer: User) -> None:
     assert "Add a schedule" in client_of(operator).get("/reports/").content.decode()
     assert "No schedules yet" in client_of(operator).get("/reports/schedules").content.decode()
     page = client_of(viewer).get("/reports/").content.decode()
     assert "An operator of your team can schedule one." in page and "New schedule" not in page
 
 
-def test_the_next_five_dates_stand_there_while_one_types(operator: User) -> None:
+def test_schedule_form_previews_next_five_dates(operator: User) -> None:
     client = client_of(operator)
     page = client.get("/reports/schedules/dates", {"cron": "30 2 * * 1", "timezone": "Europe/Vienna"}).content.decode()
     assert "At 02:30" in page and page.count("<li>") == 5
@@ -60,7 +60,7 @@ def test_the_next_five_dates_stand_there_while_one_types(operator: User) -> None
     assert 'hx-get="/reports/schedules/dates"' in form and form.count("<li><time") == 5
 
 
-def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form: dict[str, Any]) -> None:
+def test_schedule_is_created_changed_paused_run_and_deleted(operator: User, form: dict[str, Any]) -> None:
     client = client_of(operator)
     made = client.post("/reports/schedules/new/scenario", form)
     schedule = Schedule.objects.get()
@@ -96,7 +96,7 @@ def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form:
         ({"name": "A\nB"}, "control character"),
     ],
 )
-def test_what_is_wrong_stands_at_its_field(
+def test_schedule_errors_appear_at_their_field(
     operator: User, form: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     answer = client_of(operator).post("/reports/schedules/new/scenario", form | changes)
@@ -104,7 +104,7 @@ def test_what_is_wrong_stands_at_its_field(
     assert not Schedule.objects.exists()
 
 
-def test_other_teams_see_and_steer_nothing(
+def test_schedules_are_hidden_from_other_teams(
     schedule: Schedule, history: History, operator: User, outsider: User, viewer: User
 ) -> None:
     report = report_create(actor=operator, run=history.run())
@@ -121,7 +121,7 @@ def test_other_teams_see_and_steer_nothing(
     assert report.title in reader.get("/reports/").content.decode()
 
 
-def test_a_report_is_made_of_a_run_read_taken_away_and_deleted(history: History, operator: User) -> None:
+def test_report_is_created_read_downloaded_and_deleted(history: History, operator: User) -> None:
     client, run = client_of(operator), history.run()
     assert "/reports/create" in client.get(f"/benchmarks/{run.uuid}").content.decode()
     client.post("/reports/create", {"run": str(run.uuid)})
@@ -142,7 +142,7 @@ def test_a_report_is_made_of_a_run_read_taken_away_and_deleted(history: History,
     assert not Report.objects.exists() and Run.objects.filter(pk=run.pk).exists()
 
 
-def test_lists_are_narrowed(history: History, operator: User) -> None:
+def test_report_lists_can_be_filtered(history: History, operator: User) -> None:
     report = report_create(actor=operator, run=history.run())
     client = client_of(operator)
     assert report.title in client.get("/reports/", {"outcome": "first"}).content.decode()
@@ -150,7 +150,7 @@ def test_lists_are_narrowed(history: History, operator: User) -> None:
     assert "No report matches the filters" in client.get("/reports/", {"outcome": "nonsense"}).content.decode()
 
 
-def test_a_panel_without_its_worker_says_so(operator: User, schedule: Schedule) -> None:
+def test_report_page_warns_when_worker_is_missing(operator: User, schedule: Schedule) -> None:
     client = client_of(operator)
     watching.look()
     assert "The scheduler has been inactive since" not in client.get("/reports/").content.decode()
@@ -162,14 +162,14 @@ def test_a_panel_without_its_worker_says_so(operator: User, schedule: Schedule) 
 # --- side by side ---
 
 
-def test_runs_side_by_side_say_what_differs_and_how_surely(history: History, operator: User) -> None:
+def test_run_comparison_shows_difference_and_confidence(history: History, operator: User) -> None:
     first, second = history.run(1.0), history.run(0.8)
     page = client_of(operator).get("/benchmarks/compare", {"run": [str(first.uuid), str(second.uuid)]})
     text = page.content.decode()
     assert page.status_code == 200 and "compared with" in text and "0.800" in text and "95 % confidence" in text
 
 
-def test_suite_runs_side_by_side(history: History, operator: User) -> None:
+def test_suite_runs_are_compared(history: History, operator: User) -> None:
     rows = [str(ended_suite(history, speed).uuid) for speed in (1.0, 0.8)]
     client = client_of(operator)
     text = client.get("/benchmarks/suites/compare", {"suite": rows}).content.decode()
@@ -179,7 +179,7 @@ def test_suite_runs_side_by_side(history: History, operator: User) -> None:
     assert "Select 2 to 4 runs" in answer.content.decode()
 
 
-def test_runs_at_several_concurrencies_are_a_curve(operator: User, scenario: Scenario, site: Site) -> None:
+def test_runs_at_several_concurrencies_are_drawn_as_curve(operator: User, scenario: Scenario, site: Site) -> None:
     client = client_of(operator)
     form = {"scenario": str(scenario.pk), "sites": [site.name], "concurrencies": "1, 4 16", "title": ""}
     assert client.post("/benchmarks/new", form).status_code == 302
@@ -198,7 +198,7 @@ def test_runs_at_several_concurrencies_are_a_curve(operator: User, scenario: Sce
     assert Run.objects.count() == 3
 
 
-def test_the_dashboard_names_what_got_worse(history: History, operator: User, schedule: Schedule) -> None:
+def test_dashboard_lists_regressions(history: History, operator: User, schedule: Schedule) -> None:
     history.runs((1.0, 1.01, 0.99, 1.0, 1.02))
     report = report_create(actor=operator, run=history.run(0.8))
     Report.objects.update(schedule=schedule)
@@ -210,7 +210,7 @@ def test_the_dashboard_names_what_got_worse(history: History, operator: User, sc
     assert f"/reports/{report.uuid}" not in client.get("/").content.decode()
 
 
-def test_a_report_of_sites_that_are_nobodys_any_more_is_for_administrators(
+def test_report_of_deleted_sites_is_visible_to_administrators_only(
     history: History, operator: User, outsider: User, admin: User
 ) -> None:
     report = report_create(actor=operator, run=history.run())
@@ -219,9 +219,7 @@ def test_a_report_of_sites_that_are_nobodys_any_more_is_for_administrators(
         assert client_of(user).get(f"/reports/{report.uuid}").status_code == status
 
 
-def test_a_history_marks_its_changes_on_the_page_and_in_the_api(
-    history: History, operator: User, scenario: Scenario
-) -> None:
+def test_history_marks_changes_on_page_and_api(history: History, operator: User, scenario: Scenario) -> None:
     history.runs([1.0, 1.01, 0.99, 1.005, 0.995, 0.8, 0.81, 0.79, 0.805, 0.795])
     client = client_of(operator)
     page = client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()

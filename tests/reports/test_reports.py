@@ -20,12 +20,12 @@ def report_of(run: Run, actor: User) -> Report:
     return report_create(actor=actor, run=run)
 
 
-def test_the_first_has_nothing_to_compare_with(history: History, operator: User) -> None:
+def test_first_report_has_no_comparison(history: History, operator: User) -> None:
     report = report_of(history.run(), operator)
     assert report.outcome == "first" and "no earlier result to compare" in report.headline
 
 
-def test_a_fall_beyond_what_runs_differ_by_is_real_and_worse(history: History, operator: User) -> None:
+def test_drop_beyond_usual_scatter_is_reported_as_worse(history: History, operator: User) -> None:
     history.runs(STEADY)
     report = report_of(history.run(0.8), operator)
     assert report.outcome == "worse"
@@ -36,7 +36,7 @@ def test_a_fall_beyond_what_runs_differ_by_is_real_and_worse(history: History, o
     assert titles == ["Figures", "Since the previous run", "Charts"]
 
 
-def test_rounds_too_short_for_the_kernels_clock_have_no_cpu_to_compare(history: History, operator: User) -> None:
+def test_report_omits_cpu_of_too_short_rounds(history: History, operator: User) -> None:
     history.runs(STEADY)
     report = report_of(history.run(1.0, cpu_s={"server": 0.0, "tool": 0.0}), operator)
     assert not [words for words in report.content["changes"] if "CPU" in words]
@@ -45,12 +45,12 @@ def test_rounds_too_short_for_the_kernels_clock_have_no_cpu_to_compare(history: 
     assert report.outcome == "worse"
 
 
-def test_a_rise_is_better(history: History, operator: User) -> None:
+def test_rise_is_reported_as_better(history: History, operator: User) -> None:
     history.runs(STEADY)
     assert report_of(history.run(1.3), operator).outcome == "better"
 
 
-def test_what_runs_differ_by_themselves_is_no_difference(history: History, operator: User) -> None:
+def test_difference_within_usual_scatter_is_not_reported(history: History, operator: User) -> None:
     """The rounds of the two runs do not overlap, but runs of this differ by more than that from day to day."""
     history.runs((1.0, 1.15, 0.9, 1.1, 0.95, 1.05))
     report = report_of(history.run(0.95), operator)
@@ -59,24 +59,24 @@ def test_what_runs_differ_by_themselves_is_no_difference(history: History, opera
     assert report.content["changes"] == []
 
 
-def test_with_few_runs_before_it_is_not_sure_yet(history: History, operator: User) -> None:
+def test_report_is_uncertain_with_few_earlier_runs(history: History, operator: User) -> None:
     history.runs((1.0, 1.0))
     report = report_of(history.run(0.8), operator)
     assert report.outcome == "unsure" and "only 2 earlier runs" in report.headline
 
 
-def test_equal_runs_show_no_difference(history: History, operator: User) -> None:
+def test_equal_runs_are_reported_without_difference(history: History, operator: User) -> None:
     history.runs(STEADY)
     assert report_of(history.run(1.0), operator).outcome == "no_difference"
 
 
-def test_a_change_long_ago_is_not_in_the_scatter(history: History, operator: User) -> None:
+def test_scatter_ignores_runs_before_change(history: History, operator: User) -> None:
     """Eight slow runs, then eight fast ones: a fall back to slow is a change, though slow runs are in the history."""
     history.runs([0.7 * speed for speed in (*STEADY, 1.0, 1.01)] + [*STEADY, 1.0, 1.01])
     assert report_of(history.run(0.7), operator).outcome == "worse"
 
 
-def test_what_must_not_be_believed_or_failed_is_not_compared(history: History, operator: User) -> None:
+def test_invalid_and_failed_runs_are_not_compared(history: History, operator: User) -> None:
     history.runs(STEADY)
     run = history.run(0.5, status="invalid")
     Run.objects.filter(pk=run.pk).update(reasons=["The load tool was the bottleneck."])
@@ -89,21 +89,21 @@ def test_what_must_not_be_believed_or_failed_is_not_compared(history: History, o
     assert report_of(history.run(1.0), operator).outcome == "no_difference"
 
 
-def test_other_versions_are_named_beside_the_change(history: History, operator: User) -> None:
+def test_changed_versions_are_named_beside_change(history: History, operator: User) -> None:
     history.runs(STEADY)
     report = report_of(history.run(0.8, version="1.24.0"), operator)
     (words,) = report.content["around"]
     assert words.startswith("The web server's version of paper (nginx, here) changed from 1.22.1 to 1.24.0")
 
 
-def test_other_parameters_are_another_load(history: History, operator: User, scenario: Scenario) -> None:
+def test_changed_parameters_prevent_comparison(history: History, operator: User, scenario: Scenario) -> None:
     history.runs(STEADY)
     Scenario.objects.filter(pk=scenario.pk).update(rounds=4)
     scenario.refresh_from_db()
     assert report_of(history.run(0.8), operator).outcome == "first"
 
 
-def test_a_report_stays_when_its_run_is_deleted(history: History, operator: User) -> None:
+def test_report_remains_when_its_run_is_deleted(history: History, operator: User) -> None:
     run = history.run()
     report = report_of(run, operator)
     run.delete()
@@ -111,7 +111,7 @@ def test_a_report_stays_when_its_run_is_deleted(history: History, operator: User
     assert stored.run is None and stored.content["sections"][0]["tables"]
 
 
-def test_a_run_under_way_has_no_report_yet(operator: User, scenario: Scenario, site: Site) -> None:
+def test_running_run_has_no_report(operator: User, scenario: Scenario, site: Site) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[site])
     with pytest.raises(Conflict, match="in progress"):
         report_create(actor=operator, run=run)
@@ -120,7 +120,7 @@ def test_a_run_under_way_has_no_report_yet(operator: User, scenario: Scenario, s
 # --- suites ---
 
 
-def test_a_suite_is_compared_case_by_case_with_its_runs_before(history: History, operator: User) -> None:
+def test_suite_report_compares_each_case_with_earlier_runs(history: History, operator: User) -> None:
     first = report_create(actor=operator, suite_run=ended_suite(history))
     assert first.outcome == "first" and not first.about_sites
     (section,) = first.content["sections"]
@@ -134,7 +134,7 @@ def test_a_suite_is_compared_case_by_case_with_its_runs_before(history: History,
     assert worse.content["sections"][0]["title"] == "Since the previous run"
 
 
-def test_a_suite_none_of_whose_cases_ended_well_has_failed(history: History, operator: User) -> None:
+def test_suite_fails_when_all_cases_failed(history: History, operator: User) -> None:
     row = ended_suite(history, fields={"status": "failed", "error": "nginx did not start."})
     report = report_create(actor=operator, suite_run=row)
     assert report.outcome == "failed" and "no case of the suite succeeded" in report.headline

@@ -50,7 +50,7 @@ def made(client: Client, values: dict[str, Any]) -> Schedule:
     return Schedule.objects.get()
 
 
-def test_a_part_is_chosen_shown_kept_and_begun(client: Client, form: dict[str, Any], operator: User) -> None:
+def test_suite_part_is_selected_shown_saved_and_started(client: Client, form: dict[str, Any], operator: User) -> None:
     schedule = made(client, form | PART)
     assert schedule.chosen == STORED
     page = client.get(f"/reports/schedules/{schedule.pk}").content.decode()
@@ -71,13 +71,13 @@ def test_a_part_is_chosen_shown_kept_and_begun(client: Client, form: dict[str, A
     assert ([item["slug"] for item in row.setups], row.preset) == (["nginx"], "full")
 
 
-def test_nothing_chosen_is_the_whole_suite(client: Client, form: dict[str, Any]) -> None:
+def test_schedule_without_selection_runs_whole_suite(client: Client, form: dict[str, Any]) -> None:
     schedule = made(client, form)
     assert schedule.chosen == {}
     assert "all on the host" in client.get(f"/reports/schedules/{schedule.pk}").content.decode()
 
 
-def test_the_parts_are_those_of_the_suite_that_is_chosen(client: Client) -> None:
+def test_schedule_form_offers_parts_of_selected_suite(client: Client) -> None:
     first = client.get(NEW, {"suite": "php-application-2020"}).content.decode()
     assert "Bundled shop" in first and "Custom pages" in first and 'value="h3"' not in first
     second = " ".join(client.get(NEW, {"suite": "http3-2019"}).content.decode().split())
@@ -88,7 +88,7 @@ def test_the_parts_are_those_of_the_suite_that_is_chosen(client: Client) -> None
     assert "Preview: 2 cases" in words and "<button" not in words
 
 
-def test_what_a_preset_has_not_is_refused_at_its_field(client: Client, form: dict[str, Any]) -> None:
+def test_schedule_rejects_part_missing_in_preset(client: Client, form: dict[str, Any]) -> None:
     wrong = form | {"suite": "http3-2019", "cases": ["file-1gb"]}
     answer = client.post(NEW, wrong)
     page = answer.content.decode()
@@ -99,7 +99,7 @@ def test_what_a_preset_has_not_is_refused_at_its_field(client: Client, form: dic
     assert "“caddy” is not available" in unknown
 
 
-def test_a_row_chosen_over_the_api_stays_when_the_page_saves(client: Client, form: dict[str, Any], host: Host) -> None:
+def test_page_save_keeps_case_selected_over_api(client: Client, form: dict[str, Any], host: Host) -> None:
     schedule = made(client, form | {"suite": "http3-2019", "preset": "full"})
     Schedule.objects.update(chosen={"cases": ["small-short-0"]})
     page = client.get(f"/reports/schedules/{schedule.pk}/edit").content.decode()
@@ -109,7 +109,7 @@ def test_a_row_chosen_over_the_api_stays_when_the_page_saves(client: Client, for
     assert Schedule.objects.get().chosen["cases"] == ["small-short-0"]
 
 
-def test_its_report_says_what_was_chosen(client: Client, form: dict[str, Any], operator: User) -> None:
+def test_report_names_selected_part(client: Client, form: dict[str, Any], operator: User) -> None:
     schedule = made(client, form | PART)
     schedule_run_now(actor=operator, schedule=schedule)
     row = SuiteRun.objects.get()
@@ -126,7 +126,7 @@ def test_its_report_says_what_was_chosen(client: Client, form: dict[str, Any], o
 # --- what else changed ---
 
 
-def test_what_else_changed_is_named_once_for_all_cases(history: History, operator: User) -> None:
+def test_report_names_changed_environment_once(history: History, operator: User) -> None:
     ended_suite(history)
     row = ended_suite(history, 0.8, version="1.24.0", governor="powersave", digest="b" * 64)
     report = report_create(actor=operator, suite_run=row)
@@ -141,7 +141,7 @@ def test_what_else_changed_is_named_once_for_all_cases(history: History, operato
     assert again.content["around"] == []
 
 
-def test_a_case_that_asks_for_something_else_is_not_compared(history: History, operator: User) -> None:
+def test_changed_case_is_not_compared(history: History, operator: User) -> None:
     ended_suite(history)
     row = ended_suite(history, 0.5)
     row.plan[0]["arguments"]["concurrency"] = 50
@@ -153,7 +153,7 @@ def test_a_case_that_asks_for_something_else_is_not_compared(history: History, o
     assert report.content["changes"] == []
 
 
-def test_the_suites_own_application_is_the_same_with_and_without_its_name(history: History, operator: User) -> None:
+def test_default_application_equals_named_default(history: History, operator: User) -> None:
     for chosen in ({}, {"application": "shop"}):
         row = ended_suite(history, suite="php-application-2020", setup="nginx-fpm")
         SuiteRun.objects.filter(pk=row.pk).update(chosen=chosen)

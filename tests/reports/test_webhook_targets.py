@@ -52,19 +52,19 @@ def refusals(schedule: Schedule, operator: User, urls: list[str]) -> dict[str, s
     return said
 
 
-def test_addresses_that_are_not_public_are_refused_when_they_are_saved(schedule: Schedule, operator: User) -> None:
+def test_non_public_webhook_addresses_are_rejected_on_save(schedule: Schedule, operator: User) -> None:
     said = refusals(schedule, operator, [f"http://{address}/latest/meta-data" for address in PRIVATE])
     assert len(said) == len(PRIVATE) and all("not a public address" in words for words in said.values()), said
     assert Schedule.objects.get().webhook_url == ""
 
 
-def test_what_is_no_webhooks_address_is_refused(schedule: Schedule, operator: User) -> None:
+def test_invalid_webhook_url_is_rejected(schedule: Schedule, operator: User) -> None:
     said = refusals(schedule, operator, NONE)
     assert len(said) == len(NONE) and all(words.startswith("This address ") for words in said.values()), said
 
 
 @pytest.mark.parametrize("answer", [["10.0.0.7"], ["93.184.216.34", "127.0.0.1"], ["::1"]])
-def test_a_name_that_leads_inside_is_refused_when_it_is_sent(
+def test_webhook_name_that_resolves_to_private_address_is_rejected_on_send(
     report: Report,  # noqa: F811
     receiver: Receiver,  # noqa: F811
     settings: LazySettings,
@@ -82,7 +82,7 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_sent(
     assert not receiver.requests
 
 
-def test_the_connection_goes_to_the_address_that_was_judged(
+def test_webhook_connects_to_checked_address(
     report: Report,  # noqa: F811
     receiver: Receiver,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -112,7 +112,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def test_networks_of_ones_own_can_be_opened(settings: LazySettings) -> None:
+def test_private_networks_can_be_allowed_for_webhooks(settings: LazySettings) -> None:
     settings.WEBHOOK_NETWORKS = ["10.1.0.0/16", "fd00::/8"]
     for host in ("10.1.2.3", "[fd00::5]"):
         assert targets.check_url(f"http://{host}/").port == 80
@@ -122,13 +122,13 @@ def test_networks_of_ones_own_can_be_opened(settings: LazySettings) -> None:
     assert targets.check_url("https://8.8.8.8:8443/x?y=1").authority == "8.8.8.8:8443"
 
 
-def test_a_webhook_without_a_secret_worth_the_name_is_refused(schedule: Schedule, operator: User) -> None:
+def test_webhook_with_weak_secret_is_rejected(schedule: Schedule, operator: User) -> None:
     with pytest.raises(ValidationError) as caught:
         schedule_update(actor=operator, schedule=schedule, webhook_url="https://hooks.example/", webhook_secret="short")
     assert "at least 16" in caught.value.message_dict["webhook_secret"][0]
 
 
-def test_the_secret_is_encrypted_at_rest(schedule: Schedule, operator: User) -> None:
+def test_webhook_secret_is_encrypted_at_rest(schedule: Schedule, operator: User) -> None:
     from django.db import connection
 
     schedule_update(
@@ -143,7 +143,7 @@ def test_the_secret_is_encrypted_at_rest(schedule: Schedule, operator: User) -> 
     assert "plain secret" not in str(list(AuditEntry.objects.values_list("before", "after")))
 
 
-def test_a_new_url_needs_the_secret_again(schedule: Schedule, operator: User) -> None:
+def test_webhook_url_change_requires_new_secret(schedule: Schedule, operator: User) -> None:
     """A report signed with the stored secret must not reach another receiver, who could replay it to the first."""
     first = {"webhook_url": "https://hooks.example/", "webhook_secret": "s" * 20}
     schedule_update(actor=operator, schedule=schedule, **first)
@@ -156,7 +156,7 @@ def test_a_new_url_needs_the_secret_again(schedule: Schedule, operator: User) ->
     assert Schedule.objects.get().webhook_secret == ""
 
 
-def test_a_queued_report_is_not_signed_for_the_old_url_with_the_new_secret(
+def test_queued_report_is_not_sent_to_old_url_with_new_secret(
     report: Report,  # noqa: F811
     receiver: Receiver,  # noqa: F811
 ) -> None:

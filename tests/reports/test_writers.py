@@ -47,13 +47,13 @@ def sheets(content: bytes) -> dict[str, list[ElementTree.Element]]:
     }
 
 
-def test_a_document_is_the_same_after_the_database(document: Document) -> None:
+def test_document_survives_database_round_trip(document: Document) -> None:
     assert from_json(json.loads(json.dumps(to_json(document)))) == document
     with pytest.raises(ValueError, match="format 99"):
         from_json({**to_json(document), "format": 99})
 
 
-def test_html_stands_alone(document: Document) -> None:
+def test_html_report_is_self_contained(document: Document) -> None:
     page = written(document, Form.HTML).decode()
     assert document.headline in page and "The panel did not run." in page
     assert page.count("<svg") >= 4 and "@page" in page and "light-dark(" in page
@@ -62,7 +62,7 @@ def test_html_stands_alone(document: Document) -> None:
     )
 
 
-def test_pdf_has_pages_pictures_and_its_title(document: Document) -> None:
+def test_pdf_report_has_pages_images_and_title(document: Document) -> None:
     paper = written(document, Form.PDF)
     assert paper.startswith(b"%PDF-1.") and paper.rstrip().endswith(b"%%EOF")
     assert len(re.findall(rb"/Type /Page\b", paper)) >= 2
@@ -70,13 +70,13 @@ def test_pdf_has_pages_pictures_and_its_title(document: Document) -> None:
     assert b"Quick" in paper and b"/Lang" in paper
 
 
-def test_pdf_takes_any_letters_and_any_length() -> None:
+def test_pdf_report_accepts_any_text_and_length() -> None:
     long = Table("T", ["Name", "Value"], [[Cell("x" * 400), Cell("ü<b>&", 1.0, "d")] for _ in range(500)])
     document = Document("Отчёт <b>&", "now", "worse", "A & B < C", sections=[Section("S", [long])])
     assert written(document, Form.PDF).startswith(b"%PDF-")
 
 
-def test_ods_has_a_sheet_for_each_table_with_numbers_as_numbers(document: Document) -> None:
+def test_ods_report_has_sheet_per_table_with_numeric_cells(document: Document) -> None:
     found = sheets(written(document, Form.ODS))
     assert list(found) == ["Report", "Figures", "Since the previous run"]
     numbers = [cell.get(f"{OFFICE}value") for cell in found["Figures"] if cell.get(f"{OFFICE}value-type") == "float"]
@@ -85,7 +85,7 @@ def test_ods_has_a_sheet_for_each_table_with_numbers_as_numbers(document: Docume
     assert document.headline in [cell.findtext(TEXT) for cell in found["Report"]]
 
 
-def test_csv_and_json_have_every_figure(document: Document) -> None:
+def test_csv_and_json_reports_contain_every_figure(document: Document) -> None:
     rows = list(csv.DictReader(io.StringIO(written(document, Form.CSV).decode())))
     throughput = document.sections[0].tables[0].rows[0][1]
     assert {"Report", "Figures", "Since the previous run"} == {row["table"] for row in rows}
@@ -96,7 +96,7 @@ def test_csv_and_json_have_every_figure(document: Document) -> None:
 
 
 @pytest.mark.parametrize("payload", FORMULAS)
-def test_no_cell_becomes_a_formula(payload: str) -> None:
+def test_report_cells_never_become_formulas(payload: str) -> None:
     """In every place where words from outside stand: titles of sites and runs, labels, errors of tools."""
     table = Table(payload, ["Figure", payload], [[Cell(payload), Cell(payload, None, payload)]], payload)
     document = Document(payload, payload, "worse", payload, "", [payload], [payload], [payload], [payload])
@@ -113,7 +113,7 @@ def test_no_cell_becomes_a_formula(payload: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=20), st.floats(allow_nan=False, allow_infinity=False))
-def test_any_text_is_kept_and_any_number_stays_one(text: str, value: float) -> None:
+def test_report_formats_preserve_text_and_numbers(text: str, value: float) -> None:
     kept = cells.cell(text)
     assert kept in (text, f"'{text}") and cells.cell(value) == value
     document = Document(
@@ -123,7 +123,7 @@ def test_any_text_is_kept_and_any_number_stays_one(text: str, value: float) -> N
     assert float(next(item.get(f"{OFFICE}value", "") for item in found if item.get(f"{OFFICE}value"))) == value
 
 
-def test_exports_of_runs_neutralise_what_a_label_brings(history: History) -> None:
+def test_run_exports_neutralize_formulas_in_labels(history: History) -> None:
     from panel.benchmarks.runs.exports import run_csv
 
     run = history.run()

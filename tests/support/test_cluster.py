@@ -13,23 +13,23 @@ def rows(db: None) -> None:
     pass
 
 
-def test_without_database_is_left_out_of_cluster_run(request: pytest.FixtureRequest) -> None:
+def test_cluster_run_leaves_out_tests_without_database(request: pytest.FixtureRequest) -> None:
     assert not is_for_cluster(request.node)
 
 
-def test_with_indirect_database_fixture_is_in_cluster_run(rows: None, request: pytest.FixtureRequest) -> None:
+def test_cluster_run_includes_indirect_database_fixtures(rows: None, request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
-def test_transactional_test_is_in_cluster_run(transactional_db: None, request: pytest.FixtureRequest) -> None:
+def test_cluster_run_includes_transactional_tests(transactional_db: None, request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
 @pytest.mark.django_db
-def test_marked_test_is_in_cluster_run(request: pytest.FixtureRequest) -> None:
+def test_cluster_run_includes_database_marks(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
 
 
 @pytest.mark.cluster
-def test_with_cluster_mark_is_in_cluster_run(request: pytest.FixtureRequest) -> None:
+def test_cluster_run_includes_cluster_marks(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)

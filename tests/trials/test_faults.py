@@ -35,7 +35,7 @@ def die() -> None:
     raise Killed
 
 
-def test_a_trial_that_lost_its_worker_takes_its_copies_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_of_dead_worker_removes_its_copies(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     before_comparing(monkeypatch, die)
     trial = stand.queued()
     with pytest.raises(Killed):
@@ -49,7 +49,7 @@ def test_a_trial_that_lost_its_worker_takes_its_copies_away(stand: Stand, monkey
     stand.assert_as_before()
 
 
-def test_a_cancelled_trial_takes_its_copies_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_comparison_removes_its_copies(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = stand.machine.people.owner
     before_comparing(monkeypatch, lambda: services.trial_cancel(actor=owner, trial=Trial.objects.get()))
     trial = stand.tried()
@@ -59,7 +59,7 @@ def test_a_cancelled_trial_takes_its_copies_away(stand: Stand, monkeypatch: pyte
         services.trial_cancel(actor=owner, trial=trial)
 
 
-def test_a_trial_that_waits_is_cancelled_at_once(stand: Stand) -> None:
+def test_queued_comparison_is_cancelled_at_once(stand: Stand) -> None:
     trial = stand.queued()
     services.trial_cancel(actor=stand.machine.people.owner, trial=trial)
     assert carried_out(trial).status == JobStatus.CANCELLED
@@ -76,7 +76,7 @@ def dying_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
 
-def test_a_load_tool_that_dies_leaves_no_figures_to_believe(dying_tool: None, stand: Stand) -> None:
+def test_crashed_load_tool_leaves_no_valid_figures(dying_tool: None, stand: Stand) -> None:
     trial = stand.tried()
     assert trial.is_finished
     run = Run.objects.get()
@@ -100,7 +100,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_port_that_was_taken_costs_that_server_only(taken: None, stand: Stand) -> None:
+def test_taken_port_excludes_that_web_server_only(taken: None, stand: Stand) -> None:
     trial = stand.tried()
     assert trial.status == JobStatus.SUCCEEDED, trial.error
     found = list(trial.contenders.values_list("status", flat=True))
@@ -109,7 +109,7 @@ def test_a_port_that_was_taken_costs_that_server_only(taken: None, stand: Stand)
     stand.assert_as_before()
 
 
-def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
+def test_disconnected_host_is_cleaned_up_after_reconnect(
     remote: tuple[Stand, SshServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand, sshd = remote
@@ -136,7 +136,7 @@ def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
     stand.assert_as_before()
 
 
-def test_a_copy_that_was_put_up_unheard_is_found_and_taken_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_deployed_without_report_is_found_and_removed(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """The panel gave the deployment up after the host was silent for long; its agent had carried it out."""
 
     def given_up() -> None:
@@ -151,7 +151,7 @@ def test_a_copy_that_was_put_up_unheard_is_found_and_taken_away(stand: Stand, mo
     stand.assert_as_before()
 
 
-def test_a_site_that_is_deleted_meanwhile_leaves_no_copies(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_site_leaves_no_copies(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     def deleted() -> None:
         owner = stand.machine.people.owner
         plan = deployments.site_delete(actor=owner, site=stand.site)

@@ -100,7 +100,7 @@ def asked(stand: Stand, **values: Any) -> dict[str, Any]:
     return {**shape, "web_servers": [stand.web_servers["native"].pk], **values}
 
 
-def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand: Stand, arrived: Arrived) -> None:
+def test_replay_sends_other_methods_without_body_in_proportion(stand: Stand, arrived: Arrived) -> None:
     client = signed_in(stand.machine.people.owner)
     page = reverse("websites:trials", args=["shop"])
     assert "can change or delete data of the application" in client.get(page).content.decode()
@@ -133,7 +133,7 @@ def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand
     assert audited["load"]["methods"] == ["DELETE", "GET", "HEAD", "POST"]
 
 
-def test_without_being_asked_for_nothing_but_get_and_head_is_in_the_load(stand: Stand, arrived: Arrived) -> None:
+def test_replay_sends_only_get_and_head_by_default(stand: Stand, arrived: Arrived) -> None:
     caller = caller_of(stand.machine.people.owner)
     seen = caller.get("trials/replay/?site=shop").json()  # type: ignore[attr-defined]
     assert {share["method"] for share in seen["paths"]} == {"GET", "HEAD"}
@@ -146,9 +146,7 @@ def test_without_being_asked_for_nothing_but_get_and_head_is_in_the_load(stand: 
     assert answer.json()["left_out"] == seen["reasons"]  # type: ignore[attr-defined]
 
 
-def test_a_log_of_get_is_replayed_by_wrk_and_without_a_tool_on_the_host_it_is_refused(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_get_replay_uses_wrk_and_is_rejected_without_a_tool(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     caller = caller_of(stand.machine.people.owner)
     logged(stand, ["/"] * 3)
     assert caller.post("trials/", {"site": "shop", **asked(stand)}).status_code == 202
@@ -159,7 +157,7 @@ def test_a_log_of_get_is_replayed_by_wrk_and_without_a_tool_on_the_host_it_is_re
     assert "Install one of wrk, h2load, siege." in answer.content.decode()
 
 
-def test_a_trial_is_run_again_with_its_load_and_servers(stand: Stand) -> None:
+def test_repeated_comparison_keeps_load_and_web_servers(stand: Stand) -> None:
     client = signed_in(stand.machine.people.owner)
     first = stand.queued()
     services.trial_cancel(actor=stand.machine.people.owner, trial=first)
@@ -176,7 +174,7 @@ def test_a_trial_is_run_again_with_its_load_and_servers(stand: Stand) -> None:
     assert Trial.objects.count() == 2, "one at a time"
 
 
-def test_other_methods_are_for_replays_only(stand: Stand) -> None:
+def test_other_methods_require_replay(stand: Stand) -> None:
     caller = caller_of(stand.machine.people.owner)
     answer = caller.post("trials/", {"site": "shop", **asked(stand, load="quick:ab-keep-alive", other_methods=True)})
     assert answer.status_code == 422 and pointers(answer) == ["/other_methods"]

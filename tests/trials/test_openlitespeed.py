@@ -80,9 +80,7 @@ if source() is not None:
     def alike(labels: list[str]) -> list[tuple[str, str, str]]:
         return [(label, ContenderStatus.SAME, "") for label in labels]
 
-    def test_pages_php_and_an_application_behind_it_are_answered_alike_and_measured(
-        four: Stand, application: int
-    ) -> None:
+    def test_openlitespeed_comparison_measures_pages_php_and_proxy(four: Stand, application: int) -> None:
         owner, root = four.machine.people.owner, four.machine.files("shop", PAGE)
         # Not HTTP_HOST: Debian's own fastcgi_params of nginx takes the port out of it.
         (root / "hello.php").write_text("<?php echo 'hello ', $_SERVER['REQUEST_URI'], ' ', strlen($_GET['q'] ?? '');")
@@ -109,7 +107,7 @@ if source() is not None:
             assert target["figures"]["throughput_rps"]["value"] > 0, target["label"]
         assert four.machine.answers("shop", PAGE)
 
-    def test_it_is_given_the_site_in_one_step_and_the_way_back_is_another(four: Stand) -> None:
+    def test_site_switches_to_openlitespeed_and_back(four: Stand) -> None:
         trial = four.tried()
         for position, name in ((3, "openlitespeed"), (2, "native"), (3, "openlitespeed"), (0, "nginx")):
             four.switched(trial.contenders.get(position=position))
@@ -125,7 +123,7 @@ if source() is not None:
             way_back = results.way_back(trial)
             assert (way_back.label if way_back else "") == ("nginx" if position else "")
 
-    def test_what_it_does_not_take_is_said_and_a_switch_to_it_is_undone(four: Stand) -> None:
+    def test_rejected_switch_to_openlitespeed_is_rolled_back(four: Stand) -> None:
         earlier = four.tried()
         people = four.machine.people
         people.owner.role = "admin"  # whoever copies raw directives must be allowed to write them
@@ -151,7 +149,7 @@ if source() is not None:
         assert "nginx" in four.machine.get("shop").headers["server"]
         four.assert_as_before()
 
-    def test_a_site_on_it_is_tried_on_the_others_and_its_own_log_replayed(four: Stand) -> None:
+    def test_openlitespeed_site_is_compared_with_its_own_log(four: Stand) -> None:
         trial = four.tried()
         four.switched(trial.contenders.get(position=3))
         four.running |= {"openlitespeed"}
@@ -166,7 +164,7 @@ if source() is not None:
         assert set(again.load["paths"]) == {"/", "/index.html"}
         four.assert_as_before()
 
-    def test_a_worker_that_dies_leaves_nothing_on_it(four: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_dead_worker_leaves_nothing_on_openlitespeed(four: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
         before_comparing(monkeypatch, die)
         trial = four.queued()
         with pytest.raises(Killed):

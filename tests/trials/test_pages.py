@@ -74,7 +74,7 @@ def trial(people: Cast, shop: Site) -> Trial:
 # --- a site's page ---
 
 
-def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) -> None:
+def test_operator_starts_comparison_and_is_redirected_to_it(people: Cast, page: str) -> None:
     client = signed_in(people.owner)
     assert "Start the comparison" in shown(client, page)
     answer = client.post(page, chosen(people))
@@ -95,14 +95,14 @@ def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) ->
         ({"load": "scenario:1"}, "“scenario:1” is not available"),
     ],
 )
-def test_what_is_wrong_is_said_on_the_page(people: Cast, page: str, changes: dict[str, Any], words: str) -> None:
+def test_comparison_form_shows_errors(people: Cast, page: str, changes: dict[str, Any], words: str) -> None:
     answer = signed_in(people.owner).post(page, chosen(people, **changes))
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert not Trial.objects.exists()
 
 
-def test_viewers_see_results_and_start_nothing(people: Cast, page: str, trial: Trial) -> None:
+def test_viewers_see_comparisons_but_cannot_start_them(people: Cast, page: str, trial: Trial) -> None:
     client = signed_in(people.viewer)
     assert "An operator of the site" in shown(client, page)
     assert client.post(page, chosen(people)).status_code == 403
@@ -114,14 +114,14 @@ def test_viewers_see_results_and_start_nothing(people: Cast, page: str, trial: T
     assert trial.switch is None
 
 
-def test_another_team_finds_nothing(people: Cast, page: str, trial: Trial) -> None:
+def test_comparison_is_hidden_from_other_teams(people: Cast, page: str, trial: Trial) -> None:
     client = signed_in(people.outsider)
     for url in (page, *(reverse(f"trials:{name}", args=[trial.uuid]) for name in ("detail", "live", "delete"))):
         assert client.get(url).status_code == 404, url
     assert client.post(reverse("trials:switch-plan", args=[trial.uuid, 1])).status_code == 404
 
 
-def test_a_page_without_anything_to_try_names_the_next_action(people: Cast, page: str) -> None:
+def test_comparison_form_names_next_action_without_web_servers(people: Cast, page: str) -> None:
     client = signed_in(people.owner)
     people.apache.delete()
     assert "The host has only one web server" in shown(client, page)
@@ -132,14 +132,14 @@ def test_a_page_without_anything_to_try_names_the_next_action(people: Cast, page
 # --- the result ---
 
 
-def test_the_result_shows_each_server_and_why_one_is_left_out(people: Cast, trial: Trial) -> None:
+def test_comparison_result_shows_each_web_server_and_exclusion_reasons(people: Cast, trial: Trial) -> None:
     text = shown(signed_in(people.owner), reverse("trials:detail", args=[trial.uuid]))
     assert "Move to Apache httpd" in text and "Use nginx" not in text and "Use gallop" not in text
     assert "It says other things." in text
     assert "Apache httpd handled 1.10× as many requests as nginx" in text
 
 
-def test_no_difference_is_called_so(trial: Trial) -> None:
+def test_comparison_without_difference_says_so(trial: Trial) -> None:
     assert trial.run is not None
     figure = trial.run.summary["ratios"][0]["figures"]["throughput_rps"]
     figure |= {"value": 1.02, "low": 0.97, "high": 1.08, "verdict": "no_difference"}
@@ -148,14 +148,14 @@ def test_no_difference_is_called_so(trial: Trial) -> None:
     assert apache.cells[0].ratio == "no significant difference (0.97× to 1.08×)"
 
 
-def test_figures_that_must_not_be_believed_give_no_advice(trial: Trial) -> None:
+def test_comparison_with_invalid_figures_gives_no_advice(trial: Trial) -> None:
     assert trial.run is not None
     trial.run.status = "invalid"
     assert results.advice(trial) == ""
     assert results.gain(trial) == []
 
 
-def test_the_stream_tells_of_the_end(people: Cast, trial: Trial) -> None:
+def test_comparison_event_stream_reports_end(people: Cast, trial: Trial) -> None:
     client = AsyncClient()
     client.force_login(people.owner)
 
@@ -166,7 +166,7 @@ def test_the_stream_tells_of_the_end(people: Cast, trial: Trial) -> None:
     assert "event: done\ndata: succeeded" in b"".join(async_to_sync(heard)()).decode()
 
 
-def test_a_trial_is_deleted_with_its_run(people: Cast, trial: Trial) -> None:
+def test_comparison_is_deleted_with_its_run(people: Cast, trial: Trial) -> None:
     client = signed_in(people.owner)
     url = reverse("trials:delete", args=[trial.uuid])
     assert "Delete comparison" in shown(client, url)
@@ -183,7 +183,7 @@ def owner(people: Cast, shop: Site) -> Caller:
     return caller_of(people.owner)
 
 
-def test_a_program_starts_follows_and_cancels_a_trial(people: Cast, owner: Caller) -> None:
+def test_api_starts_follows_and_cancels_comparison(people: Cast, owner: Caller) -> None:
     asked = {"site": "shop", "load": "quick:ab-keep-alive"}
     tried = owner.post("trials/?dry_run=true", asked)
     assert tried.status_code == 200 and not Trial.objects.exists()
@@ -217,21 +217,21 @@ def test_a_program_starts_follows_and_cancels_a_trial(people: Cast, owner: Calle
         ({"target": "192.0.2.1:80"}, "/target"),
     ],
 )
-def test_nothing_else_can_be_aimed_at(owner: Caller, changes: dict[str, Any], pointer: str) -> None:
+def test_comparison_rejects_other_targets(owner: Caller, changes: dict[str, Any], pointer: str) -> None:
     answer = owner.post("trials/", {"site": "shop", "load": "quick:ab-keep-alive"} | changes)
     assert answer.status_code == 422, answer.content
     assert pointers(answer) == [pointer]
     assert not Trial.objects.exists()
 
 
-def test_a_token_needs_every_scope_that_a_trial_uses(people: Cast, shop: Site) -> None:
+def test_comparison_requires_every_scope_it_uses(people: Cast, shop: Site) -> None:
     asked = {"site": "shop", "load": "quick:ab-keep-alive"}
     for scopes in (["read"], ["benchmark"], ["benchmark", "sites"], ["benchmark", "deploy"]):
         assert caller_of(people.owner, scopes).post("trials/", asked).status_code == 403, scopes
     assert not Trial.objects.exists()
 
 
-def test_a_server_that_did_not_answer_alike_is_not_switched_to(owner: Caller, trial: Trial) -> None:
+def test_switch_to_web_server_with_different_responses_is_rejected(owner: Caller, trial: Trial) -> None:
     answer = owner.post(f"trials/{trial.uuid}/switch/", {"position": 2, "confirm": True})
     assert answer.status_code == 422 and pointers(answer) == ["/position"]
     assert "It says other things." in answer.content.decode()

@@ -38,7 +38,7 @@ def told(stand: Stand, action: str) -> None:
     assert operation.status == JobStatus.SUCCEEDED, operation.error
 
 
-def test_what_was_stopped_is_stopped_again_and_what_ran_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_restores_stopped_and_running_web_servers(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     told(stand, "start")
     stand.running.add("native")
     during: list[set[str]] = []
@@ -48,7 +48,7 @@ def test_what_was_stopped_is_stopped_again_and_what_ran_goes_on(stand: Stand, mo
     assert not Contender.objects.filter(was_stopped=True).exists()
 
 
-def test_a_server_that_got_a_site_meanwhile_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_server_that_got_site_keeps_running(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = stand.machine
     blog = machine.site("blog", stand.web_servers["native"], port=free_port())
     tried_while(stand, monkeypatch, lambda: machine.deploy(blog))
@@ -56,24 +56,20 @@ def test_a_server_that_got_a_site_meanwhile_goes_on(stand: Stand, monkeypatch: p
     stand.assert_running()
 
 
-def test_a_server_that_somebody_started_meanwhile_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_server_started_by_someone_else_keeps_running(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     tried_while(stand, monkeypatch, lambda: told(stand, "start"))
     stand.running.add("native")
     stand.assert_running()
 
 
-def test_one_that_was_started_long_before_and_stopped_since_is_stopped_again(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_web_server_stopped_before_comparison_is_stopped_again(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     told(stand, "start")
     told(stand, "stop")
     tried_while(stand, monkeypatch, lambda: None)
     stand.assert_as_before()
 
 
-def test_one_that_could_not_be_stopped_is_told_of_and_tried_again(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_stop_of_web_server_is_reported_and_retried(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     real = servers.stop_again
 
     def busy(*arguments: object) -> None:

@@ -30,7 +30,7 @@ def assert_asked_as_the_original(stand: Stand, run: Run) -> None:
         assert f"Host: shop.example:{stand.machine.port}" in row.argv
 
 
-def test_three_servers_are_measured_with_the_same_site_and_nothing_is_left(stand: Stand) -> None:
+def test_comparison_measures_three_web_servers_without_leftovers(stand: Stand) -> None:
     trial = stand.tried(rounds=3)
     assert trial.status == JobStatus.SUCCEEDED, trial.error
     assert statuses(trial) == [ContenderStatus.SAME] * 3
@@ -46,7 +46,7 @@ def test_three_servers_are_measured_with_the_same_site_and_nothing_is_left(stand
         benchmarks.run_repeat(actor=stand.machine.people.owner, run=trial.run)
 
 
-def test_a_server_that_answers_otherwise_is_named_and_left_out(stand: Stand) -> None:
+def test_web_server_with_different_responses_is_excluded_by_name(stand: Stand) -> None:
     people = stand.machine.people
     text = "default_type text/html; return 200 other;"
     websites.snippet_create(actor=people.admin, site=stand.site, engine="native", text=text, block=stand.block)
@@ -65,14 +65,14 @@ def test_a_server_that_answers_otherwise_is_named_and_left_out(stand: Stand) -> 
         services.trial_switch(actor=people.owner, contender=native)
 
 
-def test_a_site_that_answers_nothing_good_is_not_tried_further(stand: Stand) -> None:
+def test_comparison_stops_when_site_returns_errors(stand: Stand) -> None:
     trial = stand.tried(paths=["/missing"])
     assert trial.status == JobStatus.FAILED
     assert "404" in trial.error
     stand.assert_as_before()
 
 
-def test_the_winner_serves_the_site_in_one_step_and_the_way_back_is_another(stand: Stand) -> None:
+def test_site_switches_to_winner_and_back(stand: Stand) -> None:
     trial = stand.tried()
     folders = {position: stand.web_servers[name].paths["log_dir"] for position, name in ((2, "native"), (0, "nginx"))}
     for position, name in ((2, "gallop"), (0, "nginx")):
@@ -86,7 +86,7 @@ def test_the_winner_serves_the_site_in_one_step_and_the_way_back_is_another(stan
     assert list(actions.values_list("action", flat=True)) == ["trial.create", "trial.switch", "trial.switch"]
 
 
-def test_its_own_log_is_replayed_and_what_is_gone_is_left_out(stand: Stand) -> None:
+def test_comparison_replays_own_log_without_missing_pages(stand: Stand) -> None:
     logged(stand, ["/?secret=1", "/", "/index.html", "/gone"])
     owner = stand.machine.people.owner
     found = services.load_from_log(actor=owner, site=stand.site, duration_s=1, concurrency=2, rounds=1).load
@@ -100,7 +100,7 @@ def test_its_own_log_is_replayed_and_what_is_gone_is_left_out(stand: Stand) -> N
     assert "/gone with status 404" in words
 
 
-def test_what_cannot_be_tried_is_refused_before_anything_is_queued(stand: Stand) -> None:
+def test_invalid_comparison_is_rejected_before_queuing(stand: Stand) -> None:
     people = stand.machine.people
     with pytest.raises(ApplicationError, match="at least one other"):
         services.trial_create(

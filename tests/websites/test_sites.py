@@ -246,7 +246,7 @@ def test_upstream_in_use_cannot_be_deleted(people: Cast) -> None:
     upstream.refresh_from_db()
 
 
-def test_locations_are_put_in_order(people: Cast) -> None:
+def test_locations_are_ordered(people: Cast) -> None:
     block = shop(people).blocks.get()
     rows = [
         services.location_create(actor=people.owner, block=block, match="~", pattern=pattern, handler="deny")

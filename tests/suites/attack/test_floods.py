@@ -46,7 +46,7 @@ def panel(tmp_path: Path) -> Iterator[floods.Target]:
         server.stop()
 
 
-def test_panel_answers_others_while_clients_are_broken_slow_or_greedy(panel: floods.Target) -> None:
+def test_panel_serves_others_during_floods(panel: floods.Target) -> None:
     assert floods.answered(panel.port, panel.path) == ""
     before = floods.resident_mb(panel.pids())
     floods.http1(panel, before, CONNECTIONS)
@@ -71,7 +71,7 @@ def gallop(server_root: Path) -> Iterator[floods.Target]:
         server.stop()
 
 
-def test_gallop_answers_others_while_clients_are_broken_slow_or_greedy(gallop: floods.Target) -> None:
+def test_gallop_serves_others_during_floods(gallop: floods.Target) -> None:
     assert floods.answered(gallop.port, gallop.path) == ""
     usual = floods.PREFACE + floods.frame(floods.SETTINGS, 0, 0) + floods.frame(floods.HEADERS, 5, 1, floods.REQUEST)
     assert b"here" in floods.thrown(gallop.port, usual), "the frames below must reach a server of HTTP/2"

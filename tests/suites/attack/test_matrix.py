@@ -19,11 +19,11 @@ def world(db: None) -> World:
     return build()
 
 
-def test_every_route_declares_who_may_change_something() -> None:
+def test_every_route_declares_required_permission() -> None:
     assert matrix.undeclared() == []
 
 
-def test_no_caller_changes_more_than_the_declared_permission(world: World) -> None:
+def test_callers_change_nothing_beyond_declared_permission(world: World) -> None:
     doors = [*matrix.api_doors(), *matrix.page_doors(session_of(world.admin))]
     everybody = matrix.callers(world)
     chosen = everybody if LONG else [everybody[1], everybody[2], everybody[5], everybody[9]]

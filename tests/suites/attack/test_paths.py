@@ -23,7 +23,7 @@ NAMES = [engine.name for engine in engines() if engine.name != "openlitespeed"] 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_sites_read_no_file_of_others(name: str) -> None:
+def test_hostile_sites_read_no_files_of_others(name: str) -> None:
     (result,) = run(60, 12, 16, only=[name])
     assert not result.read, "\n".join(result.read[:5])
     assert result.sites > 25 and result.answered > 5, result.line()
@@ -41,13 +41,13 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["nginx", "apache-event"])
-def test_generator_reads_files_of_others_when_paths_are_not_checked(unchecked: None, name: str) -> None:
+def test_hostile_sites_read_files_of_others_when_path_checks_are_off(unchecked: None, name: str) -> None:
     (result,) = run(60, 12, 16, only=[name])
     assert len(result.read) > 3, result.line()
 
 
 @pytest.mark.parametrize("name", ["nginx", "gallop"])
-def test_value_that_is_tried_is_the_value_that_was_checked(server_root: Path, name: str) -> None:
+def test_path_check_and_file_access_use_same_value(server_root: Path, name: str) -> None:
     """A regular expression in `if` that does not match empties $1: the check saw /x../, the file was /../ then."""
     (engine,) = [item for item in engines() if item.name == name]
     folders, port = laid_out(server_root / "host"), free_port()

@@ -9,11 +9,11 @@ from tests.suites.attack.racer.cases import CASES
 SECONDS, AT_ONCE = 10.0, 2
 
 
-def test_every_operation_of_the_protocol_is_attacked() -> None:
+def test_racer_attacks_every_protocol_operation() -> None:
     assert sorted(CASES) == sorted(OPERATIONS)
 
 
-def test_an_unprivileged_account_gets_nothing_from_any_operation() -> None:
+def test_unprivileged_account_gains_nothing_from_any_operation() -> None:
     counts = run(SECONDS, at_once=AT_ONCE)
     assert counts.findings == [], f"{counts}\n" + "\n".join(counts.findings)
     assert counts.operations == len(OPERATIONS)

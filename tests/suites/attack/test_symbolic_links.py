@@ -33,7 +33,7 @@ def folders(server_root: Path) -> Folders:
     return found
 
 
-def test_links_out_of_the_sites_folders_are_refused_by_gallop(server_root: Path, folders: Folders) -> None:
+def test_gallop_rejects_links_out_of_site_folders(server_root: Path, folders: Folders) -> None:
     (gallop,) = [engine for engine in engines() if engine.engine == "native"]
     port = free_port()
     serving = Serving(gallop, server_root, folders, port)

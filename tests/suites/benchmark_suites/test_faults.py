@@ -123,7 +123,7 @@ def kept() -> Round:
     return Round.objects.get(number=1)
 
 
-def test_a_load_tool_that_is_killed(
+def test_run_reports_killed_load_tool(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch)
@@ -136,7 +136,7 @@ def test_a_load_tool_that_is_killed(
     assert kept().exit_code == -signal.SIGKILL
 
 
-def test_a_load_tool_that_crashes_is_run_again_and_that_is_told(
+def test_crashed_load_tool_is_retried_and_reported(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch, arguments={"concurrency": 2, "duration_s": 1})
@@ -150,7 +150,7 @@ def test_a_load_tool_that_crashes_is_run_again_and_that_is_told(
     assert f"nginx, round 1: {words}" in page
 
 
-def test_a_load_tool_that_crashes_every_time(
+def test_run_fails_when_load_tool_always_crashes(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch)
@@ -161,7 +161,9 @@ def test_a_load_tool_that_crashes_every_time(
     assert run.reasons[0].startswith(why)
 
 
-def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_reports_hanging_load_tool(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shortened(monkeypatch, timeout_s=4)
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP)):
         run = carried(operator, here)
@@ -169,7 +171,7 @@ def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, mon
     assert "ab exceeded the time limit and was stopped" in run.reasons[0]
 
 
-def test_a_round_in_which_siege_hangs_is_measured_again(
+def test_round_is_repeated_when_siege_hangs(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = SUITES[SLUG]
@@ -184,7 +186,7 @@ def test_a_round_in_which_siege_hangs_is_measured_again(
     assert "siege hung at the end of this round" in kept().output
 
 
-def test_arguments_that_the_hosts_tool_does_not_know(
+def test_run_reports_arguments_unknown_to_tool_of_host(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the host's version of a tool is older or newer than the panel expects."""
@@ -202,7 +204,9 @@ def test_arguments_that_the_hosts_tool_does_not_know(
     assert "Usage: " in kept().output, "the tool's own words are kept whole"
 
 
-def test_servers_that_die(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_reports_crashed_servers(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shortened(monkeypatch)
 
     def kill(_: int) -> None:
@@ -218,7 +222,9 @@ def test_servers_that_die(operator: User, here: Host, temporary: Path, monkeypat
     assert kept().finished_at is not None, "what the tool made of it is kept"
 
 
-def test_a_worker_that_is_killed(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_testbed_of_killed_worker_is_removed_and_reported(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process of its own is the worker. What it leaves, its agent takes down; the next worker asks and says it."""
     shortened(monkeypatch, network=Network(50, 2))
     row = suite_start(actor=operator, suite=SLUG, preset="short", host=here, setups=["nginx"])
@@ -275,7 +281,7 @@ def fill(folder: Path, *, left: int = 0) -> None:
             file.truncate(file.tell() - left)
 
 
-def test_a_disk_that_is_full_before(
+def test_run_reports_full_disk_before_start(
     operator: User, here: Host, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch)
@@ -285,7 +291,7 @@ def test_a_disk_that_is_full_before(
     assert "is full; free some space, then run again" in run.error
 
 
-def test_a_disk_that_fills_up_in_the_middle(
+def test_run_reports_disk_that_fills_up(
     operator: User, here: Host, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch)
@@ -296,7 +302,7 @@ def test_a_disk_that_fills_up_in_the_middle(
 
 
 @pytest.mark.parametrize("victim", ["the agent", "the connection"])
-def test_a_host_that_goes_away(
+def test_run_reports_host_that_goes_away(
     operator: User,
     temporary: Path,
     server_root: Path,
@@ -324,7 +330,7 @@ def test_a_host_that_goes_away(
         pool.close()
 
 
-def test_a_host_that_is_restarted_in_the_middle(
+def test_run_reports_host_restart(
     operator: User, temporary: Path, server_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its power fails in the second round, and nobody hears of it. When it is back it is asked which start it is of."""

@@ -29,7 +29,7 @@ def part(folder: Path, name: str, status: str, finished_at: str, rate: float, pr
     (folder / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
 
 
-def test_the_published_table_is_that_of_its_parts() -> None:
+def test_published_table_equals_its_parts() -> None:
     folder = RESULTS / "http3-2019"
     kept = (folder / "complete.csv").read_text()
     assert kept == table(folder), (
@@ -42,7 +42,7 @@ def test_the_published_table_is_that_of_its_parts() -> None:
     }, "every case of the suite was measured"
 
 
-def test_the_latest_that_may_be_believed_counts(tmp_path: Path) -> None:
+def test_joined_table_uses_latest_valid_result(tmp_path: Path) -> None:
     part(tmp_path, "a", "finished", "2026-01-02T03:04:05", 100.0)
     part(tmp_path, "b", "finished", "2026-01-01T03:04:05", 200.0)
     part(tmp_path, "c", "invalid", "2026-01-03T03:04:05", 300.0)

@@ -35,7 +35,7 @@ def over(suite: str, network: Network, **chosen: Any) -> list[str]:
     return [case.title for case in cases]
 
 
-def test_it_takes_the_place_of_all_links_and_is_put_before_cases_without_one() -> None:
+def test_custom_link_replaces_links_of_all_cases() -> None:
     network = Network(20, 50, loss_percent=1)
     assert over("http3-2019", network, cases=("file-10mb", "shallow-queue"), protocols=("h3", "h2")) == [
         "One file of 10 MB: 20 Mbit/s, 50 ms, loss 1 %, HTTP/3",
@@ -61,19 +61,19 @@ def test_it_takes_the_place_of_all_links_and_is_put_before_cases_without_one() -
         ({"queue_packets": 0}, "queue_packets", "from 1 to 100,000"),
     ],
 )
-def test_a_link_that_cannot_be_made_is_refused_at_its_value(wrong: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_link_is_rejected_at_its_field(wrong: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(ApplicationError, match=words) as caught:
         over("small-static-files", Network(**{**LINK, **wrong}))
     assert caught.value.field == f"network/{field}"
 
 
-def test_rounds_that_could_not_end_over_it_are_refused_before_they_begin() -> None:
+def test_link_too_slow_for_round_is_rejected() -> None:
     with pytest.raises(ApplicationError, match="takes at least 8,000 s, but its time limit is 1800 s"):
         over("http3-2019", Network(1, 10), cases=("file-1gb",))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None:
+def test_suite_runs_over_custom_link_and_shows_it(operator: User, servers: Host) -> None:
     client = signed_in(operator)
     chosen = {"host": servers.name, "preset": "short", "cases": ["keepalive"], "setups": ["gallop"]}
     asked = client.post(reverse("benchmarks:suite-start", args=["small-static-files"]), chosen | LINK)
@@ -97,7 +97,7 @@ def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_emulator_may_be_asked_for(operator: User, servers: Host) -> None:
+def test_suite_can_request_link_emulator(operator: User, servers: Host) -> None:
     program = caller_of(operator)
     chosen = {"cases": ["keepalive"], "setups": ["gallop"], "network": LINK}
     body = {"suite": "small-static-files", "preset": "short", "host": servers.name, **chosen}
@@ -110,7 +110,7 @@ def test_the_emulator_may_be_asked_for(operator: User, servers: Host) -> None:
     assert (run.fingerprint["network"]["measured"]["by"], row.choice.link) == ("emulator", "emulator")
 
 
-def test_who_carried_a_link_is_said_with_the_reason_and_as_a_change() -> None:
+def test_report_names_link_shaper_with_reason_and_change() -> None:
     burst = {"rtt_us": {"p50": 10_370, "p99": 12_090}, "burst": [400, 399]}
     measured = {**burst, "rate_kbit": {"forward": 100_050.0, "backward": 99_520.0}}
     asked = {"bandwidth_kbit": 100_000}
@@ -129,7 +129,7 @@ def test_who_carried_a_link_is_said_with_the_reason_and_as_a_change() -> None:
 
 
 @pytest.mark.django_db
-def test_wrong_values_are_told_beside_the_buttons_and_by_the_api(operator: User, host: Host) -> None:
+def test_link_errors_are_shown_on_page_and_api(operator: User, host: Host) -> None:
     client, program = signed_in(operator), caller_of(operator)
     address = reverse("benchmarks:suite-expected", args=["http3-2019"])
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
@@ -157,7 +157,7 @@ def test_wrong_values_are_told_beside_the_buttons_and_by_the_api(operator: User,
 
 
 @pytest.mark.django_db
-def test_a_schedule_keeps_it(operator: User, host: Host, web_server: WebServer) -> None:
+def test_schedule_keeps_custom_link(operator: User, host: Host, web_server: WebServer) -> None:
     client = signed_in(operator)
     form = {
         "name": "Far away", "cron": "@weekly", "timezone": "UTC", "suite": "small-static-files", "preset": "short",

@@ -52,7 +52,7 @@ def result_page(client: Client, row: SuiteRun) -> str:
     return text(client, reverse("benchmarks:suite", args=[row.uuid]))
 
 
-def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
+def test_small_static_files_suite_runs_from_page(operator: User, servers: Host) -> None:
     client = signed_in(operator)
     url = reverse("benchmarks:suite-start", args=["small-static-files"])
     assert client.post(url, {"host": servers.name, "preset": "short"}).status_code == 302
@@ -95,7 +95,7 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
     ]
 
 
-def test_php_is_watched_apart(operator: User, servers: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_php_suite_samples_php_separately(operator: User, servers: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = SUITES["php-application-2020"]
     cases = tuple(replace(case, rounds=1) for case in suite.short)
     monkeypatch.setitem(SUITES, suite.slug, replace(suite, short=cases))
@@ -128,7 +128,7 @@ echo 'held';
 """
 
 
-def test_a_full_pool_of_php_is_named(operator: User, servers: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_php_pool_is_reported(operator: User, servers: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = SUITES["php-application-2020"]
     content = replace(suite.content, texts=(("held.php", HELD), *suite.content.texts))
     arguments = {"concurrency": 15, "requests": 15, "keepalive": False}
@@ -144,7 +144,7 @@ def test_a_full_pool_of_php_is_named(operator: User, servers: Host, monkeypatch:
     assert "reached its limit of 5 children" in result_page(signed_in(operator), row)
 
 
-def test_http3_over_shaped_links(operator: User, servers: Host) -> None:
+def test_http3_suite_runs_over_shaped_links(operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="http3-2019", preset="short", host=servers, setups=["gallop"])
     *multiplexed, shallow = carried_out(row)
     runs = {run.parameters["stand"]["case"]["arguments"]["protocol"]: run for run in multiplexed}
@@ -173,7 +173,7 @@ def test_http3_over_shaped_links(operator: User, servers: Host) -> None:
     assert "25,230" in result_page(signed_in(operator), row), "what was published for OpenLiteSpeed"
 
 
-def test_a_part_of_a_suite_is_chosen_and_says_so(operator: User, servers: Host) -> None:
+def test_part_of_suite_is_selected_and_marked(operator: User, servers: Host) -> None:
     client = signed_in(operator)
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
     wanted = {"cases": ["small-multiplexed", "file-10mb"], "protocols": ["h3"], "setups": ["gallop", "nginx"]}
@@ -199,7 +199,7 @@ def test_a_part_of_a_suite_is_chosen_and_says_so(operator: User, servers: Host) 
     assert exported["part"] == {"cases": ["small-multiplexed", "file-10mb"], "protocols": ["h3"]}
 
 
-def test_what_cannot_be_chosen_is_refused_in_words(operator: User, servers: Host) -> None:
+def test_invalid_suite_selection_is_rejected_with_message(operator: User, servers: Host) -> None:
     def refused(choice: Choice, setups: list[str] | None = None, preset: str = "full") -> str:
         with pytest.raises(ApplicationError) as caught:
             suite_start(
@@ -215,7 +215,7 @@ def test_what_cannot_be_chosen_is_refused_in_words(operator: User, servers: Host
     assert SuiteRun.objects.count() == 0
 
 
-def test_a_row_of_a_published_case_can_be_chosen_and_its_time_is_expected() -> None:
+def test_published_case_can_be_selected_with_expected_time() -> None:
     suite = SUITES["http3-2019"]
     (case,) = Choice(cases=("small-short-0",), protocols=("h3",)).of(suite, "full")
     assert case.slug == "small-short-0-h3"
@@ -228,7 +228,7 @@ def test_a_row_of_a_published_case_can_be_chosen_and_its_time_is_expected() -> N
     assert expected("small-static-files", "short", (), Choice(), None)[1] < 180
 
 
-def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, servers: Host) -> None:
+def test_expected_time_counts_web_servers_of_host(operator: User, servers: Host) -> None:
     """Beside the buttons, with the host that is chosen; as much as the run itself says once it was begun."""
     servers.web_servers.exclude(engine="nginx").delete()
     client = signed_in(operator)
@@ -246,7 +246,7 @@ def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, serv
     assert "has none of the suite&#x27;s web servers" in text(client, f"{address}?host={servers.name}")
 
 
-def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: Host) -> None:
+def test_suite_cancel_ends_case_and_starts_no_other(operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="small-static-files", preset="short", host=servers)
     client = signed_in(operator)
     named = re.findall(r'"/static/([^"?]+)', result_page(client, row))
@@ -262,7 +262,7 @@ def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: H
     assert "Not run" in page
 
 
-def test_who_may_not_measure_may_look_but_not_start(viewer: User, operator: User, servers: Host) -> None:
+def test_viewer_can_see_suite_but_not_start_it(viewer: User, operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="small-static-files", preset="short", host=servers)
     client = signed_in(viewer)
     assert "Run a quick preview" not in text(client, reverse("benchmarks:suites"))
@@ -277,7 +277,7 @@ def test_who_may_not_measure_may_look_but_not_start(viewer: User, operator: User
     assert SuiteRun.objects.get().status == SuiteStatus.RUNNING
 
 
-def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) -> None:
+def test_suite_names_web_servers_missing_on_host(operator: User, servers: Host) -> None:
     servers.web_servers.filter(engine__in=("native", "openlitespeed")).delete()
     php = suite_start(actor=operator, suite="php-application-2020", preset="short", host=servers)
     assert php.left_out == [
@@ -297,7 +297,7 @@ def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) 
     assert "has none of the suite&#x27;s web servers" in page.content.decode()
 
 
-def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operator: User, servers: Host) -> None:
+def test_lsphp_setups_are_left_out_when_missing_or_reachable(operator: User, servers: Host) -> None:
     # A row alone: nothing of this test is started.
     servers.web_servers.exclude(engine="nginx").delete()
     servers.web_servers.update(engine="openlitespeed")
@@ -319,7 +319,7 @@ def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operato
     suite_cancel(actor=operator, row=again)
 
 
-def test_lsphp_answers_over_tcp_and_started_by_the_server(operator: User, servers: Host) -> None:
+def test_lsphp_setups_run_over_tcp_and_started_by_server(operator: User, servers: Host) -> None:
     """With PADDOCK_OPENLITESPEED and an lsphp in it (lsphp83/bin/lsphp): the set-ups run; without, their reasons."""
     chosen = ["openlitespeed-tcp", "openlitespeed-socket", "nginx-fpm"]
     choice = Choice(cases=("phpinfo",))

@@ -83,9 +83,7 @@ def carried(operator: User, two: Two, slug: str, *setups: str) -> tuple[SuiteRun
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_load_comes_over_the_link_from_the_other_host(
-    operator: User, two: Two, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load_comes_over_link_from_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     network = Network(50, 10)
     shortened(monkeypatch, SLUG, network, arguments={"concurrency": 2, "duration_s": 1})
     row, run = carried(operator, two, SLUG, "nginx")
@@ -104,7 +102,7 @@ def test_the_load_comes_over_the_link_from_the_other_host(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_quic_goes_over_it_as_tcp_does(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quic_load_uses_same_link_as_tcp(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {**SUITES["http3-2019"].short[0].arguments, "protocol": "h3", "requests": 50}
     shortened(monkeypatch, "http3-2019", Network(50, 10), arguments=arguments, tool=Tool.H2LOAD)
     _, run = carried(operator, two, "http3-2019", "gallop")
@@ -114,7 +112,7 @@ def test_quic_goes_over_it_as_tcp_does(operator: User, two: Two, monkeypatch: py
 
 
 @pytest.mark.django_db(transaction=True)
-def test_wordpress_is_browsed_from_the_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wordpress_is_browsed_from_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its database stays with the servers; nothing of either is left, which the fixture looks at."""
     suite = SUITES["php-application-2020"]
     (case,) = (item for item in suite.short if item.slug == "app-php-only")
@@ -148,7 +146,7 @@ def forget() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_hosts_named_on_the_command_line_are_checked_and_known_by_their_keys(two: Two, server_root: Path) -> None:
+def test_command_line_hosts_are_checked_by_host_key(two: Two, server_root: Path) -> None:
     """`python -m tests.suites.benchmark_suites --on ... --load-from ...`."""
     forget()
     servers, load = (machine.sshd for machine in reversed(two.machines))
@@ -179,9 +177,7 @@ def test_hosts_named_on_the_command_line_are_checked_and_known_by_their_keys(two
         ("http2-2019", "there is no suite http2-2019"),
     ],
 )
-def test_a_command_that_contradicts_itself_is_refused(
-    words: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contradicting_command_line_is_rejected(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         command.main(words.split())
     assert refused.value.code == 2
@@ -197,14 +193,14 @@ def test_a_command_that_contradicts_itself_is_refused(
         ("ann@2001:db8::1", ("2001:db8::1", "ann", 22)),
     ],
 )
-def test_an_address_is_written_as_for_ssh(text: str, address: tuple[str, str, int]) -> None:
+def test_host_address_uses_ssh_notation(text: str, address: tuple[str, str, int]) -> None:
     assert locations.Address.of(text) == locations.Address(*address)
     with pytest.raises(ApplicationError, match="is not"):
         locations.Address.of(f"{text}:no-port]" if "[" in text else "ann@")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_load_host_that_is_restarted_in_the_middle(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_reports_restart_of_load_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     shortened(monkeypatch, SLUG, Network(50, 2), arguments={"concurrency": 2, "duration_s": 4})
     monkeypatch.setattr(ssh, "KEEPALIVE_S", 1)
     monkeypatch.setattr(links, "IDLE_S", 0.5)
@@ -225,7 +221,7 @@ def test_a_load_host_that_is_restarted_in_the_middle(operator: User, two: Two, m
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_load_is_aimed_at_the_stand_of_its_own_run_alone(two: Two) -> None:
+def test_load_targets_testbed_of_its_own_run_only(two: Two) -> None:
     """What an agent makes sure of by itself, whatever it is asked for."""
     common = {"vni": 7, "port": 32_000}
     word, other = "0" * 32, "1" * 32
@@ -265,7 +261,7 @@ def test_a_load_is_aimed_at_the_stand_of_its_own_run_alone(two: Two) -> None:
         ({"port": True}, "from 1024 to 65535"),
     ],
 )
-def test_what_is_no_peer_is_refused(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_peer_is_rejected(wrong: dict[str, Any], words: str) -> None:
     right = {"role": "load", "word": "0" * 32, "address": "192.0.2.1", "vni": 1, "port": 32_000}
     assert peers.Peer(right).vni == 1
     with pytest.raises(Refusal, match=words):
@@ -273,7 +269,7 @@ def test_what_is_no_peer_is_refused(wrong: dict[str, Any], words: str) -> None:
 
 
 @pytest.mark.django_db
-def test_the_load_comes_from_a_managed_host_that_is_another_one(operator: User, host: Host) -> None:
+def test_load_host_must_be_another_managed_host(operator: User, host: Host) -> None:
     reached = Host.objects.create(name="far", address="192.0.2.1", status="ready", layout="conf_d")
     Host.objects.create(name="new", address="192.0.2.2", layout="conf_d")
     program = caller_of(operator)

@@ -68,7 +68,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> Case:
     return case
 
 
-def test_wordpress_is_browsed_and_nothing_of_it_is_left(
+def test_wordpress_is_browsed_and_removed_afterwards(
     operator: User, servers: Host, server_root: Path, brief: Case
 ) -> None:
     assert brief.browses
@@ -88,7 +88,7 @@ def test_wordpress_is_browsed_and_nothing_of_it_is_left(
     assert not list(server_root.glob("*paddock-stand-*")), "nothing of the stand is left"
 
 
-def test_a_host_that_is_not_prepared_is_refused_with_the_way_to_it(operator: User, admin: User, servers: Host) -> None:
+def test_wordpress_suite_on_unprepared_host_is_rejected_with_remedy(operator: User, admin: User, servers: Host) -> None:
     choice = Choice(application="wordpress")
     with pytest.raises(NotPrepared, match="here is not prepared for WordPress"):
         suite_start(actor=operator, suite=SLUG, preset="short", host=servers, choice=choice)
@@ -109,7 +109,7 @@ def test_a_host_that_is_not_prepared_is_refused_with_the_way_to_it(operator: Use
         (SLUG, Choice(paths=("/a b\n",)), "percent-encode all characters"),
     ],
 )
-def test_what_cannot_be_browsed_is_refused(
+def test_invalid_wordpress_selection_is_rejected(
     operator: User, servers: Host, suite: str, choice: Choice, words: str
 ) -> None:
     with pytest.raises(ApplicationError, match=words):
@@ -131,7 +131,7 @@ def plan_of(host: Host, packages: list[dict[str, str]], removed: list[str]) -> H
 WORDPRESS = [{"name": "wordpress", "version": "6.1.9", "was": ""}]
 
 
-def test_an_administrator_sees_the_plan_and_installs_exactly_that(admin: User, host: Host) -> None:
+def test_administrator_installs_exactly_the_shown_package_plan(admin: User, host: Host) -> None:
     client, url = signed_in(admin), f"/hosts/{host.name}/prepare/wordpress/"
     assert "Check for missing packages" in client.get(url).content.decode()
     assert client.post(url).status_code == 302
@@ -144,7 +144,7 @@ def test_an_administrator_sees_the_plan_and_installs_exactly_that(admin: User, h
     assert asked.params == {"application": "wordpress", "plan": str(plan.uuid)}
 
 
-def test_a_plan_that_removes_packages_is_only_shown(admin: User, operator: User, host: Host) -> None:
+def test_package_plan_with_removals_cannot_be_installed(admin: User, operator: User, host: Host) -> None:
     client, url = signed_in(admin), f"/hosts/{host.name}/prepare/wordpress/"
     plan = plan_of(host, WORDPRESS, ["postfix"])
     page = client.get(url).content.decode()

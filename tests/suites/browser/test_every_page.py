@@ -43,7 +43,7 @@ def own_addresses() -> list[str]:
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_every_page_is_sound_in_both_themes_and_widths(
+def test_pages_have_no_layout_or_accessibility_faults(
     browser: Browser, live_server: Any, used: world.Used, share: int
 ) -> None:
     """Also what its form answers when nothing was written into it."""
@@ -59,7 +59,7 @@ def test_every_page_is_sound_in_both_themes_and_widths(
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_only_a_post_leads_to(browser: Browser, live_server: Any, used: world.Used) -> None:
+def test_pages_reached_by_post_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
     """A new token, codes to keep, an import that was refused, what is not signed in yet."""
     context = context_of(browser, live_server.url, used.admin)
     pages = list(pages_of(context, ["/account/tokens/new/"]))
@@ -95,7 +95,7 @@ def _signing_in(browser: Browser, url: str) -> list[str]:
     return found
 
 
-def test_pages_for_who_may_less(browser: Browser, live_server: Any, used: world.Used) -> None:
+def test_pages_of_restricted_users_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
     """What an operator sees of hosts and settings, and a refusal."""
     context = context_of(browser, live_server.url, used.owner)
     paths = ["/", "/sites/", "/hosts/", used.more[0], "/settings/", "/settings/users/", "/hosts/+new/"]
@@ -104,9 +104,7 @@ def test_pages_for_who_may_less(browser: Browser, live_server: Any, used: world.
     assert not wrong, "\n".join(wrong)
 
 
-def test_an_empty_panel_is_sound_from_its_first_page(
-    browser: Browser, live_server: Any, transactional_db: None
-) -> None:
+def test_empty_panel_pages_have_no_faults(browser: Browser, live_server: Any, transactional_db: None) -> None:
     """The first account's page, signing in, then every page while there is nothing yet."""
     context = context_of(browser, live_server.url, None)
     pages = list(pages_of(context, [setup_link_ensure(renew=True), "/login/"]))
@@ -121,7 +119,7 @@ def test_an_empty_panel_is_sound_from_its_first_page(
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_opens_over_a_page_is_sound_too(browser: Browser, live_server: Any, used: world.Used) -> None:
+def test_dialogs_and_menus_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
     """The phone's menu, the search palette with results, help, and a question before something is lost."""
     context = context_of(browser, live_server.url, used.admin)
     page = context.new_page()

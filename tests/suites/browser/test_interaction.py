@@ -51,7 +51,7 @@ def page(browser: Browser, live_server: Any, people: Cast, shop: Site) -> Iterat
     assert not complaints
 
 
-def test_everything_is_reached_by_keys(page: Page) -> None:
+def test_pages_are_usable_by_keyboard(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("/")
     page.keyboard.type("shop.ex")
@@ -76,7 +76,7 @@ def test_everything_is_reached_by_keys(page: Page) -> None:
     assert page.locator("#search-dialog[open]").count() == 0  # single keys are off now
 
 
-def test_a_deletion_waits_for_the_name_and_gives_the_focus_back(page: Page) -> None:
+def test_delete_dialog_waits_for_name_and_returns_focus(page: Page) -> None:
     page.goto("/sites/shop/")
     page.click("text=Delete")
     page.wait_for_selector("#dialog[open] [data-confirm-name]")
@@ -88,7 +88,7 @@ def test_a_deletion_waits_for_the_name_and_gives_the_focus_back(page: Page) -> N
     assert Site.objects.exists()
 
 
-def test_a_fault_is_said_as_one_types_and_goes_when_it_is_mended(page: Page, shop: Site) -> None:
+def test_field_error_appears_while_typing_and_disappears_when_fixed(page: Page, shop: Site) -> None:
     page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/")
     page.fill("#id_names", "test..com")
     page.wait_for_selector("#id_names-error p")
@@ -99,7 +99,7 @@ def test_a_fault_is_said_as_one_types_and_goes_when_it_is_mended(page: Page, sho
     assert page.inner_text("#id_names-error") == ""
 
 
-def test_input_that_is_not_saved_is_not_lost_without_asking(page: Page, shop: Site) -> None:
+def test_leaving_page_with_unsaved_input_asks_first(page: Page, shop: Site) -> None:
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
     url = f"/sites/shop/blocks/{shop.blocks.get().pk}/"
@@ -116,7 +116,7 @@ def test_input_that_is_not_saved_is_not_lost_without_asking(page: Page, shop: Si
     assert shop.blocks.get().root == "/srv/www/elsewhere"
 
 
-def test_the_list_follows_what_is_typed(page: Page) -> None:
+def test_list_filters_while_typing(page: Page) -> None:
     page.goto("/sites/")
     page.fill(".toolbar input[type=search]", "nothing like it")
     page.wait_for_selector("text=No site matches")
@@ -125,7 +125,7 @@ def test_the_list_follows_what_is_typed(page: Page) -> None:
     page.wait_for_selector("#list a.name")
 
 
-def test_a_click_while_the_page_still_asks_gets_the_answer_to_what_stands_there(page: Page) -> None:
+def test_click_during_pending_check_uses_current_input(page: Page) -> None:
     """The page asks as one types. What is clicked meanwhile is asked next; nothing is torn off, nothing old wins."""
     held: list[Route] = []
     page.goto("/sites/shop/explain/")
@@ -141,7 +141,7 @@ def test_a_click_while_the_page_still_asks_gets_the_answer_to_what_stands_there(
     expect(page.locator(".explain-location")).to_contain_text("/health")
 
 
-def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Cast, shop: Site) -> None:
+def test_pages_work_without_scripts(browser: Browser, live_server: Any, people: Cast, shop: Site) -> None:
     size: Any = {"width": 360, "height": 800}
     page = page_of(browser, live_server.url, signed_in(people.owner), java_script_enabled=False, viewport=size)
     page.goto("/")
@@ -155,7 +155,7 @@ def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Ca
     assert not Site.objects.exists()
 
 
-def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
+def test_saved_view_keeps_typed_filter(page: Page) -> None:
     page.goto("/sites/")
     expect(page.get_by_text("Save as a view")).to_have_count(0)
     page.fill(".toolbar input[type=search]", "www.shop")
@@ -182,7 +182,7 @@ def signed_in_with(user: User, password: str) -> Client:
     return signed_in(user)
 
 
-def test_what_was_typed_is_there_again_after_the_password(
+def test_typed_input_is_restored_after_password_confirmation(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
     """The quarter of an hour may end while somebody writes."""
@@ -204,7 +204,7 @@ def test_what_was_typed_is_there_again_after_the_password(
     page.context.close()
 
 
-def test_what_was_written_is_there_again_after_signing_in_anew(
+def test_typed_input_is_restored_after_new_sign_in(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
     """The session may end while somebody writes: the form stays, says so, and nothing but secrets is lost."""
@@ -225,7 +225,7 @@ def test_what_was_written_is_there_again_after_signing_in_anew(
     page.context.close()
 
 
-def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -> None:
+def test_checkbox_filter_keeps_selected_boxes(page: Page) -> None:
     for number in range(14):
         Team.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
     page.goto("/settings/users/new/")
@@ -238,7 +238,7 @@ def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -
     assert page.url.endswith("/settings/users/new/")
 
 
-def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
+def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
     people.host.status = HostStatus.UNREACHABLE  # so that plans do not ask it
     people.host.save()
     for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
@@ -255,7 +255,7 @@ def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
         expect(page.get_by_role("checkbox", name=name)).to_be_checked()
 
 
-def test_everything_that_fits_is_ticked_beyond_the_page(page: Page) -> None:
+def test_select_all_includes_rows_of_other_pages(page: Page) -> None:
     Host.objects.bulk_create(Host(name=f"db-{number:02}", site_roots=["/srv/www"]) for number in range(60))
     page.goto("/hosts/?q=db-")
     page.get_by_role("button", name="Select all 60 matching").click()

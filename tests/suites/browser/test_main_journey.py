@@ -79,7 +79,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def test_1_the_setup_link_makes_the_first_account(panel: Panel, eyes: Eyes) -> None:
+def test_step_1_setup_link_creates_first_account(panel: Panel, eyes: Eyes) -> None:
     page = eyes.page
     eyes.visit(panel.setup_url)
     eyes.shot("setup")
@@ -93,7 +93,7 @@ def test_1_the_setup_link_makes_the_first_account(panel: Panel, eyes: Eyes) -> N
     eyes.shot("dashboard-empty")
 
 
-def test_2_a_host_is_trusted_by_its_fingerprint(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_2_host_is_trusted_by_fingerprint(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/hosts/")
     eyes.shot("hosts")
@@ -118,7 +118,7 @@ def test_2_a_host_is_trusted_by_its_fingerprint(panel: Panel, eyes: Eyes, machin
     eyes.shot("host")
 
 
-def test_3_a_site_with_three_locations_is_drafted(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_3_site_with_three_locations_is_drafted(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/sites/")
     eyes.shot("sites-empty")
@@ -141,7 +141,7 @@ def test_3_a_site_with_three_locations_is_drafted(panel: Panel, eyes: Eyes, mach
     eyes.shot("site-blocks")
 
 
-def test_4_an_invalid_value_is_refused_at_its_field(panel: Panel, eyes: Eyes) -> None:
+def test_step_4_invalid_value_is_rejected_at_its_field(panel: Panel, eyes: Eyes) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/sites/shop/blocks/")
     page.get_by_role("link", name="Add a location").click()
@@ -155,9 +155,7 @@ def test_4_an_invalid_value_is_refused_at_its_field(panel: Panel, eyes: Eyes) ->
     expect(page.locator("table.locations tbody tr")).to_have_count(3)
 
 
-def test_5_the_plan_shows_the_files_and_deploying_it_makes_the_site_answer(
-    panel: Panel, eyes: Eyes, machine: Machine
-) -> None:
+def test_step_5_plan_shows_files_and_deployed_site_responds(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     plan(eyes, panel, "shop")
     expect(eyes.page.get_by_role("cell", name="server_name shop.example www.shop.example;")).to_be_visible()
     eyes.shot("plan")
@@ -172,7 +170,7 @@ def test_5_the_plan_shows_the_files_and_deploying_it_makes_the_site_answer(
     assert ask(machine.ports["other"]).text == "other"
 
 
-def test_6_which_location_answers_is_explained(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_6_matching_location_is_explained(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/sites/shop/explain/")
     control(page, "url").fill(f"http://shop.example:{machine.ports['nginx']}/assets/app.css?v=1")
@@ -183,7 +181,7 @@ def test_6_which_location_answers_is_explained(panel: Panel, eyes: Eyes, machine
     in_every_look(eyes, "explain")
 
 
-def test_7_a_change_that_the_server_refuses_is_rolled_back(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_7_rejected_change_is_rolled_back(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/sites/shop/blocks/")
     page.get_by_role("link", name="Add raw directives").click()
@@ -208,7 +206,7 @@ def test_7_a_change_that_the_server_refuses_is_rolled_back(panel: Panel, eyes: E
     expect(page.get_by_text("satisfy sometimes;")).to_have_count(0)
 
 
-def test_8_the_same_site_runs_on_apache_and_gallop(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_8_same_site_runs_on_apache_and_gallop(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     for name, server, port in (
         ("shop-apache", "Apache httpd (apache-web) on web1", machine.ports["apache"]),
@@ -232,7 +230,7 @@ def test_8_the_same_site_runs_on_apache_and_gallop(panel: Panel, eyes: Eyes, mac
         assert ask(port, "/private/x", host=f"{name}.example").status == 403
 
 
-def test_9_a_benchmark_compares_the_three(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_9_benchmark_compares_three_web_servers(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     page = eyes.page
     eyes.visit(f"{panel.url}/benchmarks/")
     eyes.shot("benchmarks-empty")
@@ -254,7 +252,7 @@ def test_9_a_benchmark_compares_the_three(panel: Panel, eyes: Eyes, machine: Mac
     eyes.shot("run-result")
 
 
-def test_10_what_the_host_had_before_is_imported(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+def test_step_10_existing_configuration_is_imported(panel: Panel, eyes: Eyes, machine: Machine) -> None:
     """In light and dark, wide and on a phone: the pages are looked at in tests/artifacts."""
     page = eyes.page
     eyes.visit(f"{panel.url}/hosts/web1/")
@@ -284,7 +282,7 @@ def test_10_what_the_host_had_before_is_imported(panel: Panel, eyes: Eyes, machi
     assert ask(machine.ports["other"]).text == "other"
 
 
-def test_every_page_was_quiet(eyes: Eyes) -> None:
+def test_journey_pages_have_no_console_errors(eyes: Eyes) -> None:
     """No script error, no broken asset and nothing that the content security policy had to stop."""
     assert eyes.complaints == []
 

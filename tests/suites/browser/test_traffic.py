@@ -27,7 +27,7 @@ def machine(transactional_db: None, server_root: Path, settings: Settings) -> It
         yield found
 
 
-def test_counts_are_shown_and_shown_anew(browser: Browser, live_server: Any, machine: Machine) -> None:
+def test_traffic_page_shows_and_refreshes_counts(browser: Browser, live_server: Any, machine: Machine) -> None:
     for path in ("/", "/", "/missing"):
         ask(machine.port, path, host="shop.example")
     context = context_of(browser, live_server.url, machine.people.admin)

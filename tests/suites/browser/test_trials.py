@@ -54,7 +54,7 @@ def switched(page: Page) -> None:
     assert trial.switch.status == DeploymentStatus.SUCCEEDED, trial.switch.error
 
 
-def test_a_site_is_tried_on_every_server_and_given_to_one(
+def test_site_is_compared_on_every_web_server_and_switched(
     page: Page, stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"], queries=True)

@@ -36,7 +36,7 @@ SERVERS = [*engines(), *([NGINX_WITH_BROTLI] if BROTLI_MODULE.exists() else [])]
 
 
 @pytest.mark.parametrize("engine", SERVERS, ids=lambda engine: engine.name)
-def test_brotli_is_used_or_named_as_not_offered(engine: Engine, server_root: Path) -> None:
+def test_brotli_is_used_or_documented_as_not_offered(engine: Engine, server_root: Path) -> None:
     with world(server_root, {"a.txt": TEXT, "plain/a.txt": TEXT}) as here:
         _aged(here.www, "a.txt", "plain/a.txt")
         places = (Location("", "/", "static"), Location("", "/plain/", "static", gzip="off"))

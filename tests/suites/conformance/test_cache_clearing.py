@@ -22,7 +22,7 @@ CANNOT = "OpenLiteSpeed cannot clear its cache on request"
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_an_emptied_cache_is_filled_again(engine: Engine, server_root: Path) -> None:
+def test_cleared_cache_is_filled_again(engine: Engine, server_root: Path) -> None:
     with world(server_root, {}) as here:
         cache = Cache((CacheTime((200, 301), 3600),))
         spec = one(here, "emptied", Location("", "/", "proxy", upstream="app", cache=cache))

@@ -24,7 +24,7 @@ def row(nginx: Answer, other: Answer, *shown: str) -> str:
     return explanation("apache-event", Case(Request("/"), nginx, other, Met(shown=frozenset(shown))))
 
 
-def test_bytes_that_no_url_may_hold_are_encoded_in_a_redirect() -> None:
+def test_apache_encodes_invalid_url_bytes_in_redirect() -> None:
     name = "characters that no URL may hold in a redirect"
     assert row(redirect("https://x.test/info.php\xff?a=1"), redirect("https://x.test/info.php%FF?a=1")) == name
     assert row(redirect('https://x.test/"'), redirect("https://x.test/%22")) == name
@@ -32,7 +32,7 @@ def test_bytes_that_no_url_may_hold_are_encoded_in_a_redirect() -> None:
 
 
 @pytest.mark.parametrize("spelled", ["S394.TEST", "s394.test.", "S394.test."])
-def test_the_spelling_of_a_host_makes_no_other_kept_answer(spelled: str) -> None:
+def test_host_spelling_does_not_split_apache_cache(spelled: str) -> None:
     assert row(kept(spelled), kept("s394.test"), DROPPED) == "answers that were dropped"
     assert row(kept(spelled), kept("other.test"), DROPPED) == ""
     assert row(kept(spelled), kept("s394.test")) == ""  # of a site that keeps nothing

@@ -23,7 +23,7 @@ def _spoken(port: int) -> str:
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_http2_is_spoken_or_named_as_not_offered(engine: Engine, server_root: Path) -> None:
+def test_http2_is_served_or_documented_as_not_offered(engine: Engine, server_root: Path) -> None:
     port = free_port()
     files = TlsFiles("own", f"{server_root}/tls/own.crt", f"{server_root}/tls/own.key")
     block = ServerBlock(

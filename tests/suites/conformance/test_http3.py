@@ -35,7 +35,7 @@ def _announced(engine: Engine, port: int) -> str:
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_http3_is_announced_and_spoken_or_named_as_not_offered(engine: Engine, server_root: Path) -> None:
+def test_http3_is_served_or_documented_as_not_offered(engine: Engine, server_root: Path) -> None:
     port, plain = free_port(), free_port()
     files = TlsFiles("own", f"{server_root}/tls/own.crt", f"{server_root}/tls/own.key")
     listens = (Listen(port, tls=True, http2=True, http3=True, default_server=True), Listen(plain))

@@ -36,9 +36,7 @@ def _offers(spec: SiteSpec, web_server: object, field: str) -> bool:
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_requests_above_the_rate_are_refused_or_the_limit_is_named_as_not_offered(
-    engine: Engine, server_root: Path
-) -> None:
+def test_request_rate_limit_is_enforced_or_documented_as_not_offered(engine: Engine, server_root: Path) -> None:
     with world(server_root, {"limited/a.txt": "a", "free/a.txt": "a"}) as here:
         limited = Location("", "/limited/", "static", rate_limit=RateLimit(1, burst=2))
         spec = one(here, "rates", limited, Location("", "/free/", "static"))
@@ -52,7 +50,7 @@ def test_requests_above_the_rate_are_refused_or_the_limit_is_named_as_not_offere
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_connections_above_the_limit_are_refused_until_one_ends(engine: Engine, server_root: Path) -> None:
+def test_connection_limit_is_enforced_until_one_closes(engine: Engine, server_root: Path) -> None:
     with world(server_root, {}) as here:
         limited = Location("", "/limited/", "proxy", upstream="app", connection_limit=1, read_timeout_s=60)
         spec = one(here, "connections", limited, fixed("", "/", "free"))

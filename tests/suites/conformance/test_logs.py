@@ -23,7 +23,7 @@ LINES = {"": COMBINED, "common": COMMON, "timed": COMBINED + r" [\d.]+"}
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_each_format_is_written_as_it_is_said(engine: Engine, server_root: Path) -> None:
+def test_access_log_formats_are_written_as_documented(engine: Engine, server_root: Path) -> None:
     port, logs = free_port(), server_root / engine.name / "log"
     blocks = tuple(
         ServerBlock(

@@ -29,22 +29,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_it_takes_part_where_the_environment_names_one(installed: Path) -> None:
+def test_openlitespeed_takes_part_when_environment_names_it(installed: Path) -> None:
     assert engines() == [*ENGINES, OPENLITESPEED]
 
 
-def test_without_the_environment_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openlitespeed_is_left_out_without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert engines() == list(ENGINES)
 
 
-def test_a_wrong_folder_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_wrong_openlitespeed_folder_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(AssertionError, match="holds no bin/openlitespeed"):
         engines()
 
 
-def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path) -> None:
+def test_openlitespeed_copy_has_own_configuration(installed: Path, tmp_path: Path) -> None:
     server = OpenLiteSpeedInstance(tmp_path / "copy")
     assert Path(server.binary).read_text() == "bin/openlitespeed"
     assert (server.root / "modules" / "conf" / "cache.so").exists()
@@ -53,7 +53,7 @@ def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path
     assert server.paths["config_root"] == str(server.root / "conf")
 
 
-def test_a_row_excuses_only_the_answer_that_it_says() -> None:
+def test_documented_difference_excuses_only_its_response() -> None:
     shown = frozenset({"OpenLiteSpeed adds public to the cache time of files"})
     request, plain = Request("/"), Answer(200, {"cache-control": "max-age=60", "expires": "x"}, b"a")
 
@@ -67,7 +67,7 @@ def test_a_row_excuses_only_the_answer_that_it_says() -> None:
     assert not name(Answer(404, public, b"a"), *shown)
 
 
-def test_400_after_a_body_is_documented_only_where_it_was_longer_than_an_added_header() -> None:
+def test_status_400_after_body_is_excused_only_for_long_bodies() -> None:
     page = b'<html style="height:100%">'
 
     def name(body: str, *added: Header) -> str:
@@ -83,7 +83,7 @@ def test_400_after_a_body_is_documented_only_where_it_was_longer_than_an_added_h
     assert not name("x" * 20)
 
 
-def test_several_rows_make_one_answer() -> None:
+def test_documented_differences_combine() -> None:
     request = Request("/none#a", "PUT")
     (twin,) = twins(request)
     refused, missing = Answer(405), Answer(404, {}, b"<center>nginx</center>")
@@ -93,5 +93,5 @@ def test_several_rows_make_one_answer() -> None:
     assert explanation("openlitespeed", case) == "fragment and methods of files"
 
 
-def test_every_answer_to_a_fixed_case_that_is_excused_names_a_row() -> None:
+def test_excused_fixed_cases_name_documented_difference() -> None:
     assert all(fixed.known(item.row) for items in fixed.CASES.values() for item in items)

@@ -19,7 +19,7 @@ def filled(path: Path | None) -> Progress:
     return progress
 
 
-def test_a_later_call_goes_on_with_the_same_key_only(tmp_path: Path) -> None:
+def test_interrupted_run_continues_with_same_key_only(tmp_path: Path) -> None:
     filled(tmp_path / "kept" / "run.json")
     again = Progress(tmp_path / "kept" / "run.json", "key")
     assert again.done("fixed: nginx") and not again.done("explained: 1 to 25")
@@ -27,11 +27,11 @@ def test_a_later_call_goes_on_with_the_same_key_only(tmp_path: Path) -> None:
     assert not Progress(tmp_path / "kept" / "run.json", "other code").done("fixed: nginx")
 
 
-def test_the_closing_line_names_engines_requests_and_differences() -> None:
+def test_summary_line_names_engines_requests_and_differences() -> None:
     assert line(VERSIONS, filled(None)) == "nginx 1.22.1, gallop 0.1.0: 7510 requests compared, 1 differences"
 
 
-def test_the_document_counts_each_part() -> None:
+def test_results_document_counts_each_part() -> None:
     text = markdown(VERSIONS, (25, 100, 20, 1), filled(None))
     assert "| 25 generated sites x 100 requests, each engine beside nginx | 7500 | 3 | 1 |" in text
     assert "- gallop: headers of 416: 3" in text

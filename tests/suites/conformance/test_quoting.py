@@ -10,7 +10,7 @@ from tests.suites.conformance.quoting import REFUSED, TAKEN, run
 
 
 @pytest.mark.parametrize("engine", WEB_SERVERS)
-def test_no_value_gets_out_of_its_word(engine: str) -> None:
+def test_hostile_values_never_leave_their_word(engine: str) -> None:
     for field in FIELDS:
         found = run(engine, field, 12, 20260701)
         assert not found.unexplained, "\n".join(map(str, found.unexplained))

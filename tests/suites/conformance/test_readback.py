@@ -67,7 +67,7 @@ def read_without_its_end(text: str) -> tuple[Read, ...]:
 
 if source() is not None:
 
-    def test_lines_blocks_and_texts_are_read_alike() -> None:
+    def test_openlitespeed_reads_lines_like_our_reader() -> None:
         text = WRITTEN.rpartition("}")[0]
         assert [item.name for item in openlitespeed.read(text)] == [
             "docroot",
@@ -78,7 +78,7 @@ if source() is not None:
         ]
         assert readback.read_back([("x", [text])]) == []
 
-    def test_answers_hold_what_was_written(server_root: Path) -> None:
+    def test_openlitespeed_responses_contain_written_values(server_root: Path) -> None:
         """Hostile header values and fixed answers, each in a location of its own, as visitors get them."""
         sent = [*ODD, *_written("header value")]
         bodies = _written("return body")
@@ -117,7 +117,7 @@ if source() is not None:
         write_files([*render(spec, web_server), *render_web_server([spec], web_server)], server.root.parent)
         return port
 
-    def test_what_the_server_reads_otherwise_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_readback_names_differing_values(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(readback, "openlitespeed", Wrong)
         faults = readback.read_back([("the value", ["docRoot /srv/www\n"])])
         assert faults == ["'the value': the server reads 'zzdocroot /srv/www', not 'zzdocroot /srv/ww'"]
@@ -128,7 +128,7 @@ class Wrong:
     read = staticmethod(read_without_its_end)
 
 
-def test_each_line_is_handed_over_as_it_is_but_for_its_key() -> None:
+def test_readback_keeps_each_line_except_key() -> None:
     (item,) = openlitespeed.read("  docRoot  /a b  ")
     assert readback._unknown(["  docRoot  /a b  "], item) == ["zzdocRoot  /a b"]
     assert readback._words(item) == "zzdocroot /a b"

@@ -20,7 +20,7 @@ def written(path: Path, monkeypatch: pytest.MonkeyPatch, *engines: str) -> str:
     return path.read_text()
 
 
-def test_a_run_without_openlitespeed_keeps_what_was_found_of_it(
+def test_results_keep_openlitespeed_section_when_it_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = written(tmp_path / "conformance.md", monkeypatch, "nginx", "gallop")
@@ -29,13 +29,15 @@ def test_a_run_without_openlitespeed_keeps_what_was_found_of_it(
     assert "old" not in text
 
 
-def test_a_run_with_it_says_what_it_found_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_replace_openlitespeed_section_when_it_takes_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = written(tmp_path / "conformance.md", monkeypatch, "nginx", "openlitespeed")
     assert "## OpenLiteSpeed" not in text
     assert "openlitespeed 1.0" in text
 
 
-def test_the_document_has_both_parts() -> None:
+def test_results_document_has_both_parts() -> None:
     text = results.DOCUMENT.read_text()
     assert results.KEPT in text or "openlitespeed " in text
     assert "## Feature by feature" in text

@@ -16,7 +16,7 @@ OTHERS = [engine for engine in engines() if engine != NGINX]
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_fixed_cases_are_answered_as_expected(engine: Engine, server_root: Path) -> None:
+def test_fixed_cases_get_expected_responses(engine: Engine, server_root: Path) -> None:
     with world(server_root, fixed_cases.FILES) as here:
         asked, wrong = fixed_cases.run(engine, server_root, here)
     assert not wrong, "\n".join(wrong)
@@ -24,7 +24,7 @@ def test_fixed_cases_are_answered_as_expected(engine: Engine, server_root: Path)
 
 
 @pytest.mark.parametrize("engine", OTHERS, ids=lambda engine: engine.name)
-def test_generated_sites_are_answered_as_nginx_answers_them(engine: Engine, server_root: Path) -> None:
+def test_generated_sites_respond_like_nginx(engine: Engine, server_root: Path) -> None:
     """The long run of this is `make conformance`."""
     with world(server_root, FILES) as here:
         found = generate(here, sites=25, requests=20, chance=20260701)

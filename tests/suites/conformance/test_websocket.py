@@ -19,7 +19,7 @@ UPGRADE = (
 
 
 @pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
-def test_bytes_pass_both_ways_through_an_upgraded_connection(engine: Engine, server_root: Path) -> None:
+def test_websocket_passes_bytes_both_ways(engine: Engine, server_root: Path) -> None:
     with world(server_root, {}) as here:
         spec = one(here, "socket", Location("", "/socket/", "proxy", upstream="app", websocket=True))
         with (

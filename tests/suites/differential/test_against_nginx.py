@@ -23,20 +23,20 @@ from tests.suites.differential.servers import Pair
 FIRST, CONFIGURATIONS, REQUESTS = 1, 6, 200
 
 
-def test_generated_configurations_are_answered_as_nginx_answers_them() -> None:
+def test_gallop_responds_like_nginx_to_generated_configurations() -> None:
     whole = run(FIRST, CONFIGURATIONS, REQUESTS)
     assert not whole.unexplained, "\n".join(whole.unexplained[:20])
     assert whole.compared == CONFIGURATIONS * REQUESTS
     assert len(whole.statuses) > 10, "the requests reach many kinds of answers"
 
 
-def test_levels_take_over_what_they_do_in_nginx() -> None:
+def test_directive_inheritance_matches_nginx() -> None:
     whole = run(1, 2, 120, kind="levels")
     assert not whole.unexplained, "\n".join(whole.unexplained[:20])
     assert whole.compared == 240
 
 
-def test_a_number_makes_the_same_configuration_and_requests_again() -> None:
+def test_seed_reproduces_configuration_and_requests() -> None:
     def made(number: int) -> tuple[str, list[Sent]]:
         chance = Random(number)
         return configuration(chance, Place(80, 82, 81, "/www"), 8), list(requests(chance, 8, 50))
@@ -45,7 +45,7 @@ def test_a_number_makes_the_same_configuration_and_requests_again() -> None:
     assert made(7) != made(8)
 
 
-def test_differences_of_every_kind_are_seen() -> None:
+def test_comparison_detects_every_kind_of_difference() -> None:
     base = Answer(200, {"content-type": "text/plain", "date": "now"}, b"body")
     others = [
         Answer(404, base.headers, base.body),
@@ -62,7 +62,7 @@ def test_differences_of_every_kind_are_seen() -> None:
     assert not difference(base, Answer(200, {"content-type": "text/plain", "date": "later"}, base.body))
 
 
-def test_an_explanation_explains_its_own_difference_only() -> None:
+def test_difference_rule_explains_only_its_own_difference() -> None:
     sent = Sent("/", data=b"GET /a%0Ab HTTP/1.1\r\n\r\n")
     pair = Pair(sent, Answer(200, {"x": "a\nb"}), Answer(200, {"x": "a b"}))
     assert explained(pair, difference) == "line feeds in a field's value go out as blanks"
@@ -291,7 +291,7 @@ ONLY_THEIR_OWN = [
 ]
 
 
-def test_what_one_server_alone_has_kept_is_told_from_what_it_should_not_have() -> None:
+def test_cache_history_explains_only_earlier_differences() -> None:
     def answered(status: int, cached: str, uri: str = "/") -> Answer:
         line = LINE % ("-", "-", "OK", "-")
         return Answer(status, {FIELD: line.replace("- /|", f"- {uri}|").replace("|a|-|-|-|", f"|a|{cached}|")})
@@ -312,20 +312,20 @@ def test_what_one_server_alone_has_kept_is_told_from_what_it_should_not_have() -
     assert compared([before, foreign]).unexplained, "nobody was answered that"
 
 
-def test_every_variable_has_the_value_that_it_has_in_nginx() -> None:
+def test_variables_have_same_values_as_in_nginx() -> None:
     whole = run(1, 1, 120, kind="variables")
     assert not whole.unexplained, "\n".join(whole.unexplained[:20])
     assert whole.compared == 120
 
 
-def test_what_applications_answer_goes_on_as_it_does_in_nginx() -> None:
+def test_odd_upstream_responses_are_handled_like_nginx() -> None:
     whole = run(1, 2, 120, kind="upstreams")
     assert not whole.unexplained, "\n".join(whole.unexplained[:20])
     assert whole.compared == 240
 
 
 @pytest.mark.parametrize(("data", "nginx", "gallop", "other"), ONLY_THEIR_OWN)
-def test_each_rule_leaves_other_differences_alone(data: bytes, nginx: Answer, gallop: Answer, other: Answer) -> None:
+def test_difference_rules_leave_other_differences(data: bytes, nginx: Answer, gallop: Answer, other: Answer) -> None:
     sent = Sent("/", method=data.split(b" ")[0].decode(), data=data)
     assert explained(Pair(sent, nginx, gallop), difference)
     assert not explained(Pair(sent, nginx, other), difference)

@@ -62,7 +62,7 @@ def server(tmp_path: Path) -> Iterator[NginxInstance]:
     with_nothing_of_nginx_alone.stop()
 
 
-def test_nginx_hands_over_to_gallop_and_gallop_to_nginx(server: NginxInstance) -> None:
+def test_nginx_and_gallop_hand_over_sockets_without_losing_requests(server: NginxInstance) -> None:
     nginx, gallop, port = tool("nginx"), server.binary, free_port()
     link = server.root / "link"
     link.symlink_to(nginx)

@@ -99,21 +99,21 @@ def whole_after_cut(point: str, sites: Sites, sshd: SshServer, pool: Pool, state
 
 
 @pytest.mark.parametrize("point", APPLY_POINTS)
-def test_cut_while_applying(
+def test_apply_completes_when_connection_is_cut_at_any_step(
     point: str, nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
 ) -> None:
     assert whole_after_cut(point, nginx_sites, sshd, pool, tmp_path / "state", agent_file) == "new"
 
 
 @pytest.mark.parametrize("point", ["switched", "reloaded"])
-def test_cut_on_every_server(
+def test_apply_completes_on_every_web_server_when_connection_is_cut(
     point: str, sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
 ) -> None:
     assert whole_after_cut(point, sites, sshd, pool, tmp_path / "state", agent_file) == "new"
 
 
 @pytest.mark.parametrize("point", ["undoing", "undo-1", "undone", "undo-reloaded"])
-def test_cut_while_undoing(
+def test_rollback_completes_when_connection_is_cut(
     point: str, nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
 ) -> None:
     assert point in UNDO_POINTS
@@ -127,9 +127,7 @@ def test_cut_while_undoing(
         assert scene.assert_whole(agent) == "old"
 
 
-def test_the_panel_reconnects_and_hears_the_outcome(
-    nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path
-) -> None:
+def test_panel_reconnects_and_gets_outcome(nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     cut = Cut(sshd, tmp_path / "state", "switched")
     cut.apply_and_cut(pool, scene.request())

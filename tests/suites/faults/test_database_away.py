@@ -83,7 +83,7 @@ def panel() -> Iterator[Panel]:
         running.stop()
 
 
-def test_panel_answers_503_while_its_database_is_away_and_200_when_it_is_back(panel: Panel) -> None:
+def test_panel_returns_503_while_database_is_away_and_recovers(panel: Panel) -> None:
     assert panel.ask("/api/v1/sites/").status == 200
     panel.postgres.process.stop()
     away = panel.ask("/api/v1/sites/")

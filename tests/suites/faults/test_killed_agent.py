@@ -29,7 +29,9 @@ def killed_at(point: str, scene: Scene, agent_file: Path, state: Path, *, health
 
 
 @pytest.mark.parametrize("point", APPLY_POINTS)
-def test_killed_while_applying(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_files_are_old_or_new_when_agent_is_killed_while_applying(
+    point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
     scene = Scene(nginx_sites)
     killed_at(point, scene, agent_file, tmp_path / "state")
     scene.assert_answers()
@@ -40,7 +42,9 @@ def test_killed_while_applying(point: str, nginx_sites: Sites, agent_file: Path,
 
 
 @pytest.mark.parametrize("point", UNDO_POINTS)
-def test_killed_while_undoing(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_files_are_old_or_new_when_agent_is_killed_during_rollback(
+    point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
     scene = Scene(nginx_sites)
     killed_at(point, scene, agent_file, tmp_path / "state", healthy=False)
     scene.assert_answers()
@@ -50,7 +54,9 @@ def test_killed_while_undoing(point: str, nginx_sites: Sites, agent_file: Path, 
 
 
 @pytest.mark.parametrize("point", ["switch-1", "reloaded", "undo-0"])
-def test_killed_again_while_recovering(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_recovery_succeeds_when_agent_is_killed_again(
+    point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
     scene = Scene(nginx_sites)
     killed_at(point, scene, agent_file, tmp_path / "state", healthy=point != "undo-0")
     for again in UNDO_POINTS:
@@ -64,7 +70,7 @@ def test_killed_again_while_recovering(point: str, nginx_sites: Sites, agent_fil
 
 
 @pytest.mark.parametrize("point", ["switched", "reloaded", "probed", "committed"])
-def test_killed_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_recovery_works_on_every_web_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(sites)
     killed_at(point, scene, agent_file, tmp_path / "state")
     scene.assert_answers()
@@ -72,7 +78,7 @@ def test_killed_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_
         assert scene.assert_whole(agent) == ("new" if point == "committed" else "old")
 
 
-def test_the_next_transaction_repairs_without_being_told(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_next_transaction_recovers_automatically(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
     with AgentProcess(agent_file, tmp_path / "state") as agent:
@@ -82,7 +88,7 @@ def test_the_next_transaction_repairs_without_being_told(nginx_sites: Sites, age
         assert nginx_sites.path("gone.conf").exists()
 
 
-def test_the_server_died_with_the_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_recovery_starts_web_server_that_died_with_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     """As after a power cut in the middle of the switch: recovery starts the server again."""
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
@@ -91,7 +97,7 @@ def test_the_server_died_with_the_agent(nginx_sites: Sites, agent_file: Path, tm
         assert scene.assert_whole(agent) == "old"
 
 
-def test_the_server_is_ending_while_the_agent_recovers(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_recovery_starts_web_server_that_is_quitting(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     """Told to quit, nginx finishes the requests it has and no longer minds a reload; then it is gone."""
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
@@ -107,9 +113,7 @@ def test_the_server_is_ending_while_the_agent_recovers(nginx_sites: Sites, agent
         end_of_request.join()
 
 
-def test_an_edit_made_between_kill_and_recovery_is_kept_aside(
-    nginx_sites: Sites, agent_file: Path, tmp_path: Path
-) -> None:
+def test_edit_between_kill_and_recovery_is_saved(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     killed_at("switched", scene, agent_file, tmp_path / "state")
     nginx_sites.put("shop.conf", nginx_sites.text("shop", "by hand"))
@@ -119,9 +123,7 @@ def test_an_edit_made_between_kill_and_recovery_is_kept_aside(
     assert kept == [nginx_sites.text("shop", "by hand")]
 
 
-def test_a_journal_cut_off_in_its_first_record_is_no_transaction(
-    nginx_sites: Sites, agent_file: Path, tmp_path: Path
-) -> None:
+def test_journal_cut_off_in_first_record_is_ignored(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene, journal = Scene(nginx_sites), tmp_path / "state" / "open"
     killed_at("journaled", scene, agent_file, tmp_path / "state")
     journal.write_bytes(journal.read_bytes()[:40])  # the power failed before it was on the disk; nothing was changed
@@ -132,7 +134,7 @@ def test_a_journal_cut_off_in_its_first_record_is_no_transaction(
 
 
 @pytest.mark.parametrize("point", ["staging", "staged", "switch-0", "reloading", "live"])
-def test_a_full_disk_puts_everything_back(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_full_disk_rolls_everything_back(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     with AgentProcess(agent_file, tmp_path / "state", fault=f"full:{point}") as agent:
         result = agent.call("apply", scene.request())
@@ -141,7 +143,7 @@ def test_a_full_disk_puts_everything_back(point: str, nginx_sites: Sites, agent_
         assert scene.assert_whole(agent) == "old"
 
 
-def test_comparing_files_first_undoes_what_a_killed_agent_left(
+def test_file_comparison_recovers_killed_transaction_first(
     nginx_sites: Sites, agent_file: Path, tmp_path: Path
 ) -> None:
     """A plan compares files first; half a deployment is not an edit by a person."""
@@ -155,9 +157,7 @@ def test_comparing_files_first_undoes_what_a_killed_agent_left(
         assert scene.assert_whole(agent) == "old"
 
 
-def test_an_edit_is_kept_beside_its_file_when_the_disk_is_full(
-    nginx_sites: Sites, agent_file: Path, tmp_path: Path
-) -> None:
+def test_edit_is_saved_beside_its_file_when_disk_is_full(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     with Disk(tmp_path / "disk", "tmpfs", image=tmp_path / "image") as disk:
         killed_at("switched", scene, agent_file, disk.path / "state")

@@ -15,13 +15,17 @@ COMMITTED = APPLY_POINTS.index("committed")
 
 
 @pytest.mark.parametrize("point", APPLY_POINTS)
-def test_killed_while_disabling(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_site_is_old_or_new_when_agent_is_killed_while_disabling(
+    point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
     gone = killed_while_disabling(point, nginx_sites, agent_file, tmp_path)
     assert gone == (APPLY_POINTS.index(point) >= COMMITTED)
 
 
 @pytest.mark.parametrize("point", ["switch-0", "reloaded", "committed"])
-def test_killed_while_disabling_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_site_is_old_or_new_on_every_web_server_when_agent_is_killed(
+    point: str, sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
     gone = killed_while_disabling(point, sites, agent_file, tmp_path)
     assert gone == (point == "committed")
 

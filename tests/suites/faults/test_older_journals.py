@@ -45,7 +45,7 @@ def _journal_into(folder: Path, journal: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["journaled", "switch-0", "reloaded", "committed"])
-def test_what_an_older_agent_left_open_is_recovered(
+def test_transaction_of_older_agent_is_recovered(
     point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path
 ) -> None:
     scene = Scene(nginx_sites)
@@ -58,9 +58,7 @@ def test_what_an_older_agent_left_open_is_recovered(
     assert not [path for path in (tmp_path / "state" / "transactions").iterdir() if path.is_dir()]
 
 
-def test_the_next_transaction_recovers_it_without_being_told(
-    nginx_sites: Sites, agent_file: Path, tmp_path: Path
-) -> None:
+def test_next_transaction_recovers_journal_of_older_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
     as_older(tmp_path / "state")
@@ -69,7 +67,7 @@ def test_the_next_transaction_recovers_it_without_being_told(
         assert agent.call("status", {"transaction": IDENT})["outcome"] == "rolled_back"
 
 
-def test_an_older_agent_that_comes_back_is_recovered_by_one_that_runs(
+def test_running_agent_recovers_transaction_of_returning_older_agent(
     nginx_sites: Sites, agent_file: Path, tmp_path: Path
 ) -> None:
     """Two panels of different versions look after one host."""
@@ -81,7 +79,7 @@ def test_an_older_agent_that_comes_back_is_recovered_by_one_that_runs(
         assert scene.assert_whole(newer) == "old"
 
 
-def test_what_an_older_agent_applied_can_be_rolled_back(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_transaction_of_older_agent_can_be_rolled_back(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(nginx_sites)
     with AgentProcess(agent_file, tmp_path / "state") as agent:
         assert agent.call("apply", scene.request())["outcome"] == "applied"
@@ -92,7 +90,7 @@ def test_what_an_older_agent_applied_can_be_rolled_back(nginx_sites: Sites, agen
     assert nginx_sites.path("gone.conf").read_text() == scene.old["gone.conf"]
 
 
-def test_a_journal_that_cannot_be_read_is_named(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_unreadable_journal_is_reported(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene, root = Scene(nginx_sites), tmp_path / "state"
     killed_at("switch-1", scene, agent_file, root)
     as_older(root)
@@ -112,7 +110,7 @@ def test_a_journal_that_cannot_be_read_is_named(nginx_sites: Sites, agent_file: 
 
 
 @pytest.mark.parametrize("cut", ["files", "journal"])
-def test_a_move_that_was_cut_off_is_begun_again(cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_rename_is_restarted(cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
     journal = state.Journal("mine")
     journal.keep_old(0, b"old")

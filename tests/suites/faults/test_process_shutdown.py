@@ -84,7 +84,7 @@ def seconds_to_end(child: subprocess.Popen[bytes]) -> float:
     return time.monotonic() - began
 
 
-def test_worker_ends_in_time_while_a_host_hangs(panel: Panel) -> None:
+def test_worker_ends_in_time_while_host_hangs(panel: Panel) -> None:
     with panel.process("-m", "celery", "-A", "panel", "worker", "--loglevel", "WARNING") as worker:
         panel.silent.settimeout(60)
         connection, _ = panel.silent.accept()  # the sweep at the worker's start found the job
@@ -92,7 +92,7 @@ def test_worker_ends_in_time_while_a_host_hangs(panel: Panel) -> None:
             assert seconds_to_end(worker) < STOP_WITHIN_S
 
 
-def test_web_process_ends_in_time_while_a_stream_is_open(panel: Panel) -> None:
+def test_web_process_ends_in_time_while_event_stream_is_open(panel: Panel) -> None:
     port = free_port()
     with panel.process("manage.py", "web", "--port", str(port)) as web:
         assert eventually(lambda: _connects(port))

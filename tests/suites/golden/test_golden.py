@@ -28,7 +28,7 @@ def rendered_files(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("engine", INSTALLS)
-def test_files_are_the_reviewed_ones(engine: str, case: Case, request: pytest.FixtureRequest) -> None:
+def test_rendered_files_match_golden_files(engine: str, case: Case, request: pytest.FixtureRequest) -> None:
     folder = GOLDEN / engine / case.__name__
     rendered = rendered_files(case(), engine)
     if request.config.getoption("--update-golden"):
@@ -41,5 +41,5 @@ def test_files_are_the_reviewed_ones(engine: str, case: Case, request: pytest.Fi
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_a_spec_survives_its_json_form(case: Case) -> None:
+def test_site_spec_round_trips_through_json(case: Case) -> None:
     assert from_json(SiteSpec, json.loads(json.dumps(to_json(case())))) == case()

@@ -10,7 +10,7 @@ from tests.suites.http3.conftest import LARGE, Site, serving
 from tests.support.waiting import eventually
 
 
-def test_a_file_is_fetched_whole_and_in_ranges(site: Site) -> None:
+def test_http3_client_fetches_file_whole_and_in_ranges(site: Site) -> None:
     with site.client() as client:
         answer = client.get("/small.txt")
         assert (answer.status, bytes(answer.body), answer.headers["x-protocol"]) == (200, b"small", "HTTP/3.0")
@@ -21,7 +21,7 @@ def test_a_file_is_fetched_whole_and_in_ranges(site: Site) -> None:
         assert (answer.status, bytes(answer.body)) == (206, LARGE[1000:2000])
 
 
-def test_head_has_fields_and_no_body(site: Site) -> None:
+def test_http3_head_has_fields_and_no_body(site: Site) -> None:
     """Of an application that names no length: with one, aioquic takes every answer without a body for a broken one."""
     with site.client() as client:
         answer = client.get("/app", method="HEAD")
@@ -29,7 +29,7 @@ def test_head_has_fields_and_no_body(site: Site) -> None:
         assert client.get("/small.txt").status == 200
 
 
-def test_bodies_reach_the_application(site: Site) -> None:
+def test_http3_request_bodies_reach_application(site: Site) -> None:
     with site.client() as client:
         for body in (b"a=1", LARGE):
             answer = client.get("/app", method="POST", body=body)
@@ -37,7 +37,7 @@ def test_bodies_reach_the_application(site: Site) -> None:
             assert (answer.status, bytes(answer.body).decode()) == (200, said)
 
 
-def test_many_streams_at_once_get_their_own_answers(site: Site) -> None:
+def test_http3_streams_get_their_own_responses(site: Site) -> None:
     with site.client() as client:
         client.get("/small.txt")
         paths = [("/small.txt", 200), ("/page.html", 200), ("/none", 404)] * 40
@@ -46,7 +46,7 @@ def test_many_streams_at_once_get_their_own_answers(site: Site) -> None:
         assert {bytes(answer.body) for answer in answers[::3]} == {b"small"}
 
 
-def test_a_known_client_asks_with_its_first_packets(site: Site) -> None:
+def test_http3_client_resumes_with_0rtt(site: Site) -> None:
     with site.client() as client:
         client.get("/small.txt")
         client.run(lambda: bool(client.tickets))
@@ -61,7 +61,7 @@ def test_a_known_client_asks_with_its_first_packets(site: Site) -> None:
     assert site.counted("handshakes", 2)
 
 
-def test_an_address_is_validated_by_retry_and_its_token_spares_the_next(server_root: Path) -> None:
+def test_http3_retry_token_validates_address_once(server_root: Path) -> None:
     with serving(server_root, extra="quic_retry on;") as site:
         with site.client() as client:
             assert client.get("/small.txt").status == 200
@@ -74,7 +74,7 @@ def test_an_address_is_validated_by_retry_and_its_token_spares_the_next(server_r
         assert site.counted("retries")
 
 
-def test_a_client_that_moves_keeps_its_connection(site: Site) -> None:
+def test_http3_connection_survives_address_change(site: Site) -> None:
     with site.client() as client:
         assert client.get("/small.txt").status == 200
         for _ in range(3):
@@ -86,7 +86,7 @@ def test_a_client_that_moves_keeps_its_connection(site: Site) -> None:
     assert site.counted("packets_sent", 100)
 
 
-def test_a_client_that_moves_reaches_the_worker_that_has_its_connection(server_root: Path) -> None:
+def test_migrated_http3_client_reaches_its_worker(server_root: Path) -> None:
     with serving(server_root, workers=4) as site, site.client() as client:
         for _ in range(12):
             assert client.get("/small.txt").status == 200
@@ -94,7 +94,7 @@ def test_a_client_that_moves_reaches_the_worker_that_has_its_connection(server_r
         assert client.get("/small.txt").status == 200
 
 
-def test_a_reload_leaves_connections_where_they_are(server_root: Path) -> None:
+def test_http3_connections_survive_reload(server_root: Path) -> None:
     slow = f"location /slow/ {{ alias {server_root}/www/; limit_rate 600k; }}"
 
     def generation(site: Site) -> bytes:
@@ -123,7 +123,7 @@ def test_a_reload_leaves_connections_where_they_are(server_root: Path) -> None:
                 client.move()
 
 
-def test_keys_are_changed_in_the_middle(site: Site) -> None:
+def test_http3_key_update_keeps_connection(site: Site) -> None:
     with site.client() as client:
         assert client.get("/small.txt").status == 200
         for _ in range(3):

@@ -54,7 +54,7 @@ def protocol_of(page: Page, site: Site, number: int) -> str:
     return str(page.evaluate(PROTOCOL))
 
 
-def test_a_browser_is_led_to_http3_by_alt_svc(site: Site, browser: BrowserContext) -> None:
+def test_chromium_switches_to_http3_after_alt_svc(site: Site, browser: BrowserContext) -> None:
     page, numbers = browser.new_page(), count()
     assert protocol_of(page, site, next(numbers)) in ("http/1.1", "h2")
     # It goes over when its QUIC connection stands; until then pages come over the one it has.

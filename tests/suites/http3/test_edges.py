@@ -20,7 +20,7 @@ SHORT = b"\x40"
     "suite",
     [CipherSuite.AES_128_GCM_SHA256, CipherSuite.AES_256_GCM_SHA384, CipherSuite.CHACHA20_POLY1305_SHA256],
 )
-def test_every_cipher_of_tls_protects_packets(site: Site, suite: CipherSuite) -> None:
+def test_every_tls_cipher_protects_quic_packets(site: Site, suite: CipherSuite) -> None:
     with site.client(cipher_suites=[suite]) as client:
         assert client.get("/small.txt").status == 200
         client.quic.request_key_update()
@@ -28,20 +28,20 @@ def test_every_cipher_of_tls_protects_packets(site: Site, suite: CipherSuite) ->
         assert (answer.status, bytes(answer.body)) == (200, LARGE)
 
 
-def test_a_client_of_another_version_is_told_ours_and_comes_again(site: Site) -> None:
+def test_quic_version_negotiation_lets_client_retry(site: Site) -> None:
     versions = [QuicProtocolVersion.VERSION_2, QuicProtocolVersion.VERSION_1]
     with site.client(original_version=versions[0], supported_versions=versions) as client:
         assert client.get("/small.txt").status == 200
         assert client.saw("transport:packet_received", packet_type="version_negotiation")
 
 
-def test_connection_ids_of_clients_may_be_as_long_as_they_get(site: Site) -> None:
+def test_quic_client_connection_ids_may_have_maximum_length(site: Site) -> None:
     with site.client(connection_id_length=20) as client:
         answer = client.get("/large.bin")
         assert (answer.status, bytes(answer.body)) == (200, LARGE)
 
 
-def test_a_client_that_forgot_that_its_connection_ended_is_reset(site: Site) -> None:
+def test_quic_packet_of_closed_connection_gets_stateless_reset(site: Site) -> None:
     with site.client() as client:
         assert client.get("/small.txt").status == 200
         own, token = client.end()

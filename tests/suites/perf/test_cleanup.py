@@ -55,7 +55,7 @@ def _is_at_work(folder: Path) -> bool:
     return min(counts[:3]) >= HOSTS and counts[3] == 1
 
 
-def test_what_was_started_ends_with_it(tmp_path: Path) -> None:
+def test_benchmark_processes_end_with_benchmark(tmp_path: Path) -> None:
     with _pushing(tmp_path) as process:
         assert eventually(lambda: _is_at_work(tmp_path) or process.poll() is not None, timeout_s=TIMEOUT_S)
         said = (tmp_path / "output").read_text()

@@ -55,45 +55,45 @@ def checked(folder: Path, text: str, **options: bool) -> subprocess.CompletedPro
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-def test_a_test_that_passes_alone_is_named_as_unsteady(tmp_path: Path) -> None:
+def test_check_names_test_that_passes_alone_as_unsteady(tmp_path: Path) -> None:
     done = checked(tmp_path, FAILS_ONCE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_made.py::test_one" in done.stdout.splitlines()[-1]
     assert "test_two" not in done.stdout.splitlines()[-1]
 
 
-def test_a_test_that_goes_on_from_another_has_its_second_try_with_the_whole_file(tmp_path: Path) -> None:
+def test_check_repeats_whole_file_of_dependent_tests(tmp_path: Path) -> None:
     done = checked(tmp_path, GOES_ON, whole_files=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_made.py::test_two" in done.stdout.splitlines()[-1]
 
 
-def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
+def test_check_fails_when_test_fails_twice(tmp_path: Path) -> None:
     done = checked(tmp_path, "def test_one():\n    assert 1 == 2\n")
     assert done.returncode != 0
     assert "once more, alone" in done.stdout
 
 
-def test_many_failures_have_no_second_try(tmp_path: Path) -> None:
+def test_check_does_not_retry_many_failures(tmp_path: Path) -> None:
     done = checked(tmp_path, "".join(f"def test_{number}():\n    assert 0\n" for number in range(5)))
     assert done.returncode != 0
     assert "once more" not in done.stdout
 
 
-def test_a_file_that_cannot_be_read_has_no_second_try(tmp_path: Path) -> None:
+def test_check_does_not_retry_collection_error(tmp_path: Path) -> None:
     done = checked(tmp_path, "import no_such_module\n")
     assert done.returncode != 0
     assert "once more" not in done.stdout
 
 
-def test_checks_that_leave_cpus_idle_run_beside_each_other() -> None:
+def test_idle_checks_run_in_parallel() -> None:
     argv = [sys.executable, "scripts/check.py", "shell", "licences"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "==> shell" in done.stdout and "licences and sources are in order" in done.stdout
 
 
-def test_one_of_them_that_fails_ends_the_run() -> None:
+def test_failing_parallel_check_ends_run() -> None:
     text = "import sys; sys.path.insert(0, 'scripts'); import check; check.PYTHON = 'false'; sys.exit(check.main({!r}))"
     argv = [sys.executable, "-c", text.format(["shell", "licences", "sqlite-tests"])]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -106,14 +106,14 @@ def said_by(program: str) -> str:
     return subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def test_checks_run_in_their_order_and_those_that_wait_beside_each_other() -> None:
+def test_checks_run_in_order_with_idle_ones_in_parallel() -> None:
     said = said_by("print([len(group) for group in check.in_turn(list(check.CHECKS))], sum(check.in_turn(['x']), []))")
     assert said == "[11, 1, 1, 1] ['x']\n"
     alone = said_by("print(list(check.in_turn(['browser-tests', 'sqlite-tests', 'style'])))")
     assert alone == "[['browser-tests'], ['sqlite-tests'], ['style']]\n"
 
 
-def test_what_a_check_beside_another_named_as_unsteady_is_named_again_at_the_end() -> None:
+def test_unsteady_tests_of_parallel_check_are_listed_at_end() -> None:
     program = "print(check.named_unsteady('..F\\n==> UNSTEADY: tests/a.py::test_b[c] failed once and passed alone\\n'))"
     assert said_by(program) == "['tests/a.py::test_b[c]']\n"
 
@@ -123,7 +123,7 @@ def _runs(mark: Path, word: str) -> bool:
 
 
 @pytest.mark.parametrize("names", [["postgres-tests"], ["postgres-tests", "browser-tests"]], ids=["alone", "beside"])
-def test_what_the_checks_started_ends_with_them(names: list[str], tmp_path: Path) -> None:
+def test_interrupted_checks_leave_no_processes(names: list[str], tmp_path: Path) -> None:
     """Told to end while its tests run on a PostgreSQL."""
     own = {name: value for name, value in os.environ.items() if name != "PADDOCK_TESTS_MARK"}
     with (tmp_path / "said").open("wb") as said:

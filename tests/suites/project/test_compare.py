@@ -41,7 +41,7 @@ def made(*peers: Peer) -> SimpleNamespace:
     return SimpleNamespace(servers=lambda _needs: list(peers))
 
 
-def test_a_peer_without_answers_is_left_out_with_its_reason(rounds: ModuleType) -> None:
+def test_comparison_leaves_out_peer_without_responses_with_reason(rounds: ModuleType) -> None:
     mute = Peer("caddy", 9.0, RuntimeError("no answer for 45 s\nand more"), 9.0)
     ours, other = Peer("gallop", 1.0, 3.0, 2.0), Peer("nginx-new", 5.0, 4.0, 6.0)
     result, failures = rounds.run_each(made(ours, mute, other), "http3", Peer.measure, rounds=3)
@@ -57,7 +57,7 @@ def test_a_peer_without_answers_is_left_out_with_its_reason(rounds: ModuleType) 
     assert "- caddy failed and is left out: no answer for 45 s" in text
 
 
-def test_a_failing_peer_does_not_end_a_case_of_rounds(rounds: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_continues_when_peer_fails_in_a_round(rounds: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def sample(peer: Peer, _case: object) -> tuple[float, float, float]:
         return peer.measure()["peak_rss"], 1.0, 1.0
 
@@ -70,6 +70,6 @@ def test_a_failing_peer_does_not_end_a_case_of_rounds(rounds: ModuleType, monkey
     assert failures == {"h2o": "gone"}
 
 
-def test_without_gallop_there_is_no_comparison(rounds: ModuleType) -> None:
+def test_comparison_requires_gallop(rounds: ModuleType) -> None:
     with pytest.raises(RuntimeError, match="broken"):
         rounds.run_each(made(Peer("gallop", RuntimeError("broken"))), "http3", Peer.measure, rounds=1)

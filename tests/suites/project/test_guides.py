@@ -29,17 +29,17 @@ def emphasised(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
-def test_words_that_a_guide_names_stand_on_a_page(path: Path) -> None:
+def test_words_named_by_guides_exist_on_pages(path: Path) -> None:
     pages = shown()
     missing = [word for word in emphasised(path) if word.lower() not in pages.lower()]
     assert not missing, f"{path.name} names what no page shows: {missing}"
 
 
-def test_the_words_were_found() -> None:
+def test_guides_name_some_page_words() -> None:
     assert sum(len(list(emphasised(path))) for path in GUIDES) > 25
 
 
-def test_every_setting_is_documented_and_no_other() -> None:
+def test_documented_settings_match_code() -> None:
     sources = [ROOT / "panel" / "settings.py", ROOT / "panel" / "env.py"]
     read = {name for path in sources for name in re.findall(r'"(PADDOCK_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
     table = (ROOT / "docs" / "guide" / "production.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_every_setting_is_documented_and_no_other() -> None:
     assert read == documented
 
 
-def test_links_lead_to_files() -> None:
+def test_guide_links_point_to_existing_files() -> None:
     wrong = []
     for path in PAGES:
         for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
@@ -56,7 +56,7 @@ def test_links_lead_to_files() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_commands_and_targets_are_there() -> None:
+def test_commands_and_make_targets_in_guides_exist() -> None:
     commands, wrong = get_commands(), []
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z.$()A-Z/-]+):", makefile, re.MULTILINE))

@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_template_yields_texts_and_attributes(language: ModuleType, tmp_path: Path) -> None:
+def test_template_texts_and_attributes_are_extracted(language: ModuleType, tmp_path: Path) -> None:
     page = write(
         tmp_path / "a.html",
         '{% comment %}not shown{% endcomment %}<p title="A title">{% translate "One text" %} two {{ three }}</p>'
@@ -38,7 +38,7 @@ def test_template_yields_texts_and_attributes(language: ModuleType, tmp_path: Pa
     assert sorted(found) == ["A card", "A title", "One text", "two", "{{ n }} file", "{{ n }} files"]
 
 
-def test_module_yields_literals_but_no_docstrings_and_logs(language: ModuleType, tmp_path: Path) -> None:
+def test_module_literals_are_extracted_without_docstrings_and_logs(language: ModuleType, tmp_path: Path) -> None:
     module = write(
         tmp_path / "a.py",
         '"""A docstring here."""\n'
@@ -68,7 +68,7 @@ def test_banned_words_are_found_in_text_only(language: ModuleType, text: str, is
     assert bool(list(language.faults_of(text))) is is_fault
 
 
-def test_same_seed_draws_same_sentences(language: ModuleType) -> None:
+def test_draw_is_reproducible_by_seed(language: ModuleType) -> None:
     assert language.draw(1, 20) == language.draw(1, 20)
     assert language.draw(1, 20) != language.draw(2, 20)
 

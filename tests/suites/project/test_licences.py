@@ -37,17 +37,17 @@ licences = loaded()
         ("GPL-2.0 WITH Classpath-exception-2.0", False),
     ],
 )
-def test_an_expression_is_satisfied_from_the_list_alone(expression: str, allowed: bool) -> None:
+def test_license_expression_is_satisfied_by_allowed_list_only(expression: str, allowed: bool) -> None:
     assert licences.permits(expression) is allowed
 
 
 @pytest.mark.parametrize("expression", ["", "AND MIT", "(MIT", "MIT)", "MIT Apache-2.0"])
-def test_what_is_no_expression_is_refused(expression: str) -> None:
+def test_invalid_license_expression_is_rejected(expression: str) -> None:
     with pytest.raises(licences.Malformed):
         licences.permits(expression)
 
 
-def test_a_package_needs_a_licence_and_a_registry() -> None:
+def test_package_requires_license_and_registry() -> None:
     good = {"source": "registry+https://registry.example", "license": "MIT"}
     assert licences.problem(good) == ""
     assert licences.problem({**good, "source": None}) == ""
@@ -57,7 +57,7 @@ def test_a_package_needs_a_licence_and_a_registry() -> None:
     assert "cannot be read" in licences.problem({**good, "license": "MIT AND"})
 
 
-def test_every_package_of_the_native_server_passes() -> None:
+def test_native_packages_have_allowed_licenses() -> None:
     found = licences.packages()
     assert len(found) > 50
     assert [licences.problem(package) for package in found if licences.problem(package)] == []

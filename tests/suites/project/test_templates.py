@@ -33,29 +33,29 @@ def templates() -> ModuleType:
     ],
     ids=["text", "inline elements", "may be empty", "block may be empty", "preformatted"],
 )
-def test_visible_whitespace_stays(templates: ModuleType, source: str) -> None:
+def test_template_formatter_keeps_visible_whitespace(templates: ModuleType, source: str) -> None:
     assert templates.formatted(source) == source
 
 
-def test_block_elements_have_lines_of_their_own(templates: ModuleType) -> None:
+def test_template_formatter_puts_block_elements_on_own_lines(templates: ModuleType) -> None:
     source = "<ul>{% for a in b %}<li>{{ a }}</li>{% endfor %}</ul>"
     assert templates.formatted(source) == ("<ul>\n  {% for a in b %}\n    <li>{{ a }}</li>\n  {% endfor %}\n</ul>\n")
 
 
-def test_buttons_of_a_row_have_lines_of_their_own(templates: ModuleType) -> None:
+def test_template_formatter_puts_buttons_on_own_lines(templates: ModuleType) -> None:
     source = '<div class="form-actions"><button>Save</button><a href="/">Cancel</a></div>'
     assert templates.formatted(source) == (
         '<div class="form-actions">\n  <button>Save</button>\n  <a href="/">Cancel</a>\n</div>\n'
     )
 
 
-def test_long_text_is_broken_at_spaces(templates: ModuleType) -> None:
+def test_template_formatter_breaks_long_text_at_spaces(templates: ModuleType) -> None:
     lines = templates.formatted(f"<p>{'word ' * 60}</p>").splitlines()
     assert len(lines) > 2 and max(map(len, lines)) <= templates.WIDTH
     assert " ".join(" ".join(lines).split()) == f"<p>{'word ' * 60}</p>"
 
 
-def test_formatting_twice_changes_nothing(templates: ModuleType) -> None:
+def test_template_formatter_is_idempotent(templates: ModuleType) -> None:
     for path in sorted((ROOT / "templates").rglob("*.html")):
         once = templates.formatted(path.read_text(encoding="utf-8"))
         assert templates.formatted(once) == once, path

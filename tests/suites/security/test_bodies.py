@@ -80,7 +80,7 @@ def sent_in_chunks(stream: socket.socket, most: int) -> tuple[int, int, bytes]:
 @pytest.mark.parametrize(
     "path", [API, "/login/", "/setup/x/", "/hosts/web-1/imports/+upload/", "/api/v1/imports/upload/"]
 )
-def test_large_bodies_of_strangers_are_refused_before_they_are_sent(server: LiveServer, path: str) -> None:
+def test_large_anonymous_bodies_are_rejected_before_upload(server: LiveServer, path: str) -> None:
     began = time.monotonic()
     status, _body = answer(begun(server, path, f"Content-Length: {HUGE}"))
     assert status == 413
@@ -93,14 +93,14 @@ def test_large_bodies_of_strangers_are_refused_before_they_are_sent(server: Live
     "credentials",
     [[], ["Authorization: Bearer pdk_guess"], ["Authorization: Basic eDp5"], ["Cookie: paddock_session=guess"]],
 )
-def test_streamed_bodies_of_strangers_are_cut(server: LiveServer, credentials: list[str]) -> None:
+def test_streamed_anonymous_bodies_are_cut_off(server: LiveServer, credentials: list[str]) -> None:
     stream = begun(server, API, "Transfer-Encoding: chunked", *credentials)
     count, status, _body = sent_in_chunks(stream, HUGE)
     assert status == 401
     assert count < 4 * bodies.MIB, "what the sockets' buffers take, and no more"
 
 
-def test_bodies_of_known_callers_are_limited_by_address(server: LiveServer, people: Cast) -> None:
+def test_body_limit_of_signed_in_callers_depends_on_url(server: LiveServer, people: Cast) -> None:
     token = f"Authorization: Bearer {token_create(actor=people.admin, name='t', scopes=['read'])[1]}"
     status, body = answer(begun(server, API, token, f"Content-Length: {bodies.USUAL + 1}"))
     problem = json.loads(body)
@@ -112,7 +112,7 @@ def test_bodies_of_known_callers_are_limited_by_address(server: LiveServer, peop
     assert status == 413 and b"more than the 2 MiB" in body
 
 
-def test_a_session_may_send_what_its_page_takes(server: LiveServer, people: Cast) -> None:
+def test_session_may_send_body_that_page_accepts(server: LiveServer, people: Cast) -> None:
     browser = signed_in(people.admin)
     cookie = f"Cookie: paddock_session={browser.cookies['paddock_session'].value}"
     stream = begun(server, "/hosts/web-1/imports/+upload/", cookie, f"Content-Length: {3 * bodies.MIB}")
@@ -129,7 +129,7 @@ def archive(*, size: int = 0, text: str = "events {}\nhttp {}\n") -> str:
     return base64.b64encode(made.getvalue()).decode()
 
 
-def test_upload_takes_archives_above_two_and_a_half_megabytes(people: Cast) -> None:
+def test_upload_accepts_archives_above_2_5_megabytes(people: Cast) -> None:
     caller = caller_of(people.admin)
     sent = {"web_server": people.nginx.pk, "filename": "nginx.zip", "archive": archive(size=6_000_000)}
     made = caller.post("imports/upload/", sent, Idempotency_Key="once")
@@ -140,7 +140,7 @@ def test_upload_takes_archives_above_two_and_a_half_megabytes(people: Cast) -> N
 
 
 @pytest.mark.parametrize("depth", [60, 900, 50_000])
-def test_deeply_nested_configuration_is_named_as_a_fault(people: Cast, depth: int) -> None:
+def test_deeply_nested_configuration_is_reported(people: Cast, depth: int) -> None:
     text = "http {\n" + "if (a) {\n" * depth + "}\n" * depth + "}\n"
     sent = {"web_server": people.nginx.pk, "filename": "nginx.zip", "archive": archive(text=text)}
     made = caller_of(people.admin).post("imports/upload/", sent)
@@ -149,7 +149,7 @@ def test_deeply_nested_configuration_is_named_as_a_fault(people: Cast, depth: in
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_deeply_nested_json_is_malformed(people: Cast, opening: str) -> None:
+def test_deeply_nested_json_is_rejected(people: Cast, opening: str) -> None:
     token = token_create(actor=people.admin, name="t", scopes=["admin", "sites"])[1]
     sent = Client(headers={"Authorization": f"Bearer {token}"}).post(
         "/api/v1/imports/upload/", opening * 200_000, content_type="application/json"

@@ -28,13 +28,13 @@ async def _streamed(response: StreamingHttpResponse) -> str:
     return b"".join([part async for part in response]).decode()
 
 
-def test_the_list_of_public_addresses_names_only_what_there_is() -> None:
+def test_public_url_list_names_existing_urls_only() -> None:
     names = {address.name for address in addresses()}
     assert {"accounts:login", "accounts:setup", "api:me"} <= names
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_whoever_is_not_signed_in_gets_no_data(world: World, method: str) -> None:
+def test_anonymous_requests_get_no_data(world: World, method: str) -> None:
     """One client for all: also no answer may sign it in."""
     client, wrong = Client(raise_request_exception=False), []
     for address in addresses():
@@ -51,7 +51,7 @@ def test_whoever_is_not_signed_in_gets_no_data(world: World, method: str) -> Non
     assert "_auth_user_id" not in client.session
 
 
-def test_a_made_up_token_or_session_is_nobody(world: World) -> None:
+def test_forged_token_and_session_are_anonymous(world: World) -> None:
     headers = {"Authorization": f"Bearer {world.token[:-1]}x", "Cookie": "paddock_session=guess"}
     client, wrong = Client(headers=headers, raise_request_exception=False), []
     for address in addresses():
@@ -71,9 +71,7 @@ def crawl(client: Client) -> dict[Address, HttpResponseBase]:
     return {address: client.get(address.path) for address in addresses() if address.name not in _LONG}
 
 
-def test_no_page_fails_and_no_secret_is_shown_even_to_administrators(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pages_never_fail_or_show_secrets_to_administrators(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """And each is sent with the strict policy, the other headers and nothing inline."""
     wrong, shown = [], 0
     for address, response in crawl(session_of(world.admin)).items():
@@ -108,7 +106,7 @@ def lax(address: Address, response: HttpResponseBase, text: str) -> list[str]:
     return found
 
 
-def test_other_teams_objects_are_nowhere_to_be_seen(world: World) -> None:
+def test_objects_of_other_teams_are_hidden_everywhere(world: World) -> None:
     wrong = []
     for address, response in crawl(session_of(world.outsider)).items():
         text = body_of(response).replace(f'value="{NAME}"', "")
@@ -120,7 +118,7 @@ def test_other_teams_objects_are_nowhere_to_be_seen(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_other_teams_objects_cannot_be_changed(world: World, method: str) -> None:
+def test_objects_of_other_teams_cannot_be_changed(world: World, method: str) -> None:
     """By someone of another team and by someone who may only look: whatever is sent, nothing changes."""
     before = fingerprint()
     for person in (world.outsider, world.viewer):
@@ -149,7 +147,7 @@ def fingerprint() -> dict[str, list[object]]:
     return found
 
 
-def test_every_event_stream_refuses_pages_of_other_sites(world: World) -> None:
+def test_every_event_stream_rejects_cross_origin_pages(world: World) -> None:
     client = session_of(world.admin)
     streams = [address for address in addresses() if "events" in address.path]
     assert len(streams) >= 3, "deployments, runs and jobs have one each"

@@ -98,7 +98,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_generated_sites_of_gallop_serve_no_file_outside_their_folders(root: Path) -> None:
+def test_gallop_serves_no_file_outside_site_folders(root: Path) -> None:
     chance = Random(16)
     server = GallopInstance(root / "server")
     ports = [free_port() for _ in range(SITES)]

@@ -46,7 +46,7 @@ def admin(world: World) -> Caller:
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_names_that_become_file_names_are_refused_by_page_and_api(world: World, admin: Caller, value: str) -> None:
+def test_unsafe_file_names_are_rejected_by_page_and_api(world: World, admin: Caller, value: str) -> None:
     before = fingerprint()
     definition = {"name": value, "team": "owners", "blocks": []}
     quick = {"name": value, "team": "owners", "domains": ["a.example"], "root": "/srv/www/a"}
@@ -78,7 +78,7 @@ def test_names_that_become_file_names_are_refused_by_page_and_api(world: World, 
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Injected: 1", "a\nb", "a\0b", "a\x1bb", "a\u2028b"])
-def test_line_breaks_are_refused_by_the_models_whatever_the_door(world: World, admin: Caller, value: str) -> None:
+def test_models_reject_line_breaks(world: World, admin: Caller, value: str) -> None:
     before = fingerprint()
     location, block = f"locations/{marks.KEY}/", f"blocks/{marks.KEY}/"
     answers = [
@@ -122,7 +122,7 @@ def test_line_breaks_are_refused_by_the_models_whatever_the_door(world: World, a
         ("application/json", b'{"id": 1, "team_id": 1}', 422),
     ],
 )
-def test_other_bodies_than_json_objects_change_nothing(
+def test_non_object_json_bodies_change_nothing(
     world: World, admin: Caller, content_type: str, body: bytes, status: int
 ) -> None:
     before = fingerprint()
@@ -134,7 +134,7 @@ def test_other_bodies_than_json_objects_change_nothing(
     assert fingerprint() == before
 
 
-def test_a_method_override_is_not_followed(world: World, admin: Caller) -> None:
+def test_method_override_header_is_ignored(world: World, admin: Caller) -> None:
     answer = admin.post(f"sites/{marks.NAME}/", {}, X_HTTP_Method_Override="DELETE")
     assert answer.status_code == 405 and Site.objects.filter(name=marks.NAME).exists()
 
@@ -142,7 +142,7 @@ def test_a_method_override_is_not_followed(world: World, admin: Caller) -> None:
 LISTS = sorted({item.path for item in addresses() if item.name.startswith("api:") and item.name.endswith("-list")})
 
 
-def test_lists_were_found() -> None:
+def test_sortable_lists_are_found() -> None:
     assert len(LISTS) >= 18
 
 
@@ -152,7 +152,7 @@ def test_lists_were_found() -> None:
     name=st.sampled_from(["name", "name__in", "id", "cursor", "created_at__gte", "q", "web_server", "number"]),
     value=st.text(max_size=20),
 )
-def test_sorting_and_filters_never_reach_the_database_raw(
+def test_sorting_and_filters_never_reach_database_raw(
     world: World, admin: Caller, ordering: str, name: str, value: str
 ) -> None:
     for path in LISTS[:6]:
@@ -162,12 +162,12 @@ def test_sorting_and_filters_never_reach_the_database_raw(
 
 @pytest.mark.parametrize("path", ["/sites/", "/hosts/", "/deployments/", "/benchmarks/", "/audit/", "/settings/users/"])
 @pytest.mark.parametrize("ordering", ["password", "-team__members__password", "1;select 1", "\0", "?", "'"])
-def test_pages_ignore_or_refuse_odd_sorting(world: World, path: str, ordering: str) -> None:
+def test_pages_ignore_or_reject_unknown_sorting(world: World, path: str, ordering: str) -> None:
     answer = session_of(world.admin).get(path, {"ordering": ordering, "page": ordering, "q": ordering})
     assert answer.status_code in {200, 400}
 
 
-def test_roles_by_object_and_action(world: World) -> None:
+def test_roles_allow_expected_actions_per_object(world: World) -> None:
     """The matrix: who may do what to an object of one's own team and of another's, over the API."""
     people = {"admin": world.admin, "owner": world.owner, "viewer": world.viewer, "outsider": world.outsider}
     expected = {
@@ -206,7 +206,7 @@ def test_roles_by_object_and_action(world: World) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_definition_cannot_take_what_belongs_to_others(world: World) -> None:
+def test_definition_rejects_objects_of_other_teams(world: World) -> None:
     """Another team's certificate, another site's upstream, another team as owner."""
     outsider = caller_of(world.outsider)
     base = {"name": "mine", "team": "others"}
@@ -224,7 +224,7 @@ def test_a_definition_cannot_take_what_belongs_to_others(world: World) -> None:
     assert Site.objects.count() == 1
 
 
-def test_pages_ask_for_the_csrf_token(world: World) -> None:
+def test_pages_require_csrf_token(world: World) -> None:
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     client.force_login(world.admin)
     before, wrong = fingerprint(), []
@@ -239,7 +239,7 @@ def test_pages_ask_for_the_csrf_token(world: World) -> None:
     assert Team.objects.count() == 2 and Location.objects.count() == 1 and ServerName.objects.count() == 1
 
 
-def test_a_null_character_is_nowhere_the_panels_fault(world: World, admin: Caller) -> None:
+def test_null_characters_never_cause_server_error(world: World, admin: Caller) -> None:
     """PostgreSQL refuses it at whichever query it comes to; SQLite finds nothing."""
     browser, null = session_of(world.admin), "a\0"
     schedule = {

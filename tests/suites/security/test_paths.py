@@ -33,7 +33,7 @@ def mine(world: World) -> Site:
 
 
 @pytest.mark.parametrize("path", ["/srv/www/zzz", "/srv/www/zzz/wp-config.php", "/srv/www"])
-def test_the_api_refuses_and_says_no_more_than_was_asked(world: World, mine: Site, path: str) -> None:
+def test_api_rejects_foreign_path_without_revealing_owner(world: World, mine: Site, path: str) -> None:
     outsider, block = caller_of(world.outsider), mine.blocks.get()
     definition = services.site_export(mine)
     definition["blocks"][0]["root"] = path
@@ -52,7 +52,7 @@ def test_the_api_refuses_and_says_no_more_than_was_asked(world: World, mine: Sit
     assert ServerBlock.objects.get(pk=block.pk).root == "/srv/www/mine" and Site.objects.count() == 2
 
 
-def test_the_page_refuses_beside_the_field(world: World, mine: Site) -> None:
+def test_page_rejects_foreign_path_at_its_field(world: World, mine: Site) -> None:
     block = mine.blocks.get()
     browser: Client = session_of(world.outsider)
     url = f"/sites/mine/blocks/{block.pk}/locations/+new/"
@@ -62,13 +62,13 @@ def test_the_page_refuses_beside_the_field(world: World, mine: Site) -> None:
     assert not block.locations.exists()
 
 
-def test_an_administrator_without_the_scope_is_an_operator(world: World, mine: Site) -> None:
+def test_administrator_token_without_scope_acts_as_operator(world: World, mine: Site) -> None:
     block = f"blocks/{mine.blocks.get().pk}/"
     assert caller_of(world.admin, ["sites"]).patch(block, {"root": "/srv/www/zzz"}).status_code == 422
     assert caller_of(world.admin, ["admin"]).patch(block, {"root": "/srv/www/zzz"}).status_code == 200
 
 
-def test_a_log_that_is_anothers_is_not_read_by_page_or_api(db: None, tmp_path: Path) -> None:
+def test_log_of_another_team_is_not_read_by_page_or_api(db: None, tmp_path: Path) -> None:
     """A real file on a real host, so that without the check its lines would come."""
     people: Cast = cast(str(tmp_path))
     folder = tmp_path / "var/log/nginx"

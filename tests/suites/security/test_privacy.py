@@ -46,7 +46,7 @@ def shared(people: Cast) -> Deployment:
     return deployment
 
 
-def test_lists_name_own_sites_alone(people: Cast, shared: Deployment) -> None:
+def test_lists_show_own_sites_only(people: Cast, shared: Deployment) -> None:
     owner = signed_in(people.owner)
     for address in ("/", "/deployments/", "/deployments/?q=shop", "/audit/"):
         page = owner.get(address).content.decode()
@@ -55,7 +55,7 @@ def test_lists_name_own_sites_alone(people: Cast, shared: Deployment) -> None:
     assert "secretname" in signed_in(people.admin).get("/deployments/").content.decode()
 
 
-def test_names_of_other_teams_sites_find_nothing(people: Cast, shared: Deployment) -> None:
+def test_search_for_sites_of_other_teams_finds_nothing(people: Cast, shared: Deployment) -> None:
     assert (
         "web-1" not in signed_in(people.owner).get("/deployments/?q=secretname").content.decode().split('id="list"')[1]
     )
@@ -65,7 +65,7 @@ def test_names_of_other_teams_sites_find_nothing(people: Cast, shared: Deploymen
     assert len(caller.get("deployments/?items__site__name=shop").json()["results"]) == 1
 
 
-def test_audit_of_shared_work_is_for_those_who_see_all_of_it(people: Cast, shared: Deployment) -> None:
+def test_audit_of_shared_jobs_requires_access_to_all_sites(people: Cast, shared: Deployment) -> None:
     entry = AuditEntry.objects.get(object_type="deployments.deployment", object_id=str(shared.pk))
     assert "secretname" in json.dumps(entry.after)
     assert signed_in(people.owner).get(f"/audit/{entry.pk}/").status_code == 404
@@ -77,7 +77,7 @@ def test_audit_of_shared_work_is_for_those_who_see_all_of_it(people: Cast, share
 
 
 @pytest.mark.parametrize("role", ["viewer", "owner"])
-def test_members_of_a_new_team_tell_no_names(people: Cast, role: str) -> None:
+def test_new_team_form_reveals_no_user_names(people: Cast, role: str) -> None:
     def said(client: Any, name: str) -> tuple[int, str]:
         sent = {"name": "x", "slug": "x", "members": [name]}
         answer = client.post("/api/v1/teams/", json.dumps(sent), content_type="application/json")
@@ -90,7 +90,7 @@ def test_members_of_a_new_team_tell_no_names(people: Cast, role: str) -> None:
         assert said(client, "nobody")[0] == 403
 
 
-def test_another_team_is_as_if_it_were_not_there(people: Cast) -> None:
+def test_another_team_returns_same_response_as_missing_team(people: Cast) -> None:
     def said(team: str) -> tuple[int, str]:
         answer = caller_of(people.owner).post("sites/", {"name": "x", "team": team, "blocks": []})
         return answer.status_code, answer.json()["detail"].replace(team, "TEAM")
@@ -99,7 +99,7 @@ def test_another_team_is_as_if_it_were_not_there(people: Cast) -> None:
     assert said("no-such-team")[0] == 422
 
 
-def test_a_token_revokes_none_that_reaches_further(people: Cast) -> None:
+def test_token_cannot_revoke_more_powerful_token(people: Cast) -> None:
     strong, _plain = token_create(actor=people.admin, name="strong", scopes=["admin"])
     equal, _plain = token_create(actor=people.admin, name="equal", scopes=["sites"])
     reader, writer = caller_of(people.admin, ["read"]), caller_of(people.admin, ["read", "sites"])
@@ -114,7 +114,7 @@ def test_a_token_revokes_none_that_reaches_further(people: Cast) -> None:
     assert ApiToken.objects.get(pk=mixed.pk).revoked_at
 
 
-def test_no_page_or_response_may_be_stored(people: Cast) -> None:
+def test_responses_forbid_storage_by_caches(people: Cast) -> None:
     browser, caller = signed_in(people.admin), caller_of(people.admin)
     answers = [
         *(browser.get(address) for address in ("/", "/sites/", "/hosts/", "/deployments/", "/audit/", "/account/")),
@@ -144,7 +144,7 @@ def leave_team(user: User, admin: User) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", ["/deployments/{}/events", "/api/v1/jobs/{}/events/"])
 @pytest.mark.parametrize("change", [end_session, deactivate, leave_team])
-def test_a_stream_ends_soon_after_its_reader_may_not_read(transactional_db: None, path: str, change: Any) -> None:
+def test_event_stream_ends_after_loss_of_permission(transactional_db: None, path: str, change: Any) -> None:
     people = cast()
     people.host.status = "unreachable"
     people.host.save()
@@ -187,7 +187,7 @@ def hsts(**values: str) -> str:
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
-def test_hsts_binds_other_names_only_when_asked_to() -> None:
+def test_hsts_covers_subdomains_only_on_request() -> None:
     assert hsts() == "max-age=31536000"
     assert hsts(PADDOCK_HSTS_SUBDOMAINS="1") == "max-age=31536000; includeSubDomains"
     assert hsts(PADDOCK_HSTS_SECONDS="0") == "None"

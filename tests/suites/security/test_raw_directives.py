@@ -53,7 +53,7 @@ def files(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "path", "headers"), NGINX)
-def test_nginx_itself_would_serve_the_file_that_the_panel_refuses(
+def test_rejected_directives_would_expose_files_on_nginx(
     text: str, path: str, headers: dict[str, str], server_root: Path
 ) -> None:
     files(server_root)
@@ -68,7 +68,7 @@ def test_nginx_itself_would_serve_the_file_that_the_panel_refuses(
 
 
 @pytest.mark.parametrize(("text", "path", "headers"), APACHE)
-def test_apache_itself_would_serve_the_file_that_the_panel_refuses(
+def test_rejected_directives_would_expose_files_on_apache(
     text: str, path: str, headers: dict[str, str], server_root: Path
 ) -> None:
     files(server_root)
@@ -93,7 +93,7 @@ def shop(people: Cast, engine: str) -> Site:
 
 
 @pytest.mark.parametrize("engine", ["nginx", "apache"])
-def test_page_and_api_refuse_every_directive_that_leads_out_of_the_site(people: Cast, engine: str) -> None:
+def test_page_and_api_reject_directives_that_leave_site(people: Cast, engine: str) -> None:
     site = shop(people, engine)
     block = site.blocks.get()
     page = session_of(people.admin)

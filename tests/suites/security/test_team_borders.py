@@ -10,7 +10,7 @@ from tests.suites.security import world as marks
 from tests.suites.security.world import World
 
 
-def test_quick_scenario_of_another_team_is_neither_shown_nor_taken_over(world: World) -> None:
+def test_quick_scenario_of_another_team_is_neither_shown_nor_copied(world: World) -> None:
     Scenario.objects.filter(pk=marks.KEY).update(name=QUICK[0].name)
     answer = caller_of(world.outsider).post("scenarios/quick/", {"quick": QUICK[0].slug})
     assert answer.status_code == 201
@@ -19,14 +19,14 @@ def test_quick_scenario_of_another_team_is_neither_shown_nor_taken_over(world: W
     assert own.json()["id"] == marks.KEY  # type: ignore[attr-defined]
 
 
-def test_quick_scenario_needs_the_permission_to_benchmark_also_when_it_is_there(world: World) -> None:
+def test_existing_quick_scenario_requires_benchmark_permission(world: World) -> None:
     Scenario.objects.filter(pk=marks.KEY).update(name=QUICK[0].name)
     reader = caller_of(world.owner, ["read"])
     for caller in (reader, caller_of(world.viewer)):
         assert caller.post("scenarios/quick/", {"quick": QUICK[0].slug}).status_code == 403
 
 
-def test_token_of_scope_read_changes_no_saved_view(world: World) -> None:
+def test_read_scope_token_cannot_change_saved_views(world: World) -> None:
     reader = caller_of(world.owner, ["read"])
     assert reader.delete(f"saved-views/{marks.KEY}/").status_code == 403
     assert reader.post("saved-views/", {"page": "sites", "name": "x", "query": "q=a"}).status_code == 403
@@ -34,7 +34,7 @@ def test_token_of_scope_read_changes_no_saved_view(world: World) -> None:
     assert caller_of(world.owner, ["sites"]).delete(f"saved-views/{marks.KEY}/").status_code == 204
 
 
-def test_server_without_paths_is_refused_at_the_field(world: World) -> None:
+def test_web_server_without_paths_is_rejected_at_its_field(world: World) -> None:
     body = {"host": marks.HOST, "engine": "nginx"}
     answer = caller_of(world.admin).post("web-servers/", body)
     assert answer.status_code == 422 and "/paths" in answer.content.decode()

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.cluster
-def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
+def test_production_settings_pass_check_deploy(tmp_path: Path) -> None:
     env = {
         "PADDOCK_HOME": str(tmp_path),
         "PADDOCK_HTTPS": "1",
@@ -40,7 +40,7 @@ def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["Host", "X-Forwarded-Host"])
-def test_a_made_up_host_is_refused_or_ignored(world: World, header: str) -> None:
+def test_forged_host_header_is_rejected_or_ignored(world: World, header: str) -> None:
     client = session_of(world.admin)
     for path in ("/account/", "/api/v1/sites/", "/login/"):
         response = client.get(path, headers={header: "evil.example"})
@@ -48,7 +48,7 @@ def test_a_made_up_host_is_refused_or_ignored(world: World, header: str) -> None
         assert b"evil.example" not in response.content
 
 
-def test_forwarded_addresses_count_only_behind_trusted_proxies(settings: Settings) -> None:
+def test_forwarded_addresses_are_used_only_from_trusted_proxies(settings: Settings) -> None:
     def seen(peer: str, forwarded: str) -> str:
         return client_address(RequestFactory().get("/", REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=forwarded))
 
@@ -62,7 +62,7 @@ def test_forwarded_addresses_count_only_behind_trusted_proxies(settings: Setting
     assert seen("10.0.0.5", "") == "10.0.0.5"
 
 
-def test_cookies_are_closed_to_scripts_and_other_sites(client: Client, world: World, settings: Settings) -> None:
+def test_cookies_are_http_only_and_same_site(client: Client, world: World, settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     user = User.objects.get(username="ada")
     user.set_password("a fairly long secret")
@@ -73,6 +73,6 @@ def test_cookies_are_closed_to_scripts_and_other_sites(client: Client, world: Wo
     assert cookie["httponly"] and cookie["samesite"] == "Lax"
 
 
-def test_a_request_id_of_the_client_is_not_believed(client: Client, db: None) -> None:
+def test_request_id_of_client_is_ignored(client: Client, db: None) -> None:
     response = client.get("/login/", headers={"X-Request-Id": "forged"})
     assert response["X-Request-Id"] != "forged"
