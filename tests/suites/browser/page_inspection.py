@@ -80,6 +80,9 @@ LAYOUT = """() => {
   }
   return found;
 }"""
+# Resolves once the page handled its new size. A browser sends `resize` with the next frame, which a busy machine draws
+# late: until then the current tab is where it was at the former width.
+SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # A card's lines must be named as the columns are.
 CARDS = """() => [...document.querySelectorAll(".table")].flatMap((table) => {
   if (!table.matches(".cards, .matrix")) return ["a table that is neither cards nor matrix"];
@@ -195,6 +198,7 @@ class Window:
         for size, scheme in self._looks:
             self.page.set_viewport_size(size)
             self.page.emulate_media(color_scheme=scheme)
+            self.page.evaluate(SETTLED)
             is_wide = size is WIDE
             seen = [*(_wide if is_wide else _narrow)(self.page), *self._contrast(scheme)]
             yield from (f"{scheme}, {'wide' if is_wide else 'narrow'}: {item}" for item in seen)

@@ -19,6 +19,7 @@ from tests.suites.browser.page_inspection import (
     CONTRAST,
     LAYOUT,
     NARROW,
+    SETTLED,
     WIDE,
     context_of,
     look_at,
@@ -126,6 +127,7 @@ def test_dialogs_and_menus_have_no_faults(browser: Browser, live_server: Any, us
     wrong = []
 
     def check(what: str) -> None:
+        page.evaluate(SETTLED)
         found = [*page.evaluate(AXE, None), *page.evaluate(CONTRAST, [])[1], *page.evaluate(LAYOUT)]
         wrong.extend(f"{what}: {item}" for item in found)
 
