@@ -8,9 +8,10 @@ class DeploymentsConfig(AppConfig):
     def ready(self) -> None:
         from panel.deployments.drift.services import drift_errand
         from panel.deployments.guards import claims_standing, paths_standing, removal_guard
+        from panel.deployments.planning.live_versions import live_versions_follow
         from panel.hosts.execution import ERRANDS
         from panel.hosts.models import OperationKind
-        from panel.websites import ownership
+        from panel.websites import ownership, versions
         from panel.websites.paths import standing
         from panel.websites.services.base import removal_guards
 
@@ -21,3 +22,5 @@ class DeploymentsConfig(AppConfig):
             standing.append(paths_standing)
         if claims_standing not in ownership.standing:
             ownership.standing.append(claims_standing)
+        if live_versions_follow not in versions.followers:
+            versions.followers.append(live_versions_follow)

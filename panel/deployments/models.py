@@ -172,7 +172,8 @@ class DeploymentItem(models.Model):
     """One site in a deployment.
 
     Without a revision the site is removed from the host, unless it `rests` there as disabled. `rested`: its disabled
-    files on the host before.
+    files on the host before. `version`: the version of the draft that the deployment makes live, null where the draft
+    differs from the revision.
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
@@ -181,6 +182,7 @@ class DeploymentItem(models.Model):
     previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
     rests = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     rested = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+    version = models.PositiveIntegerField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["deployment", "site"], name="deployments_site_once")]
@@ -253,6 +255,8 @@ class SiteState(models.Model):
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     # of a disabled site: whose files lie on its host still, where no server looks for them (planning/resting.py)
     resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    # the version of the draft (Site.version) that stands there; null: an earlier revision, which the draft does not say
+    live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
 

@@ -37,8 +37,8 @@ class PlanSite:
 
     `number` is the revision that the plan deploys, None when the plan takes the site off the host; `previous` is the
     live revision. `rests` and `rested` are the revision whose files stay on the host while the site is disabled, after
-    and before the deployment. `inputs` is the digest of everything the files were rendered from (inputs.py), "" when
-    an earlier revision is deployed as it was.
+    and before the deployment. `version` and `server_version` are the versions of the draft and of its web server from
+    which the files were rendered; `version` is None when an earlier revision is deployed that no draft says.
     """
 
     id: int
@@ -48,7 +48,8 @@ class PlanSite:
     previous: int | None = None
     rests: int | None = None
     rested: int | None = None
-    inputs: str = ""
+    version: int | None = None
+    server_version: int | None = None
 
     @property
     def comes_from_elsewhere(self) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -23,6 +23,7 @@ from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
 from panel.websites.models import Allowance, Certificate, Site
+from panel.websites.versions import IS_PENDING
 
 PER_KIND = 6  # on a page
 EXPIRY_WARNING = dt.timedelta(days=30)
@@ -277,9 +278,7 @@ def _planned(user: User, most: int) -> list[Concern]:
 
 
 def _pending(user: User, most: int) -> list[Concern]:
-    changed = visible(Site.objects.all(), user).filter(
-        enabled=True, state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at")
-    )
+    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True)
     return [
         Concern(
             "pending",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Case, Count, F, Prefetch, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Prefetch, Q, QuerySet, Value, When
 
 from panel.accounts.models import User
 from panel.core.tags import tags_counted
 from panel.hosts.models import Host
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
+from panel.websites.versions import IS_PENDING
 
 ORDERINGS = {
     "name": ("name",),
@@ -21,8 +22,6 @@ ORDERINGS = {
     "server": ("web_server__host__name", "web_server__engine", "name"),
     "-server": ("-web_server__host__name", "-web_server__engine", "name"),
 }
-# The site changed since its last deployment.
-IS_PENDING = Q(state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at"))
 
 
 def sites_listed(user: User) -> QuerySet[Site]:

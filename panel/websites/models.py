@@ -5,6 +5,7 @@ List values are JSON in the format of the dataclasses in panel/rendering/spec.py
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -40,12 +41,20 @@ class Site(BaseModel):
     answers_challenges = models.BooleanField(default=False, editable=False)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()
+    # changes of the draft: every service that changes what a deployment may write calls websites.versions
+    version = models.PositiveIntegerField(default=1, editable=False)
 
     class Meta:
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        if update_fields is None and not self._state.adding:  # the database counts: a stale copy must not count back
+            own = (field for field in self._meta.concrete_fields if not field.primary_key)
+            update_fields = {field.name for field in own} - {"version"}
+        super().save(*args, update_fields=update_fields, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the server blocks first: their locations protect upstreams and PHP pools, which also belong to the

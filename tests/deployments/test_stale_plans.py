@@ -1,4 +1,4 @@
-"""A plan is confirmed only while everything that its files were made from is as it was, whoever changed it and how."""
+"""A plan is confirmed only while the draft and the web server have the versions that its files were made from."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from panel import rendering
+from panel.accounts.models import User
 from panel.core.errors import Conflict
-from panel.deployments.models import Blob, Deployment, DeploymentStatus, PinnedFile, Revision
-from panel.deployments.planning import inputs, services
+from panel.deployments.drift.services import drift_adopt, pin_release
+from panel.deployments.models import Blob, Deployment, DeploymentStatus, Drift, Revision, SiteState
+from panel.deployments.planning import services
 from panel.deployments.revisions.rendered import sha256_of
-from panel.hosts.models import Host, Layout, WebServer
+from panel.hosts.models import Layout
+from panel.hosts.services import host_update, web_server_update
+from panel.hosts.services.web_servers import running_set
 from panel.websites import services as websites
-from panel.websites.models import (
-    Certificate,
-    Listen,
-    Location,
-    PhpPool,
-    RawSnippet,
-    ServerBlock,
-    ServerName,
-    Site,
-    Upstream,
-    UpstreamServer,
-)
+from panel.websites.models import Allowance, Certificate, Location, RawSnippet, Site
 from tests.deployments.sample_plans import live
 from tests.support.cast import Cast
 
@@ -71,96 +63,105 @@ def confirmed(people: Cast, deployment: Deployment) -> str:
     return deployment.status
 
 
-def adopt(site: Site, text: str = "# by hand\n") -> None:
-    path = Revision.objects.filter(site=site).latest("pk").files[0]["path"]
-    blob, _ = Blob.objects.get_or_create(sha256=sha256_of(text), content=text, size=len(text))
-    PinnedFile.objects.create(site=site, web_server=site.web_server, path=path, blob=blob)
+def drifted(site: Site) -> Drift:
+    """A file of the live revision that somebody edited on the host."""
+    revision = SiteState.objects.get(site=site).revision
+    assert revision is not None
+    record, text = revision.files[0], "# by hand\n"
+    return Drift.objects.create(
+        site=site,
+        web_server=revision.web_server,
+        path=record["path"],
+        expected_sha256=record["sha256"],
+        found_sha256=sha256_of(text),
+        found=text,
+    )
 
 
-CHANGES: dict[str, Callable[[Site], Any]] = {
-    "a name": lambda site: ServerName.objects.filter(block__site=site).update(name="other.example"),
-    "a listen": lambda site: Listen.objects.filter(block__site=site, tls=False).update(port=8080),
-    "a header of the block": lambda site: ServerBlock.objects.filter(site=site).update(
-        headers=[{"name": "X-A", "value": "b", "always": True}]
+def location(site: Site, handler: str) -> Location:
+    return Location.objects.get(block__site=site, handler=handler)
+
+
+CHANGES: dict[str, Callable[[User, Site], Any]] = {
+    "a name": lambda admin, site: websites.block_update(actor=admin, block=site.blocks.get(), names=["other.example"]),
+    "a location": lambda admin, site: websites.location_update(
+        actor=admin, location=location(site, "proxy"), read_timeout_s=77
     ),
-    "a location": lambda site: Location.objects.filter(block__site=site, handler="proxy").update(read_timeout_s=77),
-    "a location's order": lambda site: Location.objects.filter(block__site=site, handler="php").update(match="~*"),
-    "one location less": lambda site: Location.objects.filter(block__site=site, handler="proxy").delete(),
-    "a user's password": lambda site: Location.objects.filter(block__site=site, handler="php").update(
-        basic_auth_realm="shop", basic_auth_users={"ann": "$2y$05$" + "a" * 53}
+    "one location less": lambda admin, site: websites.location_delete(actor=admin, location=location(site, "proxy")),
+    "an upstream's server": lambda admin, site: websites.upstream_update(
+        actor=admin, upstream=site.upstreams.get(), servers=[{"address": "127.0.0.1:9001", "weight": 5}]
     ),
-    "an upstream": lambda site: Upstream.objects.filter(site=site).update(keepalive=3),
-    "an upstream's server": lambda site: UpstreamServer.objects.filter(upstream__site=site).update(weight=5),
-    "a PHP pool": lambda site: PhpPool.objects.filter(site=site).update(address="unix:/run/php/other.sock"),
-    "a snippet": lambda site: RawSnippet.objects.filter(site=site).update(text="etag on;"),
-    "a certificate": lambda site: Certificate.objects.update(certificate_pem="another chain"),
-    "a certificate's key": lambda site: Certificate.objects.update(private_key_pem="another key"),
-    "an adopted edit": adopt,
-    "what its caches hold": lambda site: Site.objects.filter(pk=site.pk).update(cache_mb=9),
-    "the web server's version": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(version="1.99.0"),
-    "the server's folders": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(
-        paths={**WebServer.objects.get(pk=site.web_server_id).paths, "config_root": "/opt/nginx"}
+    "a snippet": lambda admin, site: websites.snippet_update(actor=admin, snippet=site.snippets.get(), text="etag on;"),
+    "a certificate": lambda admin, site: renew(admin, site),
+    "what its caches hold": lambda admin, site: websites.site_update(actor=admin, site=site, cache_mb=9),
+    "the web server's version": lambda admin, site: web_server_update(
+        actor=None, web_server=site.web_server, version="1.99.0"
     ),
-    "the server's layout": lambda site: WebServer.objects.filter(pk=site.web_server_id).update(layout=Layout.CONF_D),
-    "the host's site roots": lambda site: Host.objects.update(site_roots=["/srv/elsewhere"]),
+    "the server's layout": lambda admin, site: web_server_update(
+        actor=None, web_server=site.web_server, layout=Layout.CONF_D
+    ),
+    "the host's site roots": lambda admin, site: host_update(
+        actor=admin, host=site.web_server.host, site_roots=["/srv/elsewhere"]
+    ),
 }
 
 
+def renew(admin: User, site: Site) -> None:
+    """The certificate of another site takes the place of the site's own."""
+    other = websites.certificate_self_sign(actor=admin, team=site.team, name="new", names=["shop.example"])
+    websites.certificate_replace(
+        actor=admin,
+        certificate=Certificate.objects.get(name="shop"),
+        certificate_pem=other.certificate_pem,
+        private_key_pem=other.private_key_pem,
+    )
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=[name.replace(" ", "-") for name in CHANGES])
-def test_plan_is_stale_when_any_input_of_its_files_changed(
-    people: Cast, site: Site, change: Callable[[Site], Any]
+def test_plan_is_stale_after_a_change_of_what_its_files_follow_from(
+    people: Cast, site: Site, change: Callable[[User, Site], Any]
 ) -> None:
-    """Changed behind everybody's back: no service counts a version or leaves a mark."""
     deployment = planned(people, site)
     before = (Revision.objects.count(), Blob.objects.count())
-    change(site)
-    pinned = PinnedFile.objects.count()
+    change(people.admin, Site.objects.get(pk=site.pk))
     with pytest.raises(Conflict, match="outdated: shop has changed since it was made"):
         confirmed(people, deployment)
     deployment.refresh_from_db()
     assert (deployment.status, deployment.confirmed_at) == (DeploymentStatus.PLANNED, None)
-    assert (Revision.objects.count(), Blob.objects.count() - pinned) == before
+    assert (Revision.objects.count(), Blob.objects.count()) == before
 
 
-def test_stale_check_reads_every_part_of_site_model() -> None:
-    """One that is added to the site's model and not here would be confirmed though it was changed."""
-    read = {Site, Certificate} | {model for model, _ in inputs.PARTS}
-    parts = [model for model in apps.get_app_config("websites").get_models() if model not in read]
-    assert [
-        model.__name__
-        for model in parts
-        if any(field.related_model in read for field in model._meta.concrete_fields if field.is_relation)
-    ] == []
-
-
-def test_plan_is_stale_when_adopted_edit_is_released(people: Cast, site: Site) -> None:
-    planned(people, site)
-    adopt(site)
+def test_plan_is_stale_after_a_drift_is_adopted_or_released(people: Cast, site: Site) -> None:
+    live(people, site)
     deployment = planned(people, site)
-    PinnedFile.objects.all().delete()
+    pin = drift_adopt(actor=people.admin, drift=drifted(site))
     with pytest.raises(Conflict, match="outdated"):
         confirmed(people, deployment)
-
-
-def test_move_plan_is_stale_when_input_changed(people: Cast, site: Site) -> None:
-    RawSnippet.objects.all().delete()  # Apache has none of it
-    live(people, site)
-    (deployment,) = services.site_move(actor=people.admin, site=site, web_server=people.apache)
-    Location.objects.filter(block__site=site, handler="proxy").update(read_timeout_s=77)
+    deployment = planned(people, site)
+    pin_release(actor=people.admin, pin=pin)
     with pytest.raises(Conflict, match="outdated: shop has changed"):
         confirmed(people, deployment)
 
 
-def test_plan_is_valid_when_change_was_reverted(people: Cast, site: Site) -> None:
+def test_plan_is_stale_after_an_allowance_is_withdrawn(people: Cast, site: Site) -> None:
+    row = Allowance.objects.filter(kind="service").first()
+    assert row is not None
     deployment = planned(people, site)
-    block = site.blocks.get()
-    for autoindex in (True, False):
-        websites.block_update(actor=people.admin, block=block, autoindex=autoindex)
-        block.refresh_from_db()
-    assert confirmed(people, deployment) == DeploymentStatus.QUEUED
+    websites.allowance_delete(actor=people.admin, allowance=row)
+    with pytest.raises(Conflict, match="outdated: shop has changed"):
+        confirmed(people, deployment)
 
 
-def test_plan_is_valid_when_unrelated_fields_changed(people: Cast, site: Site) -> None:
+def test_move_is_stale_after_a_change_of_the_site(people: Cast, site: Site) -> None:
+    RawSnippet.objects.all().delete()  # Apache has none of it
+    live(people, site)
+    (deployment,) = services.site_move(actor=people.admin, site=site, web_server=people.apache)
+    websites.location_update(actor=people.admin, location=location(site, "proxy"), read_timeout_s=77)
+    with pytest.raises(Conflict, match="outdated: shop has changed"):
+        confirmed(people, deployment)
+
+
+def test_plan_is_not_stale_after_a_change_that_no_host_is_told_of(people: Cast, site: Site) -> None:
     other = websites.site_create(
         actor=people.admin,
         team=people.team,
@@ -170,23 +171,23 @@ def test_plan_is_valid_when_unrelated_fields_changed(people: Cast, site: Site) -
         root="/srv/www/blog",
     )
     deployment = planned(people, site)
-    ServerBlock.objects.filter(site=other).update(autoindex=True)
-    Site.objects.filter(pk=site.pk).update(notes="ask Ann first")
-    WebServer.objects.filter(pk=site.web_server_id).update(is_running=True, workers=3)
-    site.blocks.get().save()
-    RawSnippet.objects.create(site=site, engine="apache", text="FileETag None", block=site.blocks.get())
+    websites.block_update(actor=people.admin, block=other.blocks.get(), autoindex=True)
+    websites.site_update(actor=people.admin, site=site, notes="ask Ann first")
+    websites.sites_tag(actor=people.admin, sites=[site], add=["prod"])
+    running_set(people.nginx, True)
+    websites.site_define(actor=people.admin, site=site, data=websites.site_export(site))
     assert confirmed(people, deployment) == DeploymentStatus.QUEUED
 
 
-def test_plan_is_stale_when_it_names_no_inputs(people: Cast, site: Site) -> None:
+def test_plan_is_stale_when_it_names_no_version(people: Cast, site: Site) -> None:
     deployment = planned(people, site)
-    deployment.plan.sites = [replace(line, inputs="") for line in deployment.plan.sites]
+    deployment.plan.sites = [replace(line, version=None) for line in deployment.plan.sites]
     deployment.save(update_fields=["plan"])
     with pytest.raises(Conflict, match="outdated"):
         confirmed(people, deployment)
 
 
-def test_confirmation_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirming_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = planned(people, site)
     monkeypatch.setattr(rendering, "render", lambda *_: pytest.fail("rendered again"))
     with CaptureQueriesContext(connection) as captured:

@@ -14,12 +14,14 @@ from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
-from panel.deployments.planning.inputs import Inputs
+from panel.deployments.planning.live_versions import live_versions_follow
 from panel.deployments.planning.plans import live_numbers, live_revision
 from panel.deployments.planning.resting import resting_numbers
+from panel.hosts.models import WebServer
 from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
 from panel.websites.services import site_enable
+from panel.websites.versions import plans_outdate
 
 _RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
@@ -100,12 +102,15 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """Reject plans whose inputs changed. Nothing is rendered for this check."""
+    """Reject plans whose draft or web server has another version by now. The sites are locked."""
     placed = [(item, item.revision) for item in items if item.revision]
-    now = Inputs(item.site_id for item, _ in placed)
+    drafts = Site.objects.filter(pk__in=[item.site_id for item, _ in placed])
+    versions = dict(drafts.values_list("pk", "version"))
+    web_servers = WebServer.objects.filter(pk__in=[revision.web_server_id for _, revision in placed])
+    servers = dict(web_servers.values_list("pk", "row_version"))
     for item, revision in placed:
-        planned = [line.inputs for line in item.deployment.plan.sites if line.id == item.site_id]
-        if now.digest(item.site, revision.web_server) not in planned:
+        planned = [(row.version, row.server_version) for row in item.deployment.plan.sites if row.id == item.site_id]
+        if (versions.get(item.site_id), servers.get(revision.web_server_id)) not in planned:
             raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 
@@ -124,6 +129,7 @@ def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
         if row.disables:
             for item in row.items.select_related("site"):
                 if item.site.enabled:
+                    live_versions_follow([item.site_id])  # as this deployment will leave it
                     site_enable(actor=actor, site=item.site, enabled=False)
     targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
     audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
@@ -162,4 +168,12 @@ def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
     """Enable sites again that were disabled by the confirmation, because they stay on their host."""
     for row in rows.filter(confirmed_at__isnull=False):
         if row.disables:
-            Site.objects.filter(deployment_items__deployment=row).update(enabled=True)
+            disabling_take_back(row)
+
+
+def disabling_take_back(deployment: Deployment) -> None:
+    """The sites of a deployment that disables were not disabled: they are wanted where they are."""
+    sites = Site.objects.filter(deployment_items__deployment=deployment, enabled=False)
+    disabled = list(sites.values_list("pk", flat=True))
+    Site.objects.filter(pk__in=disabled).update(enabled=True)
+    plans_outdate(disabled)

@@ -36,6 +36,7 @@ from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import Host, HostOperation, WebServer
 from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
+from panel.websites.versions import plans_outdate, version_count
 
 logger = logging.getLogger(__name__)
 
@@ -186,6 +187,7 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     revision = revision_of_records(actor, site, drift.web_server, state.spec, records)
     SiteState.objects.filter(site=site, revision=state).update(revision=revision)
     SiteState.objects.filter(site=site, resting=state).update(resting=revision)
+    plans_outdate([site.pk])  # the draft has the text that the host has
     _close(drift, DriftResolution.ADOPTED)
     status_refresh(site)
     after = {"path": path, "sha256": kept.sha256, "revision": revision.number}
@@ -226,4 +228,5 @@ def pin_release(*, actor: User, pin: PinnedFile) -> None:
     """Let the panel render the file again, starting with the next deployment."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="pin.release", target=pin.site, before={"path": pin.path, "sha256": pin.blob_id})
+    version_count(pin.site)
     pin.delete()

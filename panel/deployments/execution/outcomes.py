@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.core.inserting import rows_insert
-from panel.deployments.confirmation.services import wake_workers
+from panel.deployments.confirmation.services import disabling_take_back, wake_workers
 from panel.deployments.execution import steps
 from panel.deployments.guards import history_forget
 from panel.deployments.locking import sites_lock
@@ -33,11 +33,11 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning.overtaken import overtaken_cancel
 from panel.deployments.planning.replacing import replaced_done
-from panel.deployments.rollback.services import is_said
 from panel.hosts.claims import Claim
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from panel.websites.paths import logs_follow
+from panel.websites.versions import plans_outdate
 
 STATUS_OF = {
     "applied": DeploymentStatus.SUCCEEDED,
@@ -121,7 +121,7 @@ def _not_succeeded(deployment: Deployment) -> None:
     for item in deployment.items.select_related("site"):
         SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
     if deployment.disables:  # still on the host, so still enabled
-        Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
+        disabling_take_back(deployment)
     deployment.followers.filter(status=DeploymentStatus.PLANNED).update(
         status=DeploymentStatus.CANCELLED,
         finished_at=timezone.now(),
@@ -152,21 +152,9 @@ def _succeeded(ends: Sequence[End]) -> None:
     _drift_close(items, deployments)
     overtaken_cancel(items)
     replaced_done([item.revision_id for item in items if item.revision_id])
-    _drafts_are_others(items, deployments)
     for deployment in deployments.values():
         _follow(deployment)
     _followers_queue(deployments)
-
-
-def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
-    """Mark drafts as changed after a rollback.
-
-    The rollback keeps the draft; if it differs from the live revision, it waits to be deployed or set back.
-    """
-    for item in items:
-        is_rollback = deployments[item.deployment_id].kind == DeploymentKind.ROLLBACK
-        if is_rollback and item.revision and not is_said(item.site, item.revision):
-            Site.objects.filter(pk=item.site_id).update(updated_at=timezone.now())
 
 
 def _follow(deployment: Deployment) -> None:
@@ -191,9 +179,12 @@ def _followers_queue(deployments: Iterable[int]) -> None:
 
 
 def _hand_over(deployment: Deployment, web_server: WebServer) -> None:
-    for site in Site.objects.filter(deployment_items__deployment=deployment).select_related("web_server"):
+    """The drafts say what the deployment has made live."""
+    sites = list(Site.objects.filter(deployment_items__deployment=deployment).select_related("web_server"))
+    for site in sites:
         logs_follow(site, web_server)
         Site.objects.filter(pk=site.pk).update(web_server=web_server)
+    plans_outdate([site.pk for site in sites])
 
 
 def _site_forget(deployment: Deployment, site: Site) -> None:
@@ -206,12 +197,17 @@ def _site_forget(deployment: Deployment, site: Site) -> None:
 def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
     now = timezone.now()
     states = []
+    known = SiteState.objects.filter(site__in=[item.site_id for item in items])
+    before = dict(known.values_list("site", "live_version"))
     for item in items:
-        if item.previous_id and not item.revision_id and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
+        kind = deployments[item.deployment_id].kind
+        if item.previous_id and not item.revision_id and kind == DeploymentKind.MOVE:
             continue  # removed here after it was deployed elsewhere: its state names the new host
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
-        states.append((item.site_id, status, item.revision_id, item.rests_id, now, None))
-    columns = ["status", "revision", "resting", "deployed_at", "last_failure"]
+        deploys = item.revision_id and kind != DeploymentKind.OVERWRITE
+        version = item.version if deploys else before.get(item.site_id)
+        states.append((item.site_id, status, item.revision_id, item.rests_id, version, now, None))
+    columns = ["status", "revision", "resting", "live_version", "deployed_at", "last_failure"]
     rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
 
 

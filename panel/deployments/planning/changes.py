@@ -10,8 +10,8 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Change:
-    """One site from what stands (`old`) to what will stand (`new`); None: nothing. `inputs` names all that the new
-    files were rendered from (inputs.py), "" when they were not rendered just now.
+    """One site from what stands (`old`) to what will stand (`new`); None: nothing. `version` is the version of the
+    draft that `new` says, None when no draft does.
 
     `rested` and `rests`: the revision whose files lie on the host, disabled, before and after (resting.py).
     """
@@ -19,6 +19,6 @@ class Change:
     site: Site
     old: Revision | None
     new: Revision | None
-    inputs: str = ""
+    version: int | None = None
     rested: Revision | None = None
     rests: Revision | None = None

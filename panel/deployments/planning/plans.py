@@ -236,7 +236,8 @@ def _plan_site(change: Change) -> PlanSite:
         previous=change.old.number if change.old else None,
         rests=change.rests.number if change.rests else None,
         rested=change.rested.number if change.rested else None,
-        inputs=change.inputs,
+        version=change.version,
+        server_version=change.new.web_server.row_version if change.new else None,
     )
 
 

@@ -29,12 +29,13 @@ from panel.deployments.confirmation.services import (
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.inputs import Inputs
+from panel.deployments.planning.live_versions import live_versions_recognize
 from panel.deployments.planning.plans import live_revision, live_revisions, plans_make
 from panel.deployments.planning.resolving import resolved_problems
 from panel.deployments.planning.resting import can_rest, resting_revisions
 from panel.deployments.planning.superseding import supersede
 from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
+from panel.deployments.rollback.services import is_said
 from panel.hosts.models import Host, WebServer
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
@@ -138,11 +139,16 @@ def _plan_and_store(
             for host, plan in zip(hosts, plans, strict=True)
         )
         items = [
-            [row.pk, *(part and part.pk for part in (change.site, change.new, change.old, change.rests, change.rested))]
+            [
+                *(row.pk, change.version),
+                *(part and part.pk for part in (change.site, change.new, change.old, change.rests, change.rested)),
+            ]
             for row in rows
             for change in hosts[row.host]
         ]
-        rows_insert(DeploymentItem, ["deployment", "site", "revision", "previous", "rests", "rested"], items)
+        columns = ["deployment", "version", "site", "revision", "previous", "rests", "rested"]
+        rows_insert(DeploymentItem, columns, items)
+        live_versions_recognize(change for changes in hosts.values() for change in changes)
         supersede(actor, rows, {change.site.pk for changes in hosts.values() for change in changes})
         named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
         audit_record_all(actor=actor, action="deployment.plan", targets=[(row, None, after) for row, after in named])
@@ -198,7 +204,6 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    inputs = Inputs(site.pk for site in sites)
     placed = [(site, site.web_server) for site in _check_sites(actor, sites) if site.web_server]
     host_agent.connect_soon(
         web_server.host for _, web_server in placed
@@ -209,8 +214,9 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
     freeze.parts_forget(item.site for item in frozen)
     changes = []
     for item in frozen:
-        pk, made_from = item.site.pk, inputs.digest(item.site, item.web_server)
-        changes.append((item.web_server.host, Change(item.site, live.get(pk), new[pk], made_from, resting.get(pk))))
+        pk = item.site.pk
+        change = Change(item.site, live.get(pk), new[pk], item.site.version, resting.get(pk))
+        changes.append((item.web_server.host, change))
     return changes
 
 
@@ -265,7 +271,9 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
             "then deploy the draft.",
             field="revision",
         )
-    change = Change(site, live_revision(site), revision, rested=resting_revisions([site]).get(site.pk))
+    site.refresh_from_db(fields=["version"])
+    version = site.version if is_said(site, revision) else None
+    change = Change(site, live_revision(site), revision, version, resting_revisions([site]).get(site.pk))
     return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.web_server.host, change)])[0]
 
 
@@ -390,14 +398,13 @@ def _move_plans(actor: User, chosen: Sequence[Site], beside: Sequence[Site], web
     there = [site.name for site in chosen if old[site.pk].web_server_id == web_server.pk]
     if there:
         raise ApplicationError(f"Already on {web_server}: {', '.join(there)}.", field="web_server")
-    inputs = Inputs(site.pk for site in chosen)
     frozen = frozen_now([(site, web_server) for site in _check_sites(actor, chosen, web_server, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
     here = {site.pk for site in chosen if old[site.pk].web_server.host_id == web_server.host_id}
     changes = []
     for item in frozen:
         before = old[item.site.pk] if item.site.pk in here else None
-        changes.append(Change(item.site, before, new[item.site.pk], inputs.digest(item.site, web_server)))
+        changes.append(Change(item.site, before, new[item.site.pk], item.site.version))
     leaving: dict[Host, list[Change]] = {}
     for site in chosen:
         if site.pk not in here:

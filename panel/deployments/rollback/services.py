@@ -11,9 +11,10 @@ from django.db import transaction
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
-from panel.deployments.models import Revision, SiteState, SiteStatus
+from panel.deployments.models import Revision
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning import diffs
+from panel.deployments.planning.live_versions import live_version_is_draft
 from panel.deployments.planning.plans import link_words, secret_words, shown, signature
 from panel.deployments.revisions.rendered import (
     contents,
@@ -63,10 +64,8 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
             action="site.set_back",
             noted={"revision": revision.number},
         )
-        state = SiteState.objects.filter(site=site, revision=revision, status=SiteStatus.LIVE).first()
-        if state is not None:  # equals the live revision, so nothing waits for deployment
-            Site.objects.filter(pk=site.pk).update(updated_at=state.deployed_at)
-    return SetBack(is_changed=True, kept=kept, is_live=state is not None)
+        is_live = live_version_is_draft(site, revision.pk)  # so that nothing waits to be deployed
+    return SetBack(is_changed=True, kept=kept, is_live=is_live)
 
 
 def is_said(site: Site, revision: Revision) -> bool:

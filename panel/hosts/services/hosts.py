@@ -23,7 +23,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import version_bump
-from panel.hosts.models import Connection, Host, HostStatus, OperationKind
+from panel.hosts.models import Connection, Host, HostStatus, OperationKind, WebServer
 from panel.hosts.selectors import host_losses
 from panel.hosts.services.base import store
 from panel.hosts.services.operations import operation_request
@@ -76,6 +76,8 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
             members=MEMBERS,
             expected_version=expected_version,
         )
+        if old.site_roots != host.site_roots:  # the files of its web servers' sites follow from it
+            WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
         changed = {name for name in WAY & set(values) if getattr(old, name) != getattr(host, name)}
         if changed & PLACE:
             host.offered_host_key = host.status_detail = ""

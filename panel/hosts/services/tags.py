@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
+from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
@@ -35,10 +36,7 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
 
 
 def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
-    """Change tags; the caller has checked permission.
-
-    Unchanged rows are skipped without an audit entry. `updated_at` stays, because tags require no deployment.
-    """
+    """Change tags; the caller has checked permission. Unchanged rows are skipped without an audit entry."""
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:
         raise ApplicationError("Enter at least one tag to add or remove.", field="add")
@@ -51,8 +49,9 @@ def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove
         after = _checked("add", [tag for tag in (*before, *given) if tag not in taken])
         if after == before:
             continue
-        type(row)._base_manager.filter(pk=row.pk).update(tags=after, row_version=F("row_version") + 1)
-        row.refresh_from_db(fields=["tags", "row_version"])
+        stored = type(row)._base_manager.filter(pk=row.pk)
+        stored.update(tags=after, row_version=F("row_version") + 1, updated_at=timezone.now())
+        row.refresh_from_db(fields=["tags", "row_version", "updated_at"])
         told.append((row, {"tags": before}, {"tags": after}))
     audit_record_all(actor=actor, action=action, targets=told)
 

@@ -9,7 +9,18 @@ from django.db import transaction
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
-from panel.websites.models import Allowance
+from panel.websites.models import Allowance, Site
+from panel.websites.versions import plans_outdate
+
+
+def _sites(allowance: Allowance) -> list[int]:
+    """The sites that the allowance is about, by id."""
+    sites = Site.objects.all()
+    if allowance.team_id is not None:
+        sites = sites.filter(team=allowance.team_id)
+    if allowance.host_id is not None:
+        sites = sites.filter(web_server__host=allowance.host_id)
+    return list(sites.values_list("pk", flat=True))
 
 
 @transaction.atomic
@@ -21,13 +32,17 @@ def allowance_create(*, actor: User, **values: Any) -> Allowance:
     row = Allowance(granted_by=actor, **values)
     row.full_clean()
     row.save()
+    plans_outdate(_sites(row))
     audit_record(actor=actor, action="allowance.create", target=row, after=snapshot(row))
     return row
 
 
 @transaction.atomic
 def allowance_delete(*, actor: User, allowance: Allowance) -> None:
-    """Delete an allowance. Deployed sites stay unchanged; the next change or plan of an operator is rejected."""
+    """Delete an allowance. Deployed sites stay unchanged; the next change or plan of an operator is rejected, and so
+    is a plan that was made with the allowance and is not confirmed yet.
+    """
     require(actor, Action.ADMINISTER)
+    plans_outdate(_sites(allowance))
     audit_record(actor=actor, action="allowance.delete", target=allowance, before=snapshot(allowance))
     allowance.delete()

@@ -10,8 +10,6 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
-from django.db.models import F
-from django.utils import timezone
 
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
@@ -177,12 +175,6 @@ def remove(
     version_bump(instance, expected_version)
     audit_record(actor=actor, action=action, target=instance, before=described(instance))
     instance.delete()
-
-
-def touch(site: Site) -> None:
-    """Increment the site's version, the ETag of the whole definition, after a change of a part."""
-    Site.objects.filter(pk=site.pk).update(row_version=F("row_version") + 1, updated_at=timezone.now())
-    site.refresh_from_db(fields=["row_version", "updated_at"])
 
 
 def site_of(part: models.Model) -> Site:

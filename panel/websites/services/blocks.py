@@ -15,7 +15,8 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.websites import checks, validators
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
-from panel.websites.services.base import assign, at, remove, row_values, store, touch
+from panel.websites.services.base import assign, at, remove, row_values, store
+from panel.websites.versions import version_count
 
 ListenValues = Mapping[str, Any]
 
@@ -74,7 +75,7 @@ def _children(
         listens_set(block, listens)
     if names is not None:
         names_set(block, names)
-    touch(block.site)
+    version_count(block.site)
     checks.refuse_foreign(actor, block.site, kept=kept)
     checks.refuse_clashes(actor, block.site)
 
@@ -85,7 +86,7 @@ def _kept(site: Site) -> checks.Kept:
 
 
 def _location_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    touch(site)
+    version_count(site)
     checks.refuse_foreign_paths(actor, site, kept=kept.paths)
 
 
@@ -145,7 +146,7 @@ def block_update(
 def block_delete(*, actor: User, block: ServerBlock, expected_version: int | None = None) -> None:
     site = block.site
     remove(actor=actor, team=site.team, instance=block, action="block.delete", expected_version=expected_version)
-    touch(site)
+    version_count(site)
 
 
 # --- locations ---
@@ -185,7 +186,7 @@ def location_update(*, actor: User, location: Location, expected_version: int | 
 def location_delete(*, actor: User, location: Location, expected_version: int | None = None) -> None:
     site = location.block.site
     remove(actor=actor, team=site.team, instance=location, action="location.delete", expected_version=expected_version)
-    touch(site)
+    version_count(site)
 
 
 @transaction.atomic
@@ -203,7 +204,7 @@ def locations_reorder(*, actor: User, block: ServerBlock, order: list[int]) -> N
     for position, key in enumerate(order):
         rows[key].position = position
     Location.objects.bulk_update(rows.values(), ["position"])
-    touch(block.site)
+    version_count(block.site)
     audit_record(
         actor=actor,
         action="location.reorder",

@@ -13,24 +13,18 @@ from panel.core.errors import ApplicationError
 from panel.websites import certificates, validators
 from panel.websites.models import Certificate, CertificateSource
 from panel.websites.services.base import at, remove, store
+from panel.websites.versions import certificate_count
 
 
-def _save(
-    actor: User,
-    certificate: Certificate,
-    bundle: certificates.Bundle,
-    source: CertificateSource,
-    action: str,
-    expected_version: int | None = None,
+def _values(bundle: certificates.Bundle, source: CertificateSource) -> dict[str, object]:
+    return {**asdict(bundle), "source": source}
+
+
+def _create(
+    actor: User, certificate: Certificate, bundle: certificates.Bundle, source: CertificateSource, action: str
 ) -> Certificate:
-    store(
-        actor=actor,
-        team=certificate.team,
-        instance=certificate,
-        action=action,
-        values={**asdict(bundle), "source": source},
-        expected_version=expected_version,
-    )
+    values = _values(bundle, source)
+    store(actor=actor, team=certificate.team, instance=certificate, action=action, values=values)
     return certificate
 
 
@@ -40,7 +34,7 @@ def certificate_upload(
     """Store a certificate with its chain and key after checking that they match and are valid."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
     row = Certificate(team=team, name=name)
-    return _save(actor, row, bundle, CertificateSource.UPLOADED, "certificate.upload")
+    return _create(actor, row, bundle, CertificateSource.UPLOADED, "certificate.upload")
 
 
 def certificate_replace(
@@ -53,9 +47,16 @@ def certificate_replace(
 ) -> Certificate:
     """Renew a certificate under the same name; the next deployments of its sites use it."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
-    return _save(
-        actor, certificate, bundle, CertificateSource.UPLOADED, "certificate.replace", expected_version=expected_version
+    store(
+        actor=actor,
+        team=certificate.team,
+        instance=certificate,
+        action="certificate.replace",
+        values=_values(bundle, CertificateSource.UPLOADED),
+        expected_version=expected_version,
+        children=lambda: certificate_count(certificate),
     )
+    return certificate
 
 
 def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:
@@ -70,7 +71,7 @@ def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str
             good.append(_certificate_name(item))
     bundle = certificates.self_signed(good, now=timezone.now(), days=days)
     row = Certificate(team=team, name=name)
-    return _save(actor, row, bundle, CertificateSource.SELF_SIGNED, "certificate.self_sign")
+    return _create(actor, row, bundle, CertificateSource.SELF_SIGNED, "certificate.self_sign")
 
 
 def _certificate_name(name: str) -> str:

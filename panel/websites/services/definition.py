@@ -28,8 +28,10 @@ from panel.websites import checks
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 from panel.websites.services.base import assign, removal_guards
 from panel.websites.services.building import Builder, members_of, split
+from panel.websites.versions import version_count
 
 Data = Mapping[str, Any]
+UNSAID = frozenset({"notes", "tags"})  # what no host is told of: changing it makes no deployment due
 
 
 # --- export ---
@@ -44,17 +46,15 @@ def _snippets(rows: list[RawSnippet], owner: ServerBlock | Location) -> dict[str
     return texts
 
 
-def _location_out(location: Location, snippets: list[RawSnippet], with_secrets: bool) -> dict[str, Any]:
+def _location_out(location: Location, snippets: list[RawSnippet]) -> dict[str, Any]:
     values = members_of(location)
-    if not with_secrets:
-        values["basic_auth_users"] = dict.fromkeys(location.basic_auth_users, SECRET)
     values["upstream"] = location.upstream.name if location.upstream else None
     values["php_pool"] = location.php_pool.name if location.php_pool else None
     values["snippets"] = _snippets(snippets, location)
     return values
 
 
-def _block_out(block: ServerBlock, snippets: list[RawSnippet], with_secrets: bool) -> dict[str, Any]:
+def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> dict[str, Any]:
     locations = block.locations.select_related("upstream", "php_pool")
     return {
         "listens": [members_of(row) for row in block.listens.all()],
@@ -62,12 +62,17 @@ def _block_out(block: ServerBlock, snippets: list[RawSnippet], with_secrets: boo
         "certificate": block.certificate.name if block.certificate else None,
         **members_of(block),
         "snippets": _snippets(snippets, block),
-        "locations": [_location_out(row, snippets, with_secrets) for row in locations],
+        "locations": [_location_out(row, snippets) for row in locations],
     }
 
 
 def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
     """The site's definition; password hashes appear as "(secret)" unless requested (for cloning)."""
+    definition = _definition(site)
+    return definition if with_secrets else _without_secrets(definition)
+
+
+def _definition(site: Site) -> dict[str, Any]:
     snippets = list(site.snippets.all())
     blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
     return {
@@ -79,8 +84,22 @@ def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
             for row in site.upstreams.prefetch_related("servers")
         ],
         "php_pools": [members_of(row) for row in site.php_pools.all()],
-        "blocks": [_block_out(block, snippets, with_secrets) for block in blocks],
+        "blocks": [_block_out(block, snippets) for block in blocks],
     }
+
+
+def _without_secrets(definition: Data) -> dict[str, Any]:
+    blocks = []
+    for block in definition["blocks"]:
+        users = [dict.fromkeys(row["basic_auth_users"], SECRET) for row in block["locations"]]
+        rows = [row | {"basic_auth_users": names} for row, names in zip(block["locations"], users, strict=True)]
+        blocks.append(block | {"locations": rows})
+    return {**definition, "blocks": blocks}
+
+
+def _is_changed(before: Data, after: Data) -> bool:
+    """Whether a deployment may write something else."""
+    return any(before.get(name) != after[name] for name in after if name not in UNSAID)
 
 
 # --- import ---
@@ -179,7 +198,7 @@ def site_define(
     before = None
     if site is not None:
         require(actor, Action.CHANGE, site.team)
-        before = site_export(site)
+        before = _definition(site)
     _check_snippets(actor, before or {}, data)
     kept = _kept_users(site)
     old = site.web_server if site else None
@@ -195,7 +214,14 @@ def site_define(
     target.save()
     Builder(target, kept).build(data, is_new=site is None)
     _refuse_clashes(actor, target, had)
-    action = action or ("site.define" if site else "site.create")
-    after = site_export(target) | dict(noted or {})
-    audit_record(actor=actor, action=action, target=target, before=before, after=after)
+    after = _definition(target)
+    if before and _is_changed(before, after):
+        version_count(target)
+    audit_record(
+        actor=actor,
+        action=action or ("site.define" if site else "site.create"),
+        target=target,
+        before=_without_secrets(before) if before else None,
+        after=_without_secrets(after) | dict(noted or {}),
+    )
     return target

@@ -13,7 +13,8 @@ from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
 from panel.websites import checks
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
-from panel.websites.services.base import assign, at, remove, row_values, store, touch
+from panel.websites.services.base import assign, at, remove, row_values, store
+from panel.websites.versions import version_count
 
 
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
@@ -33,7 +34,7 @@ def _kept(site: Site) -> checks.Kept:
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
     """Check that a socket or port of the host itself is listed for the site's team."""
-    touch(site)
+    version_count(site)
     checks.refuse_foreign(actor, site, kept=kept)
 
 
@@ -92,7 +93,7 @@ def _delete_part(actor: User, part: Upstream | PhpPool, action: str, expected_ve
         raise ApplicationError(
             f"{part} is used by the locations {_used_by(error)}. Change these locations first.", code="in_use"
         ) from error
-    touch(site)
+    version_count(site)
 
 
 def upstream_delete(*, actor: User, upstream: Upstream, expected_version: int | None = None) -> None:
@@ -147,7 +148,7 @@ def snippet_create(
         instance=snippet,
         action="snippet.create",
         values={"engine": engine, "text": text},
-        children=lambda: touch(site),
+        children=lambda: version_count(site),
         needs=Action.ADMINISTER,
     )
     return snippet
@@ -161,7 +162,7 @@ def snippet_update(*, actor: User, snippet: RawSnippet, text: str, expected_vers
         action="snippet.update",
         values={"text": text},
         expected_version=expected_version,
-        children=lambda: touch(snippet.site),
+        children=lambda: version_count(snippet.site),
         needs=Action.ADMINISTER,
     )
     return snippet
@@ -178,4 +179,4 @@ def snippet_delete(*, actor: User, snippet: RawSnippet, expected_version: int | 
         expected_version=expected_version,
         needs=Action.ADMINISTER,
     )
-    touch(site)
+    version_count(site)

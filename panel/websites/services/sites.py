@@ -16,7 +16,8 @@ from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Site
 from panel.websites.services.base import at_fields, removal_guards, remove, store
-from panel.websites.services.definition import site_define, site_export
+from panel.websites.services.definition import UNSAID, site_define, site_export
+from panel.websites.versions import version_count
 
 # Fields of the short form for errors of the first block.
 _SHORT_FORM = {
@@ -28,8 +29,6 @@ _SHORT_FORM = {
     "certificate": "certificate",
     "web_server": "web_server",
 }
-# Fields that no host needs; changing them requires no deployment.
-_UNSAID = frozenset({"notes", "tags"})
 
 
 def _listens(port: int, address: str, certificate: Certificate | None) -> list[dict[str, Any]]:
@@ -103,10 +102,12 @@ def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
     """Change name, health_path, cache_mb, notes or tags; `team` transfers the site. `site_web_server_set` changes the
-    web server. Changes that affect no file keep `updated_at`.
+    web server. Changes of notes and tags are not counted as changes of the draft.
     """
     before = Site.objects.get(pk=site.pk)
-    is_unsaid = all(name in _UNSAID or getattr(before, name, None) == value for name, value in values.items())
+    changed = {name for name, value in values.items() if getattr(before, name, None) != value} - UNSAID
+    if team not in (None, before.team):
+        changed.add("team")
     if team is not None and team != site.team:
         require(actor, Action.CHANGE, team)
         require(actor, Action.CHANGE, site.team)
@@ -128,9 +129,8 @@ def site_update(
         expected_version=expected_version,
         children=lambda: checks.refuse_clashes(actor, site),
     )
-    if is_unsaid and team in (None, before.team):
-        Site.objects.filter(pk=site.pk).update(updated_at=before.updated_at)
-        site.updated_at = before.updated_at
+    if changed:
+        version_count(site)
     return site
 
 
@@ -148,7 +148,8 @@ def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), re
     return list(chosen.values())
 
 
-def _refuse_web_server(actor: User, site: Site, kept: checks.Kept, may_clash: bool) -> None:
+def _installed(actor: User, site: Site, kept: checks.Kept, may_clash: bool) -> None:
+    version_count(site)
     checks.refuse_foreign(actor, site, kept=kept, field="web_server")
     if not may_clash:
         checks.refuse_clashes(actor, site)
@@ -184,7 +185,7 @@ def site_web_server_set(
         action="site.web_server",
         values={},
         expected_version=expected_version,
-        children=lambda: _refuse_web_server(actor, site, kept, may_clash),
+        children=lambda: _installed(actor, site, kept, may_clash),
     )
     return site
 

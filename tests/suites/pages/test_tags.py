@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.test import Client
-from django.utils import timezone
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
@@ -211,7 +210,7 @@ def test_api_tags_many_rows_and_selects_rows_by_tag(people: Cast, shop: Site, se
     asked = admin.post("hosts/bulk/", {"action": "check", "hosts_tagged": ["us"]})
     assert (asked.status_code, HostOperation.objects.get().host.name) == (202, "web-2")
     live(people, shop)
-    Site.objects.filter(pk=shop.pk).update(updated_at=timezone.now())
+    sites.site_update(actor=people.owner, site=shop, cache_mb=7)
     admin.post("sites/bulk/", {"action": "tag", "sites": ["shop"], "add": ["cms"]})
     before = Deployment.objects.count()
     for body in ({"hosts_tagged": ["prod"]}, {"sites_tagged": ["cms"]}):

@@ -1,0 +1,35 @@
+"""Which version of a draft is live: recorded by deployments, and kept where a change leaves a site's files as they are.
+
+`websites.versions` counts the changes; a draft whose version is the live one has no changes to deploy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from django.db.models import F
+
+from panel.deployments.models import SiteState
+from panel.deployments.planning.changes import Change
+from panel.deployments.planning.plans import LIVE
+from panel.websites.models import Site
+
+
+def live_versions_follow(sites: Collection[int]) -> None:
+    """The sites are about to be counted up without a change of their files: those without changes stay so."""
+    rows = SiteState.objects.filter(site__in=sites, live_version=F("site__version"))
+    rows.update(live_version=F("live_version") + 1)
+
+
+def live_version_is_draft(site: Site, revision: int) -> bool:
+    """Record that the draft says what `revision` says, by its id. Whether that is live."""
+    rows = SiteState.objects.filter(site=site, revision=revision, status__in=LIVE)
+    return bool(rows.update(live_version=site.version))
+
+
+def live_versions_recognize(changes: Iterable[Change]) -> None:
+    """A plan found that drafts say what is live already, for example after a change was undone by hand."""
+    for change in changes:
+        if change.new and change.old and change.new.pk == change.old.pk and change.version:
+            site = Site(pk=change.site.pk, version=change.version)
+            live_version_is_draft(site, change.new.pk)

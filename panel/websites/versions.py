@@ -1,0 +1,51 @@
+"""The version of a site: one counter of changes, from which everything follows that asks whether a site has changed.
+
+`Site.version` counts the changes of a draft: of the site, its server blocks, locations, upstreams, PHP pools, raw
+directives, certificates and pinned files. Notes and tags are not counted, since no host is told of them. A plan is
+outdated when the version moved after it was made; a draft has changes when its version is not the live version that
+deployments record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from panel.websites.models import Certificate, Site
+
+# Deployments, which build on this app, let the live version of sites follow a change that leaves their files as they
+# are: called with the ids of the sites before their versions are counted up.
+followers: list[Callable[[Collection[int]], None]] = []
+
+# The draft was deployed, and has been changed since. A version that nobody knows (NULL) is another one.
+IS_PENDING = Q(state__deployed_at__isnull=False) & (
+    Q(state__live_version__isnull=True) | Q(version__gt=F("state__live_version"))
+)
+
+
+def versions_count(sites: Collection[int]) -> None:
+    """Count one change of each of these sites, by id. Part of a service, in its transaction."""
+    if sites:
+        rows = Site.objects.filter(pk__in=sites)
+        rows.update(version=F("version") + 1, row_version=F("row_version") + 1, updated_at=timezone.now())
+
+
+def version_count(site: Site) -> None:
+    """Count one change of this site. Its row version counts too: it is the ETag of the whole definition."""
+    versions_count([site.pk])
+    site.refresh_from_db(fields=["version", "row_version", "updated_at"])
+
+
+def plans_outdate(sites: Collection[int]) -> None:
+    """Count a change that outdates the plans of these sites while their files stay what they are: a draft without
+    changes stays without changes."""
+    for follow in followers:
+        follow(sites)
+    versions_count(sites)
+
+
+def certificate_count(certificate: Certificate) -> None:
+    """Count one change of every site that uses the certificate."""
+    versions_count(set(Site.objects.filter(blocks__certificate=certificate).values_list("pk", flat=True)))
