@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora attack clean
+.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora attack package clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ advisories: $(VENV)/dev.stamp ## look for published weaknesses of the Rust and P
 	@cd native && $(CARGO) audit --deny warnings
 	@cd native/fuzz && $(CARGO) audit --deny warnings
 	@$(BIN)/uv tool run --quiet pip-audit@2.10.1 --strict --disable-pip -r requirements.txt -r requirements-dev.txt
+
+package: $(VENV)/run.stamp native ## write the Debian packages paddock and gallop to build/
+	@exec $(BIN)/python scripts/package.py
 
 perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
 	@exec $(BIN)/python -m tests.suites.perf

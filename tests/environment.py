@@ -33,11 +33,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 # Files whose tests go on where the one before ended, or share what there is only one of: one process runs them all.
 # (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
-TOGETHER = {"tests/accounts/test_setup.py", "tests/suites/browser/test_main_journey.py"}
+TOGETHER = {
+    "tests/accounts/test_setup.py",
+    "tests/suites/browser/test_main_journey.py",
+    "tests/suites/packages/test_debian_packages.py",
+}
 
 
 # Files that take longest come first, the longest before the others: what begins last is waited for by idle processes.
 LONGEST = [
+    "tests/suites/packages/test_debian_packages.py",
     "tests/suites/browser/test_main_journey.py",
     "tests/suites/browser/test_every_page.py",
     "tests/suites/browser/test_trials.py",

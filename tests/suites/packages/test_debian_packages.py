@@ -1,0 +1,139 @@
+"""Install, upgrade and purge the Debian packages on a copy of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.copied_root import CopiedRoot
+from tests.support.process import tool
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+FIRST, SECOND = "0.1.0+1", "0.1.0+2"
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both packages in two versions; the second differs from the first in its version alone."""
+    folder = tmp_path_factory.mktemp("packages")
+    build = (sys.executable, "scripts/package.py", "--compression", "none", "--version", FIRST, "--output", str(folder))
+    subprocess.run(build, check=True, cwd=ROOT)
+    for package in sorted(folder.glob("*.deb")):
+        tree = folder / "tree"
+        subprocess.run([tool("dpkg-deb"), "--raw-extract", str(package), str(tree)], check=True)
+        control = tree / "DEBIAN" / "control"
+        control.write_text(control.read_text().replace(f"Version: {FIRST}", f"Version: {SECOND}"))
+        later = str(package).replace(FIRST, SECOND)
+        subprocess.run([tool("dpkg-deb"), "--root-owner-group", "-Znone", "--build", str(tree), later], check=True)
+        subprocess.run(["rm", "-r", str(tree)], check=True)
+    return folder
+
+
+@pytest.fixture
+def root(packages: Path, tmp_path: Path) -> Iterator[CopiedRoot]:
+    with CopiedRoot(tmp_path, packages) as copy:
+        yield copy
+
+
+def install(root: CopiedRoot, packages: Path, name: str, version: str) -> str:
+    package = next(packages.glob(f"{name}_{version}_*.deb"))
+    return root.run("dpkg", "--install", f"/tmp/packages/{package.name}")
+
+
+def exists(root: CopiedRoot, path: str) -> bool:
+    return root.start("test", "-e", path).wait() == 0
+
+
+def status_of(root: CopiedRoot, url: str) -> str:
+    """The status of a GET from inside the copy; 000 without a response."""
+    process = root.start("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "10", url)
+    return process.communicate()[0].strip()
+
+
+def test_paddock_package_prints_setup_link_that_opens(root: CopiedRoot, packages: Path) -> None:
+    said = install(root, packages, "paddock", FIRST)
+    link = root.run("paddock", "setup-link").strip()
+    assert link in said
+    web = root.start("paddock", "web")
+    eventually(lambda: status_of(root, "http://localhost:8000/healthz") == "200")
+    assert status_of(root, link) == "200"
+    account = root.run("ps", "-o", "user=", "-C", "python,python3,python3.11").split()
+    assert set(account) == {"paddock"}
+    web.terminate()
+
+
+def test_paddock_package_keeps_data_private_and_code_read_only(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "paddock", FIRST)
+    assert root.run("stat", "-c", "%U %a", "/var/lib/paddock").strip() == "paddock 700"
+    assert root.run("stat", "-c", "%U %G %a", "/etc/paddock/paddock.env").strip() == "root paddock 640"
+    writable = root.run(
+        "find", "/usr/lib/paddock", "!", "-type", "l", "(", "!", "-user", "root", "-o", "-perm", "/022", ")"
+    )
+    assert not writable.strip()
+
+
+def test_paddock_upgrade_keeps_accounts_settings_and_keys(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "paddock", FIRST)
+    root.run("sh", "-c", "echo PADDOCK_PORT=8001 >> /etc/paddock/paddock.env")
+    link = root.run("paddock", "setup-link").strip()
+    keys = root.run("sha256sum", "/var/lib/paddock/secrets/encryption_keys")
+    install(root, packages, "paddock", SECOND)
+    assert root.run("paddock", "setup-link").strip() == link
+    assert ":8001/" in link
+    assert root.run("sha256sum", "/var/lib/paddock/secrets/encryption_keys") == keys
+    root.start("paddock", "web")
+    eventually(lambda: status_of(root, link) == "200")
+
+
+def test_paddock_purge_removes_data_settings_and_account(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "paddock", FIRST)
+    root.run("dpkg", "--purge", "paddock")
+    paths = ("/var/lib/paddock", "/etc/paddock", "/usr/lib/paddock", "/lib/systemd/system/paddock-web.service")
+    assert [path for path in paths if exists(root, path)] == []
+    root.run("getent", "passwd", "paddock", code=2)
+
+
+@pytest.mark.parametrize("name", ["paddock", "gallop"])
+def test_package_units_are_accepted_by_systemd(root: CopiedRoot, packages: Path, name: str) -> None:
+    install(root, packages, name, FIRST)
+    units = root.run("sh", "-c", f"ls /lib/systemd/system/{name}*.service").split()
+    assert units
+    said = root.run("systemd-analyze", "verify", "--man=no", *units)
+    assert name not in said, said
+
+
+def test_gallop_package_serves_its_first_page(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "gallop", FIRST)
+    root.run("gallop", "-t")
+    root.run("gallop")
+    eventually(lambda: status_of(root, "http://localhost/") == "200")
+    assert "gallop works" in root.run("curl", "-s", "http://localhost/")
+
+
+def test_gallop_upgrade_refuses_no_request(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "gallop", FIRST)
+    root.run("gallop")
+    eventually(lambda: status_of(root, "http://localhost/") == "200")
+    root.run("mkdir", "-p", "/run/systemd/system")  # the package's script asks for systemd by this folder
+    first = root.run("cat", "/run/gallop.pid")
+    seconds = "6"
+    load = root.start("h2load", "--h1", "-c", "8", "-t", "1", "-D", seconds, "http://localhost/")
+    time.sleep(1)  # the load has to be under way
+    install(root, packages, "gallop", SECOND)
+    report = load.communicate()[0]
+    assert load.returncode == 0, report
+    assert " 0 failed, 0 errored, 0 timeout" in report, report
+    eventually(lambda: root.run("cat", "/run/gallop.pid") != first)
+    assert root.run("readlink", f"/proc/{root.run('cat', '/run/gallop.pid').strip()}/exe").strip() == "/usr/sbin/gallop"
+
+
+def test_gallop_purge_removes_configuration_and_logs(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "gallop", FIRST)
+    root.run("dpkg", "--purge", "gallop")
+    assert [path for path in ("/etc/gallop", "/var/log/gallop", "/usr/sbin/gallop") if exists(root, path)] == []

@@ -1,0 +1,82 @@
+"""A writable copy of this machine's file system with processes and a network of its own, to install packages into.
+
+The copy is an overlay in memory: what is written there is gone at the end. Needs root.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support.process import tool
+from tests.support.waiting import eventually
+
+# Mounts the copy at "$1" and then stays as the first process of its namespaces.
+START = """
+set -e
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount --rbind /dev "$1/root/dev"
+mount -t proc proc "$1/root/proc"
+mount -t tmpfs tmpfs "$1/root/run"
+mount -t tmpfs tmpfs "$1/root/tmp"
+mkdir "$1/root/tmp/packages"
+mount --bind "$2" "$1/root/tmp/packages"
+ip link set lo up
+echo ready > "$1/root/run/ready"
+exec sleep infinity
+"""
+
+
+class CopiedRoot:
+    """The copy; `packages` is a folder that it sees as /tmp/packages."""
+
+    def __init__(self, folder: Path, packages: Path) -> None:
+        self._mount, self._packages = folder / "copy", packages
+
+    def __enter__(self) -> Self:
+        self._mount.mkdir()
+        namespaces = ("--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--net", "--uts")
+        self._first = subprocess.Popen(
+            [tool("unshare"), *namespaces, "sh", "-c", START, "sh", str(self._mount), str(self._packages)]
+        )
+        eventually(self._is_ready)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._first.kill()  # and so every process of the copy
+        self._first.wait()
+
+    def _inside(self) -> list[str]:
+        """The command that enters the copy's namespaces: those of the child of `unshare`."""
+        children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text().split()
+        assert children, "the copy of the file system was not made"
+        return [tool("nsenter"), "-t", children[0], "--mount", "--pid", "--net", "--uts"]
+
+    def _is_ready(self) -> bool:
+        assert self._first.poll() is None, "the copy of the file system could not be mounted"
+        try:
+            inside = self._inside()
+        except (AssertionError, FileNotFoundError):
+            return False
+        return subprocess.run([*inside, "test", "-e", f"{self._mount}/root/run/ready"]).returncode == 0
+
+    def start(self, *argv: str) -> subprocess.Popen[str]:
+        """A process inside; its output, errors included, can be read from `stdout`."""
+        return subprocess.Popen(
+            [*self._inside(), "chroot", f"{self._mount}/root", "env", "-i", "DEBIAN_FRONTEND=noninteractive",
+             "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *argv],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def run(self, *argv: str, code: int = 0) -> str:
+        """What the command prints. AssertionError when it ends with another code."""
+        process = self.start(*argv)
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == code, f"{' '.join(argv)} ended with {process.returncode}:\n{said}"
+        return said
