@@ -51,15 +51,26 @@ INSTALLED_APPS = [
     "panel.deployments",
     "panel.imports",
     "panel.benchmarks",
-    "panel.trials",
+    "panel.comparisons",
     "panel.reports",
-    "panel.notices",
+    "panel.alerts",
     "panel.api",
 ]
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
     for label in (
-        *("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "notices", "reports", "trials"),
+        *(
+            "accounts",
+            "api",
+            "audit",
+            "benchmarks",
+            "deployments",
+            "hosts",
+            "imports",
+            "alerts",
+            "reports",
+            "comparisons",
+        ),
         "websites",
     )
 }
@@ -153,12 +164,12 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
-    "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
+    "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
-    "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
+    "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
     "watch-hosts": {"task": "panel.hosts.tasks.watch", "schedule": 300.0},
-    "send-notices": {"task": "panel.notices.tasks.send", "schedule": 60.0},
+    "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }
 CELERY_TIMEZONE = "UTC"
@@ -264,7 +275,7 @@ SPECTACULAR_SETTINGS = {
         "AllowanceKindEnum": "panel.websites.models.AllowanceKind",
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
-        "OperationKindEnum": "panel.hosts.models.OperationKind",
+        "HostJobKindEnum": "panel.hosts.models.HostJobKind",
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",

@@ -13,7 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("deployments/", include("panel.deployments.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),
     path("reports/", include("panel.reports.urls")),
-    path("trials/", include("panel.trials.urls")),
+    path("comparisons/", include("panel.comparisons.urls")),
     path("audit/", include("panel.audit.urls")),
     path("api/v1/", include("panel.api.urls")),
 ]

@@ -45,7 +45,7 @@ LONGEST = [
     "tests/suites/packages/test_debian_packages.py",
     "tests/suites/browser/test_main_journey.py",
     "tests/suites/browser/test_every_page.py",
-    "tests/suites/browser/test_trials.py",
+    "tests/suites/browser/test_comparisons.py",
     "tests/suites/browser/test_traffic.py",
 ]
 

@@ -19,9 +19,9 @@ APPS = (
     "deployments",
     "imports",
     "benchmarks",
-    "trials",
+    "comparisons",
     "reports",
-    "notices",
+    "alerts",
     "api",
     "rendering",
     "remote",
@@ -39,9 +39,9 @@ MAY_IMPORT = {
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
-    "trials": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
+    "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
     "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks", "agents"},
-    "notices": {"core", "accounts", "hosts", "websites", "deployments", "benchmarks", "reports"},
+    "alerts": {"core", "accounts", "hosts", "websites", "deployments", "benchmarks", "reports"},
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

@@ -51,7 +51,7 @@ class MeView(ApiMixin):
             raise ApiError("forbidden", "Tokens cannot change their owner's profile. Sign in to the panel.")
         given = ProfileInput(data=request.data)
         given.is_valid(raise_exception=True)
-        kept = {name: getattr(self.actor, name) for name in ("email", "timezone", "theme", "mail_notices")}
+        kept = {name: getattr(self.actor, name) for name in ("email", "timezone", "theme", "mail_alerts")}
         values = kept | given.validated_data
         values["timezone_name"] = values.pop("timezone")
         return Response(MeSerializer(users.profile_update(actor=self.actor, **values)).data)

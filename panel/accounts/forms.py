@@ -145,7 +145,7 @@ class ProfileForm(Form):
         widget=forms.Select(attrs={"data-narrow": _("Filter this list")}),
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=Theme.choices)
-    mail_notices = forms.BooleanField(
+    mail_alerts = forms.BooleanField(
         label=_("Email alerts"),
         required=False,
         help_text=_(

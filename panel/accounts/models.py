@@ -85,7 +85,7 @@ class User(AbstractBaseUser, BaseModel):
     is_active = models.BooleanField(default=True)
     timezone = models.CharField(max_length=64, default="UTC", validators=[validate_timezone])
     theme = models.CharField(max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
-    mail_notices = models.BooleanField(default=False)  # receives mails about alerts
+    mail_alerts = models.BooleanField(default=False)  # receives mails about alerts
     # Two-factor secret, stored when displayed; used only after confirmation.
     totp_secret = EncryptedTextField(blank=True, default="")
     totp_confirmed_at = models.DateTimeField(null=True, blank=True)

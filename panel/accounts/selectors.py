@@ -122,7 +122,7 @@ def _tools() -> list[Check]:
 
 def _mail() -> list[Check]:
     """Check mail, only if a user or schedule needs it."""
-    if not User.objects.filter(is_active=True, mail_notices=True).exists():
+    if not User.objects.filter(is_active=True, mail_alerts=True).exists():
         return []
     if settings.EMAIL_HOST:
         return [Check("Mail", "ok", f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}")]

@@ -101,7 +101,7 @@ class MeSerializer(UserSerializer):
     scopes = serializers.SerializerMethodField()
 
     class Meta(UserSerializer.Meta):
-        fields = [*UserSerializer.Meta.fields, "theme", "mail_notices", "scopes"]
+        fields = [*UserSerializer.Meta.fields, "theme", "mail_alerts", "scopes"]
 
     def get_scopes(self, user: User) -> list[str] | None:
         return None if user.scopes is None else sorted(user.scopes)
@@ -113,7 +113,7 @@ class ProfileInput(StrictSerializer):
     email = serializers.EmailField(required=False, allow_blank=True)
     timezone = serializers.CharField(max_length=64, required=False)
     theme = serializers.ChoiceField(choices=Theme.choices, required=False)
-    mail_notices = Truth(required=False)
+    mail_alerts = Truth(required=False)
 
 
 class CheckSerializer(serializers.Serializer[Any]):

@@ -16,17 +16,17 @@ from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.runs.services import run_cancel
 from panel.benchmarks.selectors import runs_visible, suites_visible
 from panel.benchmarks.suites.services import suite_cancel
+from panel.comparisons import results as comparison_results
+from panel.comparisons.models import Comparison
+from panel.comparisons.selectors import comparisons_visible
+from panel.comparisons.services import comparison_cancel
 from panel.core.jobs import JobStatus
 from panel.deployments import selectors as deployment_selectors
 from panel.deployments.models import Deployment
 from panel.deployments.planning.services import deployment_cancel
-from panel.hosts.models import HostOperation
-from panel.hosts.selectors import operations_visible
-from panel.hosts.services import operation_cancel
-from panel.trials import results as trial_results
-from panel.trials.models import Trial
-from panel.trials.selectors import trials_visible
-from panel.trials.services import trial_cancel
+from panel.hosts.models import HostJob
+from panel.hosts.selectors import host_jobs_visible
+from panel.hosts.services import host_job_cancel
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
@@ -37,8 +37,8 @@ def _time(value: Any) -> str | None:
     return value.isoformat().replace("+00:00", "Z") if value else None
 
 
-def _job(row: Deployment | Run | SuiteRun | Trial | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
-    own = {"deployment": "deployments", "operation": "operations"}.get(kind, f"{kind}s")
+def _job(row: Deployment | Run | SuiteRun | Comparison | HostJob, kind: str, **values: Any) -> dict[str, Any]:
+    own = {"deployment": "deployments", "host_job": "host-jobs"}.get(kind, f"{kind}s")
     return {
         "uuid": str(row.uuid),
         "type": kind,
@@ -88,14 +88,16 @@ def _of_run(row: Run) -> dict[str, Any]:
     return _job(row, "run", is_finished=done, steps=steps, log=row.progress, result=result)
 
 
-def _of_trial(row: Trial) -> dict[str, Any]:
+def _of_comparison(row: Comparison) -> dict[str, Any]:
     steps = [
         {"name": str(step["label"]), "status": step["status"], "log": "", "started_at": None, "finished_at": None}
-        for step in trial_results.steps(row)
+        for step in comparison_results.steps(row)
     ]
-    result = {"run": str(row.run.uuid) if row.run else None, "advice": trial_results.advice(row)}
+    result = {"run": str(row.run.uuid) if row.run else None, "advice": comparison_results.advice(row)}
     log = row.remains or (row.run.progress if row.run else "")
-    return _job(row, "trial", is_finished=row.is_finished, steps=steps, log=log, result=result if row.outcome else None)
+    return _job(
+        row, "comparison", is_finished=row.is_finished, steps=steps, log=log, result=result if row.outcome else None
+    )
 
 
 def _of_suite(row: SuiteRun) -> dict[str, Any]:
@@ -106,10 +108,10 @@ def _of_suite(row: SuiteRun) -> dict[str, Any]:
     return _job(row, "suite", is_finished=row.is_ended, steps=steps, log=_joined(steps), result=result)
 
 
-def _of_operation(row: HostOperation) -> dict[str, Any]:
+def _of_host_job(row: HostJob) -> dict[str, Any]:
     done = row.status in _OPERATION_DONE
     step = _step(row.get_kind_display(), row.status, row.error, row)
-    return _job(row, "operation", is_finished=done, steps=[step], log=row.error, result=row.result)
+    return _job(row, "host_job", is_finished=done, steps=[step], log=row.error, result=row.result)
 
 
 def _find_deployment(user: User, uuid: UUID) -> Deployment | None:
@@ -121,16 +123,16 @@ def _find_run(user: User, uuid: UUID) -> Run | None:
     return runs_visible(user).filter(uuid=uuid).first()
 
 
-def _find_trial(user: User, uuid: UUID) -> Trial | None:
-    return trials_visible(user).filter(uuid=uuid).first()
+def _find_comparison(user: User, uuid: UUID) -> Comparison | None:
+    return comparisons_visible(user).filter(uuid=uuid).first()
 
 
 def _find_suite(user: User, uuid: UUID) -> SuiteRun | None:
     return suites_visible(user).filter(uuid=uuid).first()
 
 
-def _find_operation(user: User, uuid: UUID) -> HostOperation | None:
-    return operations_visible(user).filter(uuid=uuid).first()
+def _find_host_job(user: User, uuid: UUID) -> HostJob | None:
+    return host_jobs_visible(user).filter(uuid=uuid).first()
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,9 @@ class _Kind:
 _KINDS = (
     _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
     _Kind(_find_run, _of_run, lambda actor, row: run_cancel(actor=actor, run=row)),
-    _Kind(_find_trial, _of_trial, lambda actor, row: trial_cancel(actor=actor, trial=row)),
+    _Kind(_find_comparison, _of_comparison, lambda actor, row: comparison_cancel(actor=actor, comparison=row)),
     _Kind(_find_suite, _of_suite, lambda actor, row: suite_cancel(actor=actor, row=row)),
-    _Kind(_find_operation, _of_operation, lambda actor, row: operation_cancel(actor=actor, operation=row)),
+    _Kind(_find_host_job, _of_host_job, lambda actor, row: host_job_cancel(actor=actor, job=row)),
 )
 
 

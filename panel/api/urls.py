@@ -6,20 +6,20 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.routers import SimpleRouter
 
 from panel.accounts.api import MeView, SavedViews, SelfCheckView, Teams, Tokens, Users
+from panel.alerts.api import AlertsView
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
 from panel.audit.api import Audit
 from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
+from panel.comparisons.api import Comparisons
 from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api.sites import DeployableSites
 from panel.deployments.api.web_servers import DeployableWebServers
-from panel.hosts.api import Hosts, Operations
+from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
-from panel.notices.api import AttentionView
 from panel.reports.api import Reports, Schedules
-from panel.trials.api import Trials
 from panel.websites.api.allowances import Allowances
 from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 from panel.websites.api.sites import Certificates
@@ -37,7 +37,7 @@ router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")
 router.register("web-servers", DeployableWebServers, basename="web-servers")
 router.register("locations", Locations, basename="locations")
-router.register("operations", Operations, basename="operations")
+router.register("host-jobs", HostJobs, basename="host-jobs")
 router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")
 router.register("reports", Reports, basename="reports")
@@ -51,7 +51,7 @@ router.register("snippets", Snippets, basename="snippets")
 router.register("suites", Suites, basename="suites")
 router.register("teams", Teams, basename="teams")
 router.register("tokens", Tokens, basename="tokens")
-router.register("trials", Trials, basename="trials")
+router.register("comparisons", Comparisons, basename="comparisons")
 router.register("upstreams", Upstreams, basename="upstreams")
 router.register("users", Users, basename="users")
 
@@ -61,7 +61,7 @@ docs = login_required(
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("attention/", AttentionView.as_view(), name="attention"),
+    path("attention/", AlertsView.as_view(), name="attention"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", docs, name="docs"),
     path("jobs/<uuid:uuid>/", JobView.as_view(), name="job"),

@@ -116,7 +116,7 @@ class RunInput(StrictSerializer):
     )
 
 
-class ComparisonSerializer(serializers.Serializer[Any]):
+class RunComparisonSerializer(serializers.Serializer[Any]):
     uuid = serializers.UUIDField()
     title = serializers.CharField()
     status = serializers.CharField()

@@ -6,16 +6,16 @@ class DeploymentsConfig(AppConfig):
     label = "deployments"
 
     def ready(self) -> None:
-        from panel.deployments.drift.services import drift_errand
+        from panel.deployments.drift.services import drift_job
         from panel.deployments.guards import claims_standing, paths_standing, removal_guard
         from panel.deployments.planning.live_versions import live_versions_follow
-        from panel.hosts.execution import ERRANDS
-        from panel.hosts.models import OperationKind
+        from panel.hosts.execution import HANDLERS
+        from panel.hosts.models import HostJobKind
         from panel.websites import ownership, versions
         from panel.websites.paths import standing
         from panel.websites.services.base import removal_guards
 
-        ERRANDS[OperationKind.DRIFT] = drift_errand
+        HANDLERS[HostJobKind.DRIFT] = drift_job
         if removal_guard not in removal_guards:
             removal_guards.append(removal_guard)
         if paths_standing not in standing:

@@ -18,15 +18,15 @@ from panel.api.serializers import EmptySerializer
 from panel.api.traffic import HostTrafficSerializer
 from panel.hosts import selectors, services
 from panel.hosts.logs import ServerLog, host_log_tail, host_logs
-from panel.hosts.models import Host, HostOperation, OperationKind, WebServer
+from panel.hosts.models import Host, HostJob, HostJobKind, WebServer
 from panel.hosts.serializers import (
-    ERRANDS,
+    JOB_KINDS,
     AdoptInput,
     HostBulkInput,
     HostDelete,
     HostInput,
+    HostJobSerializer,
     HostSerializer,
-    OperationSerializer,
     PrepareInput,
     ServiceInput,
     TrustInput,
@@ -36,10 +36,10 @@ from panel.hosts.serializers import (
 from panel.hosts.traffic import host_traffic
 
 
-def queued(operation: HostOperation) -> Response:
+def queued(job: HostJob) -> Response:
     """Response for a queued job: 202 with its URL."""
-    location = f"/api/v1/jobs/{operation.uuid}/"
-    return Response(OperationSerializer(operation).data, status=202, headers={"Location": location})
+    location = f"/api/v1/jobs/{job.uuid}/"
+    return Response(HostJobSerializer(job).data, status=202, headers={"Location": location})
 
 
 def named_hosts(rows: QuerySet[Host], values: dict[str, Any]) -> list[Host]:
@@ -123,12 +123,10 @@ class Hosts(Resource):
             require_sudo(request, "replace a trusted host key")
         return self.answer(services.host_trust_key(actor=self.actor, host=host, confirmed=confirmed))
 
-    def _errand(self, kind: OperationKind) -> Response:
-        return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind))
+    def _queue_job(self, kind: HostJobKind) -> Response:
+        return queued(services.host_job_request(actor=self.actor, host=self.get_object(), kind=kind))
 
-    @extend_schema(
-        request=HostBulkInput, responses={200: HostSerializer(many=True), 202: OperationSerializer(many=True)}
-    )
+    @extend_schema(request=HostBulkInput, responses={200: HostSerializer(many=True), 202: HostJobSerializer(many=True)})
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
         """Change many hosts, all or none.
@@ -147,36 +145,36 @@ class Hosts(Resource):
             paused = values["action"] == "pause"
             rows = services.hosts_pause(actor=self.actor, hosts=hosts, paused=paused)
             return Response(self.get_serializer(rows, many=True).data)
-        operations = services.operations_request(actor=self.actor, hosts=hosts, kind=ERRANDS[values["action"]])
-        return Response(OperationSerializer(operations, many=True).data, status=202)
+        jobs = services.host_jobs_request(actor=self.actor, hosts=hosts, kind=JOB_KINDS[values["action"]])
+        return Response(HostJobSerializer(jobs, many=True).data, status=202)
 
-    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def check(self, request: Request, name: str = "") -> Response:
         """Connect, read the facts and find the installed web servers."""
-        return self._errand(OperationKind.CHECK)
+        return self._queue_job(HostJobKind.CHECK)
 
-    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="install-gallop")
     def install_native(self, request: Request, name: str = "") -> Response:
         """Install the bundled web server on the host."""
-        return self._errand(OperationKind.INSTALL_NATIVE)
+        return self._queue_job(HostJobKind.INSTALL_NATIVE)
 
-    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="check-drift")
     def check_drift(self, request: Request, name: str = "") -> Response:
         """Check whether managed files were edited on the host; results are at /drifts/."""
-        return self._errand(OperationKind.DRIFT)
+        return self._queue_job(HostJobKind.DRIFT)
 
-    @extend_schema(request=PrepareInput, responses={202: OperationSerializer})
+    @extend_schema(request=PrepareInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, name: str = "") -> Response:
         """List the packages that an application of suites needs: the job's result. With `plan`, that job's uuid,
         install exactly these packages, or nothing.
         """
         values = {key: str(value) for key, value in self.body(PrepareInput).items()}
-        kind = OperationKind.PREPARE
-        return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind, params=values))
+        kind = HostJobKind.PREPARE
+        return queued(services.host_job_request(actor=self.actor, host=self.get_object(), kind=kind, params=values))
 
     @extend_schema(request=AdoptInput, responses={201: WebServerSerializer})
     @action(detail=True, methods=["post"], url_path="adopt-server")
@@ -246,26 +244,24 @@ class WebServers(Resource):
         )
         return Response(status=204)
 
-    @extend_schema(request=ServiceInput, responses={202: OperationSerializer})
+    @extend_schema(request=ServiceInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def service(self, request: Request, pk: str = "") -> Response:
         """Start, stop or reload the web server."""
         web_server = self.get_object()
         params = {"web_server": web_server.pk, "action": self.body(ServiceInput)["action"]}
         return queued(
-            services.operation_request(
-                actor=self.actor, host=web_server.host, kind=OperationKind.SERVICE, params=params
-            )
+            services.host_job_request(actor=self.actor, host=web_server.host, kind=HostJobKind.SERVICE, params=params)
         )
 
 
-class Operations(Resource):
+class HostJobs(Resource):
     """Jobs on hosts: checks, web server actions, installations. Each also appears under /jobs/ with
     its event stream.
     """
 
-    model = HostOperation
-    serializer_class = OperationSerializer
+    model = HostJob
+    serializer_class = HostJobSerializer
     lookup_field = "uuid"
     lookup_value_regex = UUID_REGEX
     filter_fields = {
@@ -277,5 +273,5 @@ class Operations(Resource):
     ordering_fields = ("id", "created_at")
     ordering = "-created_at"
 
-    def rows(self) -> QuerySet[HostOperation]:
-        return selectors.operations_visible(self.actor)
+    def rows(self) -> QuerySet[HostJob]:
+        return selectors.host_jobs_visible(self.actor)

@@ -1,4 +1,4 @@
-"""Ownership of job rows (HostOperation, Deployment, Run): claimed by a conditional update, kept by a heartbeat, and
+"""Ownership of job rows (HostJob, Deployment, Run): claimed by a conditional update, kept by a heartbeat, and
 free for other workers once the heartbeat has stopped.
 
 A row is owned while it is `running`, `claimed_by` is the claim's token and `heartbeat_at` is recent.

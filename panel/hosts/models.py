@@ -134,7 +134,7 @@ class WebServer(BaseModel):
 APPLICATIONS = {"wordpress": "WordPress"}
 
 
-class OperationKind(models.TextChoices):
+class HostJobKind(models.TextChoices):
     CHECK = "check", _("Check host")  # connect, read facts and web servers
     SERVICE = "service", _("Control web server")  # params: web_server, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
@@ -145,11 +145,11 @@ class OperationKind(models.TextChoices):
 SERVICE_WORDS = {"start": _("Start a web server"), "stop": _("Stop a web server"), "reload": _("Reload a web server")}
 
 
-class HostOperation(Job):
+class HostJob(Job):
     """One job on a host other than a deployment or benchmark; a job of the API."""
 
-    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="operations")
-    kind = models.CharField(max_length=16, choices=OperationKind.choices)
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="jobs")
+    kind = models.CharField(max_length=16, choices=HostJobKind.choices)
     params = models.JSONField(default=dict, blank=True)
     result = models.JSONField(null=True)
 
@@ -162,8 +162,8 @@ class HostOperation(Job):
     @property
     def words(self) -> str:
         """Description for people: the action, and its web server."""
-        action = str(self.params.get("action", "")) if self.kind == OperationKind.SERVICE else ""
-        return str(SERVICE_WORDS.get(action) or OperationKind(self.kind).label)
+        action = str(self.params.get("action", "")) if self.kind == HostJobKind.SERVICE else ""
+        return str(SERVICE_WORDS.get(action) or HostJobKind(self.kind).label)
 
 
 class HostLock(models.Model):

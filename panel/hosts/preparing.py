@@ -13,8 +13,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from panel.core.jobs import JobStatus
-from panel.hosts import errands
-from panel.hosts.models import APPLICATIONS, Host, HostOperation, OperationKind
+from panel.hosts import jobs
+from panel.hosts.models import APPLICATIONS, Host, HostJob, HostJobKind
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
@@ -56,22 +56,22 @@ def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
 
 def plans(host: Host, application: str) -> Any:
     """Existing plans, newest first."""
-    rows = HostOperation.objects.filter(host=host, kind=OperationKind.PREPARE, status=JobStatus.SUCCEEDED)
+    rows = HostJob.objects.filter(host=host, kind=HostJobKind.PREPARE, status=JobStatus.SUCCEEDED)
     return rows.filter(params={"application": application})
 
 
-def prepare(operation: HostOperation) -> dict[str, Any]:
+def prepare(job: HostJob) -> dict[str, Any]:
     """Packages to install, or installed ones (agents/host/applications.py, run). The host is
     checked again afterwards.
     """
-    asked = {"name": operation.params["application"], "action": "plan"}
+    asked = {"name": job.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S
-    if "plan" in operation.params:
-        plan = HostOperation.objects.get(uuid=operation.params["plan"]).result or {}
+    if "plan" in job.params:
+        plan = HostJob.objects.get(uuid=job.params["plan"]).result or {}
         asked |= {"action": "install", "plan": {"packages": plan["packages"], "removed": plan["removed"]}}
         timeout = INSTALL_TIMEOUT_S
-    with pool.session(target_for(operation.host)) as agent:
+    with pool.session(target_for(job.host)) as agent:
         found = agent.call("application", asked, timeout=timeout)
-    if "plan" in operation.params or not found["packages"]:
-        errands.check(operation)
+    if "plan" in job.params or not found["packages"]:
+        jobs.check(job)
     return found

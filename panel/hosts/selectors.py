@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from panel.accounts.models import User
 from panel.core.jobs import JobStatus
-from panel.hosts.models import Host, HostOperation, WebServer
+from panel.hosts.models import Host, HostJob, WebServer
 from panel.remote.keys import fingerprint
 
 
@@ -24,14 +24,14 @@ def web_servers_visible(user: User) -> QuerySet[WebServer]:
     return web_servers if user.is_active else web_servers.none()
 
 
-def operations_visible(user: User) -> QuerySet[HostOperation]:
-    operations = HostOperation.objects.select_related("host", "requested_by")
-    return operations if user.is_active else operations.none()
+def host_jobs_visible(user: User) -> QuerySet[HostJob]:
+    jobs = HostJob.objects.select_related("host", "requested_by")
+    return jobs if user.is_active else jobs.none()
 
 
 def busy_hosts(hosts: Iterable[Host]) -> set[int]:
     """Ids of hosts with a queued or running job."""
-    rows = HostOperation.objects.filter(host__in=list(hosts), status__in=(JobStatus.QUEUED, JobStatus.RUNNING))
+    rows = HostJob.objects.filter(host__in=list(hosts), status__in=(JobStatus.QUEUED, JobStatus.RUNNING))
     return set(rows.values_list("host_id", flat=True))
 
 

@@ -8,9 +8,9 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, TagsMember, names_or_tags, refuse_tags_unless
 from panel.hosts import selectors
-from panel.hosts.models import APPLICATIONS, Engine, Host, HostOperation, OperationKind, WebServer
+from panel.hosts.models import APPLICATIONS, Engine, Host, HostJob, HostJobKind, WebServer
 from panel.hosts.rules import NO_ROOTS
-from panel.hosts.services.operations import SERVICE_ACTIONS
+from panel.hosts.services.jobs import SERVICE_ACTIONS
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
@@ -111,15 +111,15 @@ class AdoptInput(StrictSerializer):
 
 
 # Jobs that can be started on many hosts at once.
-ERRANDS = {
-    "check": OperationKind.CHECK,
-    "check-drift": OperationKind.DRIFT,
-    "install-gallop": OperationKind.INSTALL_NATIVE,
+JOB_KINDS = {
+    "check": HostJobKind.CHECK,
+    "check-drift": HostJobKind.DRIFT,
+    "install-gallop": HostJobKind.INSTALL_NATIVE,
 }
 
 
 class HostBulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=[*ERRANDS, "pause", "resume", "tag"])
+    action = serializers.ChoiceField(choices=[*JOB_KINDS, "pause", "resume", "tag"])
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
@@ -206,14 +206,14 @@ class ServiceInput(StrictSerializer):
     action = serializers.ChoiceField(choices=[(name, name) for name in SERVICE_ACTIONS])
 
 
-class OperationSerializer(serializers.ModelSerializer[HostOperation]):
+class HostJobSerializer(serializers.ModelSerializer[HostJob]):
     host = serializers.CharField(source="host.name", read_only=True)
     params = serializers.DictField(read_only=True)
     result = serializers.DictField(read_only=True, allow_null=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
 
     class Meta:
-        model = HostOperation
+        model = HostJob
         fields = [
             "uuid",
             "host",

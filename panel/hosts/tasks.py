@@ -15,7 +15,7 @@ BUSY_RETRY_S = 2
 @shared_task
 def run(uuid: str) -> None:
     """Run one job. Does nothing if another worker owns it."""
-    if execution.operation_execute(UUID(uuid)) == Attempt.BUSY:
+    if execution.host_job_execute(UUID(uuid)) == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
 
 

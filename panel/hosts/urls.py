@@ -22,11 +22,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/edit/", changes.edit, name="edit"),
     path("<slug:name>/delete/", changes.delete, name="delete"),
     path("<slug:name>/trust/", changes.trust, name="trust"),
-    path("<slug:name>/ask/<slug:errand>/", changes.ask, name="ask"),
+    path("<slug:name>/ask/<slug:action>/", changes.ask, name="ask"),
     path("<slug:name>/prepare/<slug:application>/", applications.prepare, name="prepare"),
     path("<slug:name>/service/", changes.service, name="service"),
     path("<slug:name>/servers/+adopt/", changes.adopt, name="adopt"),
     path("<slug:name>/servers/<int:pk>/forget/", changes.forget, name="forget"),
     path("<slug:name>/servers/<int:pk>/stop/", changes.stop, name="stop"),
-    path("<slug:name>/operations/<int:pk>/cancel/", changes.cancel, name="cancel"),
+    path("<slug:name>/jobs/<int:pk>/cancel/", changes.cancel, name="cancel"),
 ]

@@ -7,7 +7,7 @@ import logging
 from django.db.models import Q
 
 from panel.core.errors import ApplicationError
-from panel.hosts import errands
+from panel.hosts import jobs
 from panel.hosts.models import Host, HostStatus
 from panel.remote.errors import HostKeyChanged, RemoteError
 
@@ -28,11 +28,11 @@ def host_watch(pk: int, *, is_second: bool = False) -> bool:
     if host is None:  # deleted, paused or no longer trusted
         return True
     try:
-        errands.look(host)
+        jobs.look(host)
     except RemoteError as error:
         was_known = host.status == HostStatus.UNREACHABLE
         if is_second or was_known or isinstance(error, HostKeyChanged):
-            errands.lost(host, error)
+            jobs.lost(host, error)
             return True
         return False
     except ApplicationError as error:  # no connection data: the host's page shows what is missing

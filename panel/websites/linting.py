@@ -53,7 +53,7 @@ def _with_port(place: str) -> str:
     return place if place.isdecimal() else f"{place}:80"
 
 
-def finding_mend(
+def finding_fix(
     *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
 ) -> tuple[Site, Finding]:
     """Apply the fix of finding `code` at `where` to the draft. The host changes only with the next deployment.
@@ -63,10 +63,10 @@ def finding_mend(
     """
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
-    if finding.mend is None:
+    if finding.apply_fix is None:
         raise ApplicationError(f"{finding.what} There is no automatic fix: change it in the editor.", field="code")
     data = site_export(site)
-    finding.mend(data)
+    finding.apply_fix(data)
     return site_define(actor=actor, data=data, site=site, expected_version=expected_version), finding
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from panel.comparisons import views as comparisons
 from panel.deployments.views import revisions
-from panel.trials import views as trials
 from panel.websites.views import (
     actions,
     allowances,
@@ -47,7 +47,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/history/", actions.history, name="history"),
     path("<slug:name>/history/<int:number>/", revisions.revision, name="revision"),
     path("<slug:name>/history/<int:number>/set-back/", revisions.set_back, name="set_back"),
-    path("<slug:name>/mend/", linting.mend, name="mend"),
+    path("<slug:name>/fix/", linting.fix, name="fix"),
     path("<slug:name>/enable/", sites.enable, name="enable"),
     path("<slug:name>/blocks/", blocks.blocks, name="blocks"),
     path("<slug:name>/blocks/+new/", blocks.block_add, name="block_add"),
@@ -73,7 +73,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/logs/", insight.logs, name="logs"),
     path("<slug:name>/traffic/", insight.traffic, name="traffic"),
     path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),
-    path("<slug:name>/servers/", trials.site_trials, name="trials"),
-    path("<slug:name>/servers/replay/", trials.replay, name="trials_replay"),
+    path("<slug:name>/servers/", comparisons.site_comparisons, name="comparisons"),
+    path("<slug:name>/servers/replay/", comparisons.replay, name="comparisons_replay"),
     path("<slug:name>/tls/", certificates.tls, name="tls"),
 ]

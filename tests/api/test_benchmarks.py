@@ -142,8 +142,8 @@ def suite_host(made: World) -> str:
 def test_suite_is_started_shown_as_job_and_cancelled(owner: Caller, suite_host: str) -> None:
     body = {"suite": "small-static-files", "preset": "short", "host": suite_host}
     SuiteRun.objects.all().delete()
-    trial = owner.post("suites/?dry_run=true", body)
-    assert (trial.status_code, SuiteRun.objects.count()) == (200, 0)
+    comparison = owner.post("suites/?dry_run=true", body)
+    assert (comparison.status_code, SuiteRun.objects.count()) == (200, 0)
     answer = owner.post("suites/", body)
     assert answer.status_code == 202, answer.content
     row = answer.json()

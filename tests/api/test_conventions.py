@@ -300,7 +300,7 @@ def test_if_none_match_returns_304(owner: Caller, sites: list[str]) -> None:
     assert answer.status_code == 304 and answer.content == b""
 
 
-# --- trial runs, repetition, bulk ---
+# --- dry runs, repetition, bulk ---
 
 
 def test_dry_run_returns_result_without_changes(owner: Caller) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from panel.hosts.models import Host, HostOperation
-from panel.hosts.tasks import run as run_errand
+from panel.hosts.models import Host, HostJob
+from panel.hosts.tasks import run as run_job
 from panel.remote import pool
 from tests.api.caller import Caller, caller_of, pointers
 from tests.support.cast import Cast
@@ -38,7 +38,7 @@ def test_host_is_added_trusted_and_checked(sshd: SshServer, people: Cast) -> Non
     made = admin.post("hosts/", body(sshd))
     assert made.status_code == 201, made.content
     assert "PRIVATE" not in made.content.decode() and made.json()["has_private_key"]
-    run_errand(str(HostOperation.objects.get().uuid))
+    run_job(str(HostJob.objects.get().uuid))
     host = admin.get("hosts/web-2/").json()
     offered = host["offered_fingerprint"]
     assert offered.startswith("SHA256:") and host["status"] == "new"
@@ -48,11 +48,11 @@ def test_host_is_added_trusted_and_checked(sshd: SshServer, people: Cast) -> Non
     check = admin.post("hosts/web-2/check/")
     assert check.status_code == 202
     uuid = check["Location"].removeprefix("/api/v1/jobs/").rstrip("/")
-    run_errand(uuid)
+    run_job(uuid)
     job = admin.get(f"jobs/{uuid}/").json()
-    assert (job["type"], job["status"]) == ("operation", "succeeded"), job
+    assert (job["type"], job["status"]) == ("job", "succeeded"), job
     assert admin.get("hosts/web-2/").json()["facts"]["kernel"]
-    assert admin.get("operations/?kind=check").json()["results"]
+    assert admin.get("host-jobs/?kind=check").json()["results"]
 
 
 def test_host_changes_require_administrator(sshd: SshServer, people: Cast) -> None:
@@ -64,7 +64,7 @@ def test_host_changes_require_administrator(sshd: SshServer, people: Cast) -> No
         assert caller.delete("hosts/web-1/").status_code == 403
         service = caller.post(f"web-servers/{people.nginx.pk}/service/", {"action": "stop"})
         assert service.status_code == 403
-    assert not HostOperation.objects.exists()
+    assert not HostJob.objects.exists()
     assert caller_of(people.admin, ["read", "deploy"]).post("hosts/web-1/check/").status_code == 403
 
 
@@ -126,10 +126,10 @@ def test_web_server_actions_are_jobs(admin: Caller, people: Cast) -> None:
     answer = admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
     assert answer.status_code == 202
     again = admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
-    assert again["Location"] == answer["Location"] and HostOperation.objects.count() == 1
+    assert again["Location"] == answer["Location"] and HostJob.objects.count() == 1
     assert admin.post(f"web-servers/{people.nginx.pk}/service/", {"action": "rm"}).status_code == 422
     tried = admin.post("hosts/web-1/check/?dry_run=true")
-    assert tried.status_code == 200 and HostOperation.objects.count() == 1
+    assert tried.status_code == 200 and HostJob.objects.count() == 1
     uuid = answer.json()["uuid"]
     assert admin.post(f"jobs/{uuid}/cancel/").json()["status"] == "cancelled"
     assert admin.post(f"jobs/{uuid}/cancel/").status_code == 409

@@ -12,7 +12,7 @@ from django.test import Client
 from panel.audit.models import AuditEntry
 from panel.audit.services import audit_record
 from panel.audit.words import ACTIONS, KINDS, told
-from panel.hosts.models import OperationKind
+from panel.hosts.models import HostJobKind
 from panel.websites.models import Site
 from tests.suites.security import world
 from tests.support.cast import Cast, cast
@@ -34,7 +34,7 @@ def recorded_actions() -> set[str]:
             given += call.args if getattr(call.func, "id", "") in {"_save", "remove", "store"} else []
             texts = [node.value for value in given for node in ast.walk(value) if isinstance(node, ast.Constant)]
             found |= {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z_]+\.[a-z_]+", text)}
-    return found | {f"host.{kind}" for kind in OperationKind.values}
+    return found | {f"host.{kind}" for kind in HostJobKind.values}
 
 
 def test_every_recorded_action_has_label() -> None:

@@ -15,9 +15,9 @@ from panel.core.jobs import JobStatus
 from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import OperationKind, WebServer
-from panel.hosts.services import operation_request
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import HostJobKind, WebServer
+from panel.hosts.services import host_job_request
 from panel.remote import pool
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
@@ -33,10 +33,10 @@ def with_gallop(root: Path, settings: Settings) -> Iterator[Machine]:
     settings.GALLOP_BINARY = Path(gallop_binary())
     machine = Machine(root)
     try:
-        operation = operation_request(actor=machine.people.admin, host=machine.host, kind=OperationKind.INSTALL_NATIVE)
-        operation_execute(operation.uuid)
-        operation.refresh_from_db()
-        assert operation.status == JobStatus.SUCCEEDED, operation.error
+        job = host_job_request(actor=machine.people.admin, host=machine.host, kind=HostJobKind.INSTALL_NATIVE)
+        host_job_execute(job.uuid)
+        job.refresh_from_db()
+        assert job.status == JobStatus.SUCCEEDED, job.error
         yield machine
     finally:
         for pid_file in root.rglob("gallop.pid"):

@@ -14,11 +14,11 @@ from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.runs.services import run_create_once
 from panel.benchmarks.suites.services import suite_start
+from panel.comparisons.services import comparison_create
 from panel.core.errors import Conflict
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, SiteState
 from panel.deployments.planning import services
-from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
-from panel.trials.services import trial_create
+from panel.hosts.models import Connection, Engine, Host, HostJob, HostStatus
 from panel.websites import services as websites
 from panel.websites.models import Site
 from panel.websites.versions import versions_count
@@ -154,22 +154,22 @@ def test_bulk_plan_ignores_changes_of_other_teams(people: Cast, three: list[Site
     )
 
 
-def errands() -> list[tuple[str, str]]:
-    return list(HostOperation.objects.order_by("pk").values_list("host__name", "kind"))
+def jobs() -> list[tuple[str, str]]:
+    return list(HostJob.objects.order_by("pk").values_list("host__name", "kind"))
 
 
 def test_repeated_bulk_check_queues_one_check_per_host(people: Cast, second: Host) -> None:
     client = signed_in(people.admin)
     for _ in range(2):
-        answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "check"}, follow=True)
+        answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "action": "check"}, follow=True)
         assert "Check host: started on 2 hosts." in answer.content.decode()
-    assert errands() == [("web-1", "check"), ("web-2", "check")]
+    assert jobs() == [("web-1", "check"), ("web-2", "check")]
     assert "busy" in text_of(client, "/hosts/")
-    client.post("/hosts/+bulk/", {"host": ["web-1", "gone"], "errand": "drift"})
-    client.post("/hosts/+bulk/", {"errand": "drift"})
-    assert len(errands()) == 2
-    assert client.post("/hosts/+bulk/", {"host": "web-1", "errand": "reboot"}).status_code == 404
-    assert signed_in(people.owner).post("/hosts/+bulk/", {"host": "web-1", "errand": "drift"}).status_code == 403
+    client.post("/hosts/+bulk/", {"host": ["web-1", "gone"], "action": "drift"})
+    client.post("/hosts/+bulk/", {"action": "drift"})
+    assert len(jobs()) == 2
+    assert client.post("/hosts/+bulk/", {"host": "web-1", "action": "reboot"}).status_code == 404
+    assert signed_in(people.owner).post("/hosts/+bulk/", {"host": "web-1", "action": "drift"}).status_code == 403
 
 
 def test_api_checks_many_hosts(people: Cast, second: Host) -> None:
@@ -186,7 +186,7 @@ def test_api_checks_many_hosts(people: Cast, second: Host) -> None:
     refused = caller.post("hosts/bulk/", body | {"hosts": ["web-1", "web-9"]})
     assert refused.status_code == 422 and pointers(refused) == ["/hosts/1"]
     assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
-    assert len(errands()) == 2
+    assert len(jobs()) == 2
 
 
 # --- pausing ---
@@ -196,13 +196,13 @@ def test_paused_host_starts_no_jobs(people: Cast, second: Host, three: list[Site
     client = signed_in(people.admin)
     changed(three[0])
     (plan,) = services.deployment_plan(actor=people.owner, sites=[three[0]])
-    client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "pause"})
+    client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "action": "pause"})
     client.post("/hosts/web-2/ask/resume/")
     assert list(Host.objects.filter(is_paused=True).values_list("name", flat=True)) == ["web-1"]
     with pytest.raises(Conflict, match="Paused: web-1"):
         services.deployment_confirm(actor=people.owner, deployment=plan)
     with pytest.raises(Conflict, match="Paused: web-1"):
-        trial_create(actor=people.owner, site=three[0], web_servers=[people.apache], load={"arguments": {}})
+        comparison_create(actor=people.owner, site=three[0], web_servers=[people.apache], load={"arguments": {}})
     with pytest.raises(Conflict, match="Paused: web-1"):
         run_create_once(actor=people.owner, scenario=Scenario(**LOAD), sites=[three[0]])
     with pytest.raises(Conflict, match="Paused: web-1"):
@@ -210,7 +210,7 @@ def test_paused_host_starts_no_jobs(people: Cast, second: Host, three: list[Site
     assert "paused" in text_of(client, "/hosts/web-1/")
     assert "No deployments or benchmarks start on this host" in text_of(client, "/")
     for _ in range(2):
-        client.post("/hosts/+bulk/", {"host": "web-1", "errand": "resume"})
+        client.post("/hosts/+bulk/", {"host": "web-1", "action": "resume"})
     services.deployment_confirm(actor=people.owner, deployment=plan)
     assert AuditEntry.objects.filter(action="host.pause").count() == 2
     assert AuditEntry.objects.filter(action="host.resume").count() == 2

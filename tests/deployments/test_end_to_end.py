@@ -11,9 +11,9 @@ from panel.deployments.caches.services import site_cache_empty
 from panel.deployments.drift import services as drift
 from panel.deployments.models import DeploymentStatus, Drift, SiteState, SiteStatus, Step
 from panel.deployments.planning import services
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import Engine, Layout, OperationKind
-from panel.hosts.services.operations import operation_request
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import Engine, HostJobKind, Layout
+from panel.hosts.services.jobs import host_job_request
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
@@ -239,10 +239,10 @@ def test_drift_check_runs_as_job(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)
     config_of(machine, site).write_text("# broken")
-    operation = operation_request(actor=machine.people.admin, host=machine.host, kind=OperationKind.DRIFT)
-    operation_execute(operation.uuid)
-    operation.refresh_from_db()
-    assert operation.result == {"open": 1, "paths": [str(config_of(machine, site))]}
+    job = host_job_request(actor=machine.people.admin, host=machine.host, kind=HostJobKind.DRIFT)
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
+    assert job.result == {"open": 1, "paths": [str(config_of(machine, site))]}
 
 
 def test_drift_is_overwritten(machine: Machine, served: Served) -> None:

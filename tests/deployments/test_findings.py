@@ -1,4 +1,4 @@
-"""What the findings say of nginx is so: the mistakes are deployed, tried, mended by their own fix, and tried again."""
+"""What the findings say of nginx is so: the mistakes are deployed, tried, fixed by their own fix, and tried again."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_warning_is_reproduced_on_nginx_and_solved_by_its_fix(machine: Mac
     machine.deploy(site)
     wrong = {
         "try-files-slash": 404,
-        "alias-traversal": 404,  # refused before it is mended, too
+        "alias-traversal": 404,  # refused before it is fixed, too
         "response-splitting": "yes",
         "host-redirect": "https://evil.example/",
         "by rewriting": ("yes", "https://evil.example/"),
@@ -83,7 +83,7 @@ def test_every_warning_is_reproduced_on_nginx_and_solved_by_its_fix(machine: Mac
     }
     assert eventually(lambda: tried(machine) == wrong), tried(machine)
     assert {item.code for item in linting.site_findings(site)} == set(wrong) - {"by rewriting"}
-    machine.deploy(mended(machine, site))
+    machine.deploy(fixed(machine, site))
     right = {
         "try-files-slash": 200,
         "alias-traversal": 404,
@@ -99,8 +99,8 @@ def test_every_warning_is_reproduced_on_nginx_and_solved_by_its_fix(machine: Mac
     assert shop.exists()
 
 
-def mended(machine: Machine, site: Site) -> Site:
+def fixed(machine: Machine, site: Site) -> Site:
     while found := linting.site_findings(site):
         first = found[0]
-        site, _finding = linting.finding_mend(actor=machine.people.admin, site=site, code=first.code, where=first.where)
+        site, _finding = linting.finding_fix(actor=machine.people.admin, site=site, code=first.code, where=first.where)
     return site

@@ -11,10 +11,10 @@ import pytest
 
 from panel.core.jobs import JobStatus
 from panel.hosts.claims import Attempt
-from panel.hosts.execution import operation_execute
+from panel.hosts.execution import host_job_execute
 from panel.hosts.logs import host_log_tail, host_logs
-from panel.hosts.models import HostOperation, OperationKind
-from panel.hosts.services import operation_request
+from panel.hosts.models import HostJob, HostJobKind
+from panel.hosts.services import host_job_request
 from panel.websites import services as websites
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
@@ -25,11 +25,11 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 
-def asked(machine: Machine, kind: str, **params: Any) -> HostOperation:
-    operation = operation_request(actor=machine.people.admin, host=machine.host, kind=kind, params=params)
-    assert operation_execute(operation.uuid) == Attempt.DONE
-    operation.refresh_from_db()
-    return operation
+def asked(machine: Machine, kind: str, **params: Any) -> HostJob:
+    job = host_job_request(actor=machine.people.admin, host=machine.host, kind=kind, params=params)
+    assert host_job_execute(job.uuid) == Attempt.DONE
+    job.refresh_from_db()
+    return job
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_web_server_is_stopped_started_and_reloaded(remote: Machine, shop: Site)
     web_server = shop.web_server
     assert web_server is not None
     for action, running in (("stop", False), ("start", True), ("reload", True)):
-        operation = asked(remote, OperationKind.SERVICE, web_server=web_server.pk, action=action)
-        assert operation.status == JobStatus.SUCCEEDED, operation.error
+        job = asked(remote, HostJobKind.SERVICE, web_server=web_server.pk, action=action)
+        assert job.status == JobStatus.SUCCEEDED, job.error
         web_server.refresh_from_db()
         assert web_server.is_running is running
         assert eventually(lambda wanted=running: is_served(remote) is wanted)  # type: ignore[misc]
@@ -94,10 +94,10 @@ def is_served(machine: Machine) -> bool:
 
 
 def test_host_check_finds_web_server_and_its_facts(remote: Machine, shop: Site) -> None:
-    operation = asked(remote, OperationKind.CHECK)
-    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    job = asked(remote, HostJobKind.CHECK)
+    assert job.status == JobStatus.SUCCEEDED, job.error
     web_server = shop.web_server
     assert web_server is not None
     web_server.refresh_from_db()
     assert (web_server.is_running, bool(web_server.version)) == (True, True)
-    assert str(web_server) in operation.result["servers"]
+    assert str(web_server) in job.result["servers"]

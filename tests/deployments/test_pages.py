@@ -13,7 +13,7 @@ from panel.deployments.drift import services as drifts
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.planning import services
 from panel.deployments.revisions.rendered import sha256_of
-from panel.hosts.models import Engine, Host, HostOperation, HostStatus, OperationKind
+from panel.hosts.models import Engine, Host, HostJob, HostJobKind, HostStatus
 from panel.websites import services as websites
 from tests.deployments.sample_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast, signed_in, web_server
@@ -280,7 +280,7 @@ def test_drift_check_of_host_requires_administrator(people: Cast) -> None:
     page = signed_in(people.admin).post(url("drift-check"), {"host": "web-1"}, follow=True).content.decode()
     assert "Queued" in page
     assert url("drift-checks") in page
-    assert HostOperation.objects.get().kind == OperationKind.DRIFT
+    assert HostJob.objects.get().kind == HostJobKind.DRIFT
 
 
 # --- the event stream ---
@@ -351,4 +351,4 @@ def test_move_page_shows_problems_of_target_web_server(people: Cast) -> None:
     assert f'<option value="{people.nginx.pk}"' not in choice and "Decide later" not in choice
     plan = client.post("/sites/shop/server/", {"web_server": people.apache.pk}, follow=True).content.decode()
     assert "No site is the default server of port 80." in plan
-    assert "/mend/" not in plan, "it is mended on the server that the site stands on, where it is not there"
+    assert "/fix/" not in plan, "it is fixed on the server that the site stands on, where it is not there"

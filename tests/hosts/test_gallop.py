@@ -16,10 +16,10 @@ from agents.protocol import plain
 from panel import env
 from panel.accounts.models import User
 from panel.core.jobs import JobStatus
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import Host, HostOperation, OperationKind, WebServer
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import Host, HostJob, HostJobKind, WebServer
 from panel.hosts.native import install_private_nginx
-from panel.hosts.services import operation_request, register_local_host
+from panel.hosts.services import host_job_request, register_local_host
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from tests.support.gallop import gallop_binary
@@ -42,16 +42,16 @@ def here(settings: Any, server_root: Path) -> Iterator[Host]:
     pool.close()
 
 
-def web_server(host: Host, admin: User) -> HostOperation:
-    operation = operation_request(actor=admin, host=host, kind=OperationKind.INSTALL_NATIVE)
-    operation_execute(operation.uuid)
-    operation.refresh_from_db()
-    return operation
+def web_server(host: Host, admin: User) -> HostJob:
+    job = host_job_request(actor=admin, host=host, kind=HostJobKind.INSTALL_NATIVE)
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
+    return job
 
 
 def test_gallop_is_installed_and_runs(here: Host, admin: User) -> None:
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.SUCCEEDED, job.error
     server = WebServer.objects.get()
     assert (server.engine, server.manages_main_config, server.is_running) == ("native", True, True)
     assert server.version
@@ -99,9 +99,9 @@ def test_edited_gallop_main_file_is_restored(here: Host, admin: User) -> None:
 
 def test_missing_gallop_binary_is_reported_with_remedy(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
     settings.GALLOP_BINARY = tmp_path / "gallop"
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.FAILED
-    assert str(tmp_path / "gallop") in operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.FAILED
+    assert str(tmp_path / "gallop") in job.error
     assert not WebServer.objects.exists()
 
 
@@ -111,9 +111,9 @@ def test_gallop_binary_that_does_not_run_on_host_is_reported(
     broken = tmp_path / "gallop"
     broken.write_bytes(b"\x7fELF not really")
     settings.GALLOP_BINARY = broken
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.FAILED
-    assert "does not run on this machine" in operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.FAILED
+    assert "does not run on this machine" in job.error
     assert not WebServer.objects.exists()
 
 
@@ -127,8 +127,8 @@ def test_newer_gallop_replaces_running_one(here: Host, admin: User, settings: An
     newer = tmp_path / "gallop"
     newer.write_bytes(Path(gallop_binary()).read_bytes() + b"newer")
     settings.GALLOP_BINARY = newer
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.SUCCEEDED, job.error
     assert running_program(server) == server.paths["binary"]  # and not "... (deleted)"
     assert Path(server.paths["binary"]).read_bytes().endswith(b"newer")
 
@@ -150,9 +150,9 @@ def test_failing_newer_gallop_leaves_former_one_running(
     broken = tmp_path / "gallop"
     broken.write_text(f"#!/bin/sh\n{script}\n")
     settings.GALLOP_BINARY = broken
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.FAILED
-    assert words in operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.FAILED
+    assert words in job.error
     assert Path(server.paths["binary"]).read_bytes() == before
     assert running_program(server) == server.paths["binary"]
     assert sorted(path.name for path in Path(server.paths["binary"]).parent.iterdir()) == ["gallop"]
@@ -174,9 +174,9 @@ def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
         f'echo "broken;" >> {main}\necho "no" >&2; exit 1\n'
     )
     settings.GALLOP_BINARY = worse
-    operation = web_server(here, admin)
-    assert operation.status == JobStatus.FAILED
-    assert "does not start either, so the server is down" in operation.error and "broken" in operation.error
+    job = web_server(here, admin)
+    assert job.status == JobStatus.FAILED
+    assert "does not start either, so the server is down" in job.error and "broken" in job.error
     assert binary.read_bytes() == before
     assert [path.name for path in binary.parent.iterdir()] == ["gallop"]
     main.write_text(text)
@@ -189,8 +189,8 @@ def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
 
 
 def test_unprivileged_account_gets_private_nginx(here: Host, admin: User) -> None:
-    operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
-    operation_execute(operation.uuid)
+    job = host_job_request(actor=admin, host=here, kind=HostJobKind.CHECK)
+    host_job_execute(job.uuid)
     with pool.session(target_for(here)) as agent:
         made = install_private_nginx(here, agent)
         assert made is not None
@@ -232,10 +232,10 @@ def test_folder_closed_to_workers_is_reported_with_remedy(settings: Any, server_
     settings.LOCAL_HOST_ROOT = settings.HOME / "host"
     settings.LOCAL_HOST_ROOT.mkdir(parents=True)
     (server_root / "private").chmod(0o700)
-    operation = web_server(register_local_host(), admin)
+    job = web_server(register_local_host(), admin)
     pool.close()
-    assert operation.status == JobStatus.FAILED
-    assert f"cannot enter {server_root}/private" in operation.error and "PADDOCK_LOCAL_HOST_FOLDER" in operation.error
+    assert job.status == JobStatus.FAILED
+    assert f"cannot enter {server_root}/private" in job.error and "PADDOCK_LOCAL_HOST_FOLDER" in job.error
     assert not WebServer.objects.exists() and not list(server_root.rglob("gallop.conf"))
 
 

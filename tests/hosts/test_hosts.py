@@ -13,15 +13,15 @@ from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.hosts import selectors
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import Host, HostOperation, HostStatus, OperationKind, WebServer
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import Host, HostJob, HostJobKind, HostStatus, WebServer
 from panel.hosts.services import (
     host_create,
     host_delete,
+    host_job_request,
     host_offer_key,
     host_trust_key,
     host_update,
-    operation_request,
 )
 from panel.hosts.targets import target_for
 from panel.hosts.watching import host_watch, hosts_watched
@@ -33,12 +33,12 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.django_db
 
 
-def run(host: Host, admin: User, kind: str = OperationKind.CHECK, **params: Any) -> HostOperation:
-    operation = operation_request(actor=admin, host=host, kind=kind, params=params)
-    operation_execute(operation.uuid)
-    operation.refresh_from_db()
+def run(host: Host, admin: User, kind: str = HostJobKind.CHECK, **params: Any) -> HostJob:
+    job = host_job_request(actor=admin, host=host, kind=kind, params=params)
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
     host.refresh_from_db()
-    return operation
+    return job
 
 
 def status_of(host: Host) -> str:
@@ -47,7 +47,7 @@ def status_of(host: Host) -> str:
 
 def test_new_host_is_untrusted_and_its_check_is_queued(host: Host) -> None:
     assert (host.status, host.host_key) == (HostStatus.NEW, "")
-    assert host.operations.get().kind == OperationKind.CHECK
+    assert host.jobs.get().kind == HostJobKind.CHECK
 
 
 def test_host_becomes_ready_after_fingerprint_is_trusted(host: Host, admin: User, sshd: SshServer) -> None:
@@ -88,9 +88,9 @@ def test_changed_host_key_stops_all_jobs_until_decision(host: Host, admin: User,
     sshd.stop()
     sshd.new_host_key()
     sshd.start()
-    operation = run(host, admin)
-    assert operation.status == JobStatus.FAILED
-    assert "different host key" in operation.error
+    job = run(host, admin)
+    assert job.status == JobStatus.FAILED
+    assert "different host key" in job.error
     assert host.status == HostStatus.KEY_CHANGED
     assert host.offered_host_key == sshd.host_key
     with pytest.raises(Conflict, match="changed"):
@@ -117,8 +117,8 @@ def test_trusted_host_key_seen_again_resumes_jobs(host: Host, admin: User, sshd:
     for file, text in zip(files, right, strict=True):
         file.write_text(text)
     sshd.start()
-    operation = run(host, admin)
-    assert (operation.status, operation.error) == (JobStatus.SUCCEEDED, "")
+    job = run(host, admin)
+    assert (job.status, job.error) == (JobStatus.SUCCEEDED, "")
     assert (host.status, host.status_detail, host.offered_host_key) == (HostStatus.READY, "", "")
     assert host.facts["cpus"] >= 1
 
@@ -127,25 +127,25 @@ def test_host_with_new_address_is_checked_and_forgets_old_key(host: Host, admin:
     """Neither the error nor the key of the machine at the old address is shown any longer."""
     right = host.port
     Host.objects.filter(pk=host.pk).update(port=1, offered_host_key=sshd.host_key)
-    operation_execute(host.operations.get().uuid)
+    host_job_execute(host.jobs.get().uuid)
     host.refresh_from_db()
     assert "127.0.0.1:1" in host.status_detail
     host = host_update(actor=admin, host=host, port=right, private_key=sshd.private_key)
     assert (host.status_detail, host.offered_host_key) == ("", "")
-    waiting = host.operations.get(status=JobStatus.QUEUED)
-    operation_execute(waiting.uuid)
+    waiting = host.jobs.get(status=JobStatus.QUEUED)
+    host_job_execute(waiting.uuid)
     host.refresh_from_db()
     assert (host.status_detail, host.offered_host_key) == ("", sshd.host_key)
     host_update(actor=admin, host=host, name="web-2", port=right)
-    assert not host.operations.filter(status=JobStatus.QUEUED).exists(), "nothing about the way there changed"
+    assert not host.jobs.filter(status=JobStatus.QUEUED).exists(), "nothing about the way there changed"
 
 
 def test_unreachable_host_error_names_endpoint(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     sshd.stop()
-    operation = run(host, admin)
-    assert (operation.status, host.status) == (JobStatus.FAILED, HostStatus.UNREACHABLE)
+    job = run(host, admin)
+    assert (job.status, host.status) == (JobStatus.FAILED, HostStatus.UNREACHABLE)
     assert f"127.0.0.1:{sshd.port}" in host.status_detail
 
 
@@ -256,7 +256,7 @@ def test_host_changes_require_administrator(operator: User, admin: User, host: H
         lambda: host_offer_key(actor=operator, host=host),
         lambda: host_trust_key(actor=operator, host=host, confirmed="x"),
         lambda: host_delete(actor=operator, host=host, confirm="web-1"),
-        lambda: operation_request(actor=operator, host=host, kind=OperationKind.CHECK),
+        lambda: host_job_request(actor=operator, host=host, kind=HostJobKind.CHECK),
     ):
         with pytest.raises(PermissionDenied):
             attempt()

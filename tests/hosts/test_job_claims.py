@@ -12,20 +12,20 @@ from panel.core.owners import owner_name
 from panel.hosts import claims
 from panel.hosts.claims import Claim
 from panel.hosts.locks import HostBusy, host_lock
-from panel.hosts.models import Host, HostLock, HostOperation, OperationKind
+from panel.hosts.models import Host, HostJob, HostJobKind, HostLock
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def queued(count: int) -> list[HostOperation]:
+def queued(count: int) -> list[HostJob]:
     host = Host.objects.create(name="web1", address="192.0.2.1", username="root")
-    return [HostOperation.objects.create(host=host, kind=OperationKind.CHECK) for _ in range(count)]
+    return [HostJob.objects.create(host=host, kind=HostJobKind.CHECK) for _ in range(count)]
 
 
 def test_claimed_job_is_not_given_to_another_worker() -> None:
     rows = queued(3)
-    first, second = Claim(HostOperation), Claim(HostOperation)
+    first, second = Claim(HostJob), Claim(HostJob)
     assert first.take([rows[0].uuid, rows[1].uuid]) == 2
     assert second.take([row.uuid for row in rows]) == 1
     assert set(first.rows) == set(rows[:2])
@@ -34,7 +34,7 @@ def test_claimed_job_is_not_given_to_another_worker() -> None:
 
 def test_released_job_can_be_claimed_again() -> None:
     rows = queued(2)
-    first, second = Claim(HostOperation), Claim(HostOperation)
+    first, second = Claim(HostJob), Claim(HostJob)
     first.take([row.uuid for row in rows])
     first.release([rows[0].pk])
     assert second.take([row.uuid for row in rows]) == 1
@@ -43,10 +43,10 @@ def test_released_job_can_be_claimed_again() -> None:
 
 def test_worker_that_lost_its_claim_changes_nothing() -> None:
     (row,) = queued(1)
-    asleep, awake = Claim(HostOperation), Claim(HostOperation)
+    asleep, awake = Claim(HostJob), Claim(HostJob)
     asleep.take([row.uuid])
-    HostOperation.objects.update(heartbeat_at=timezone.now() - claims.ORPHANED_AFTER * 2)
-    assert claims.orphans_queue(HostOperation) == [row.uuid]
+    HostJob.objects.update(heartbeat_at=timezone.now() - claims.ORPHANED_AFTER * 2)
+    assert claims.orphans_queue(HostJob) == [row.uuid]
     awake.take([row.uuid])
     asleep.release([row.pk])
     assert asleep.rows.update(status=JobStatus.FAILED) == 0
@@ -56,25 +56,25 @@ def test_worker_that_lost_its_claim_changes_nothing() -> None:
 def test_heartbeat_updates_jobs_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
     rows = queued(2)
-    claim = Claim(HostOperation)
+    claim = Claim(HostJob)
     claim.take([row.uuid for row in rows])
     old = timezone.now() - timedelta(hours=1)
-    HostOperation.objects.update(heartbeat_at=old)
+    HostJob.objects.update(heartbeat_at=old)
     with host_lock(rows[0].host, "test") as locks, claim.heartbeat(locks):
         HostLock.objects.update(expires_at=old)
-        assert eventually(lambda: not HostOperation.objects.filter(heartbeat_at=old).exists())
+        assert eventually(lambda: not HostJob.objects.filter(heartbeat_at=old).exists())
         assert eventually(lambda: not HostLock.objects.filter(expires_at=old).exists())
 
 
 def test_heartbeat_continues_for_remaining_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
     ended, runs = queued(2)
-    claim = Claim(HostOperation)
+    claim = Claim(HostJob)
     claim.take([ended.uuid, runs.uuid])
     with claim.heartbeat():
         claim.rows.filter(pk=ended.pk).update(status=JobStatus.SUCCEEDED)
         old = timezone.now() - timedelta(hours=1)
-        HostOperation.objects.update(heartbeat_at=old)
+        HostJob.objects.update(heartbeat_at=old)
         assert eventually(lambda: not claim.rows.filter(heartbeat_at=old).exists())
     ended.refresh_from_db()
     assert ended.heartbeat_at == old
@@ -89,8 +89,8 @@ def killed_claim() -> str:
 def test_job_of_killed_worker_is_queued_at_once() -> None:
     (row,) = queued(1)
     now = timezone.now()
-    HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by=killed_claim(), heartbeat_at=now)
-    assert claims.orphans_queue(HostOperation) == [row.uuid]
+    HostJob.objects.update(status=JobStatus.RUNNING, claimed_by=killed_claim(), heartbeat_at=now)
+    assert claims.orphans_queue(HostJob) == [row.uuid]
 
 
 def test_lock_of_killed_worker_is_free_at_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from panel.core.jobs import JobStatus
-from panel.hosts.models import Host, HostOperation, HostStatus
+from panel.hosts.models import Host, HostJob, HostStatus
 from panel.hosts.selectors import offered_fingerprint
 from panel.remote.keys import key_line
 from panel.websites.models import Site
@@ -80,9 +80,9 @@ def test_added_host_is_asked_for_its_key(admin: Client, people: Cast) -> None:
     assert answer.headers["Location"] == "/hosts/edge-1/"
     host = Host.objects.get(name="edge-1")
     assert (host.status, host.password, host.site_roots) == (HostStatus.NEW, SECRET, ["/srv/www", "/var/www"])
-    assert host.operations.get().kind == "check"
+    assert host.jobs.get().kind == "check"
     page = text_of(admin.get("/hosts/edge-1/"))
-    assert 'hx-trigger="every 1s"' in page  # followed until the errand has ended
+    assert 'hx-trigger="every 1s"' in page  # followed until the job has ended
     assert SECRET not in page
 
 
@@ -150,12 +150,12 @@ def test_host_form_keeps_empty_secrets_and_never_shows_them(admin: Client, edge:
 
 
 def test_host_jobs_are_started_and_cancelled_on_page(admin: Client, people: Cast) -> None:
-    for errand in ("check", "drift", "install-gallop"):
-        assert admin.post(f"/hosts/web-1/ask/{errand}/").status_code == 302
+    for action in ("check", "drift", "install-gallop"):
+        assert admin.post(f"/hosts/web-1/ask/{action}/").status_code == 302
     assert admin.post("/hosts/web-1/ask/format-disk/").status_code == 404
-    assert [row.kind for row in HostOperation.objects.order_by("pk")] == ["check", "drift", "install_native"]
-    first = HostOperation.objects.order_by("pk")[0]
-    admin.post(f"/hosts/web-1/operations/{first.pk}/cancel/")
+    assert [row.kind for row in HostJob.objects.order_by("pk")] == ["check", "drift", "install_native"]
+    first = HostJob.objects.order_by("pk")[0]
+    admin.post(f"/hosts/web-1/jobs/{first.pk}/cancel/")
     first.refresh_from_db()
     assert first.status == JobStatus.CANCELLED
 
@@ -192,11 +192,11 @@ def test_web_server_with_sites_cannot_be_removed(admin: Client, people: Cast, sh
 
 def test_web_server_is_started_and_stop_dialog_lists_sites(admin: Client, people: Cast, shop: Site) -> None:
     admin.post("/hosts/web-1/service/", {"web_server": people.nginx.pk, "action": "start"})
-    assert HostOperation.objects.get().params == {"web_server": people.nginx.pk, "action": "start"}
+    assert HostJob.objects.get().params == {"web_server": people.nginx.pk, "action": "start"}
     assert "<li>shop</li>" in text_of(admin.get(f"/hosts/web-1/servers/{people.nginx.pk}/stop/"))
-    assert HostOperation.objects.count() == 1
+    assert HostJob.objects.count() == 1
     admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/stop/")
-    assert HostOperation.objects.count() == 2
+    assert HostJob.objects.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_web_server_is_started_and_stop_dialog_lists_sites(admin: Client, people
 def test_unknown_web_server_returns_404(admin: Client, people: Cast, sent: dict[str, str]) -> None:
     answer = admin.post("/hosts/web-1/service/", sent, follow=True)
     assert 'class="message tone-bad"' in text_of(answer)
-    assert not HostOperation.objects.exists()
+    assert not HostJob.objects.exists()
 
 
 def test_host_deletion_requires_name_and_no_sites(admin: Client, people: Cast, shop: Site, edge: Host) -> None:
@@ -236,7 +236,7 @@ def test_host_pages_are_read_only_without_administrator_role(
         assert client.post(f"/hosts/edge-1/{url}", {"confirm": "edge-1"}).status_code == 403
     edge.refresh_from_db()
     assert edge.status == HostStatus.NEW
-    assert not HostOperation.objects.exists()
+    assert not HostJob.objects.exists()
 
 
 def test_host_actions_on_get_change_nothing(admin: Client, people: Cast) -> None:

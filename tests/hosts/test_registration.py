@@ -14,8 +14,8 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from panel.core.jobs import JobStatus
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import Host, HostOperation, HostStatus
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import Host, HostJob, HostStatus
 from tests.support.process import tool
 from tests.support.sshd import SshServer
 
@@ -42,13 +42,13 @@ def test_demo_hosts_are_registered_once_and_respond(demo: Path, sshd: SshServer)
     register(demo, sshd)
     assert list(Host.objects.values_list("name", "status")) == [("demo-apache", "ready"), ("demo-nginx", "ready")]
     assert {host.host_key for host in Host.objects.all()} == {sshd.host_key}
-    operations = list(HostOperation.objects.all())
-    assert len(operations) == 2
-    for operation in operations:
-        operation_execute(operation.uuid)
-        operation.refresh_from_db()
-        assert operation.status == JobStatus.SUCCEEDED, operation.error
-        assert operation.host.facts["cpus"] >= 1
+    jobs = list(HostJob.objects.all())
+    assert len(jobs) == 2
+    for job in jobs:
+        host_job_execute(job.uuid)
+        job.refresh_from_db()
+        assert job.status == JobStatus.SUCCEEDED, job.error
+        assert job.host.facts["cpus"] >= 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -57,11 +57,11 @@ def test_registration_sends_nothing_to_wrong_host_key(demo: Path, sshd: SshServe
     sshd.stop()
     sshd.new_host_key()
     sshd.start()
-    operation = HostOperation.objects.get(host__name="demo-nginx")
-    operation_execute(operation.uuid)
-    operation.refresh_from_db()
-    assert operation.status == JobStatus.FAILED
-    assert operation.host.status == HostStatus.KEY_CHANGED
+    job = HostJob.objects.get(host__name="demo-nginx")
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
+    assert job.status == JobStatus.FAILED
+    assert job.host.status == HostStatus.KEY_CHANGED
 
 
 @pytest.mark.django_db

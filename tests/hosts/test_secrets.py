@@ -11,7 +11,7 @@ from django.test import Client
 
 from panel.accounts.models import User
 from panel.core.jobs import JobStatus
-from panel.hosts.execution import operation_execute
+from panel.hosts.execution import host_job_execute
 from panel.hosts.models import Host, HostStatus
 from panel.hosts.selectors import offered_fingerprint
 from panel.hosts.services import host_offer_key, host_trust_key, host_update
@@ -49,8 +49,8 @@ def browser(admin: User) -> Client:
 
 
 def work_off(host: Host) -> None:
-    for operation in host.operations.filter(status=JobStatus.QUEUED):
-        operation_execute(operation.uuid)
+    for job in host.jobs.filter(status=JobStatus.QUEUED):
+        host_job_execute(job.uuid)
 
 
 def secrets_of(host: Host) -> tuple[str, str, str]:

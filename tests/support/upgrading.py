@@ -23,9 +23,9 @@ OLD = {
     "deployments": "0008_shared_job_fields",
     "hosts": "0008_shared_job_fields",
     "imports": "0001_initial",
-    "notices": "0001_initial",
+    "alerts": "0001_initial",
     "reports": "0003_shared_job_fields",
-    "trials": "0004_shared_job_fields",
+    "comparisons": "0004_shared_job_fields",
     "websites": "0007_list_services_in_use",
 }
 PLAN = {
@@ -39,8 +39,8 @@ GIVEN: dict[str, dict[str, Any]] = {
     "benchmarks.SuiteRun": {"plan": [], "setups": [{"slug": "nginx", "install": 1}]},
     "deployments.Deployment": {"plan": PLAN, "target_id": 1},
     "hosts.EngineInstall": {"engine": "nginx", "label": "own"},
-    "hosts.HostOperation": {"params": {"install": 1, "action": "stop"}},
-    "notices.Told": {"key": "unreachable:web-1"},
+    "hosts.HostJob": {"params": {"install": 1, "action": "stop"}},
+    "alerts.SentAlert": {"key": "unreachable:web-1"},
 }
 
 
@@ -83,7 +83,7 @@ def read() -> dict[str, Any]:
     from panel.audit.models import AuditEntry
     from panel.benchmarks.models import SuiteRun
     from panel.deployments.models import Deployment, WebServerState
-    from panel.hosts.models import HostOperation, WebServer
+    from panel.hosts.models import HostJob, WebServer
     from panel.websites.models import Site
 
     web_server, deployment = WebServer.objects.get(), Deployment.objects.get()
@@ -93,7 +93,7 @@ def read() -> dict[str, Any]:
         "site has one": Site.objects.filter(web_server=web_server).count(),
         "state": WebServerState.objects.get().web_server_id == web_server.pk,
         "plan": [deployment.plan.web_servers, deployment.plan.files[0].web_server, deployment.plan.sites[0].web_server],
-        "job": HostOperation.objects.get().params,
+        "job": HostJob.objects.get().params,
         "setups": SuiteRun.objects.get().setups,
         "audit": [entry.action, entry.after],
     }

@@ -13,8 +13,8 @@ from django.test import Client
 
 from panel.accounts.models import User
 from panel.accounts.services.tokens import token_create
+from panel.alerts.selectors import alerts
 from panel.audit.models import AuditEntry
-from panel.notices.concerns import concerns
 from panel.websites import checks, services
 from panel.websites.models import Allowance, AllowanceKind, Site
 from tests.support.cast import Cast, signed_in
@@ -179,7 +179,7 @@ def test_upgrade_lists_services_in_use(people: Cast) -> None:
     ]
     for site in Site.objects.exclude(name="nowhere"):
         assert checks.site_problems(site, actor=people.owner if site.team == people.team else people.outsider) == []
-    titles = [(found.label, found.title, found.url) for found in concerns(people.admin)]
+    titles = [(found.label, found.title, found.url) for found in alerts(people.admin)]
     assert titles.count(("To review", "web-1", SERVICES)) == 1
-    assert not any(found.url == SERVICES for found in concerns(people.owner))
+    assert not any(found.url == SERVICES for found in alerts(people.owner))
     assert "used by several teams" in signed_in(people.admin).get(SERVICES).content.decode()

@@ -1,4 +1,4 @@
-"""Known mistakes are found in drafts, and what a finding offers mends it: through services, pages and API."""
+"""Known mistakes are found in drafts, and what a finding offers fixes it: through services, pages and API."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ def test_warning_is_found_and_fixed_by_one_action(
 ) -> None:
     made = site(people, **members)
     assert codes(linting.site_findings(made)) == [(code, where)]
-    mended, finding = linting.finding_mend(actor=people.admin, site=made, code=code, where=where)
+    fixed, finding = linting.finding_fix(actor=people.admin, site=made, code=code, where=where)
     assert finding.fix and finding.why
-    assert codes(linting.site_findings(mended)) == []
-    assert not refusal(mended, people.nginx, tmp_path)
+    assert codes(linting.site_findings(fixed)) == []
+    assert not refusal(fixed, people.nginx, tmp_path)
 
 
 @pytest.mark.parametrize(("code", "where", "members"), ONLY_A_PERSON, ids=str)
@@ -186,7 +186,7 @@ def test_warning_offers_no_fix_when_person_must_decide(
     before = site_export(made)
     assert (code, where) in codes(linting.site_findings(made))
     with pytest.raises(ApplicationError, match="change it in the editor"):
-        linting.finding_mend(actor=people.admin, site=made, code=code, where=where)
+        linting.finding_fix(actor=people.admin, site=made, code=code, where=where)
     assert site_export(made) == before
 
 
@@ -213,7 +213,7 @@ def test_apache_raw_directives_are_read_by_apache_grammar(
     found = linting.site_findings(made)
     assert [item.code for item in found] == ([code] if code else [])
     if code:
-        linting.finding_mend(actor=people.admin, site=made, code=code, where="blocks/0")
+        linting.finding_fix(actor=people.admin, site=made, code=code, where="blocks/0")
         assert not RawSnippet.objects.exists()
         assert not refusal(Site.objects.get(), people.apache, tmp_path)
 
@@ -235,13 +235,13 @@ def test_open_proxy_is_rejected_and_reported_when_already_stored(people: Cast, e
     made = site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, "# later"))]})
     RawSnippet.objects.update(text=text)
     assert codes(linting.site_findings(made)) == [("open-proxy", L0)]
-    mended, _finding = linting.finding_mend(actor=people.admin, site=made, code="open-proxy", where=L0)
-    assert codes(linting.site_findings(mended)) == []
+    fixed, _finding = linting.finding_fix(actor=people.admin, site=made, code="open-proxy", where=L0)
+    assert codes(linting.site_findings(fixed)) == []
 
 
 def test_fix_keeps_other_raw_directives(people: Cast) -> None:
     made = site(people, snippets={"nginx": "# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"})
-    linting.finding_mend(actor=people.admin, site=made, code="weak-tls", where="blocks/0")
+    linting.finding_fix(actor=people.admin, site=made, code="weak-tls", where="blocks/0")
     assert RawSnippet.objects.get().text == "# old\nexpires 1h;"
 
 
@@ -257,9 +257,9 @@ def test_default_server_of_another_site_prevents_warning(people: Cast) -> None:
 def test_fix_of_raw_directives_requires_administrator(people: Cast) -> None:
     made = site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     with pytest.raises(PermissionDenied):
-        linting.finding_mend(actor=people.owner, site=made, code="weak-tls", where="blocks/0")
+        linting.finding_fix(actor=people.owner, site=made, code="weak-tls", where="blocks/0")
     with pytest.raises(PermissionDenied):
-        linting.finding_mend(actor=people.viewer, site=made, code="weak-tls", where="blocks/0")
+        linting.finding_fix(actor=people.viewer, site=made, code="weak-tls", where="blocks/0")
     assert RawSnippet.objects.get().text == "ssl_protocols TLSv1;"
 
 
@@ -270,8 +270,8 @@ def text_of(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def mend(client: Client, code: str, where: str) -> Any:
-    return client.post("/sites/shop/mend/", {"code": code, "where": where}, follow=True)
+def fix(client: Client, code: str, where: str) -> Any:
+    return client.post("/sites/shop/fix/", {"code": code, "where": where}, follow=True)
 
 
 def test_site_page_and_plan_offer_fix(people: Cast) -> None:
@@ -279,25 +279,25 @@ def test_site_page_and_plan_offer_fix(people: Cast) -> None:
     owner = signed_in(people.owner)
     assert "Change the location to /files/" in text_of(owner.get("/sites/shop/"))
     plan = text_of(owner.post("/deployments/plan", {"site": "shop"}, follow=True))
-    assert "Paddock serves only /files and paths below /files/" in plan and 'action="/sites/shop/mend/"' in plan
-    page = text_of(mend(owner, "alias-traversal", L0))
+    assert "Paddock serves only /files and paths below /files/" in plan and 'action="/sites/shop/fix/"' in plan
+    page = text_of(fix(owner, "alias-traversal", L0))
     assert "Fixed in the draft: Change the location to /files/." in page
     assert 'id="findings"' not in page
-    assert "no longer has" in text_of(mend(owner, "alias-traversal", L0))
+    assert "no longer has" in text_of(fix(owner, "alias-traversal", L0))
 
 
 def test_warning_page_offers_only_permitted_fixes(people: Cast) -> None:
     site(people, snippets={"nginx": "ssl_protocols TLSv1;"})
     page = text_of(signed_in(people.owner).get("/sites/shop/"))
-    assert "An administrator can fix this" in page and "/mend/" not in page
-    assert "/mend/" not in text_of(signed_in(people.viewer).get("/sites/shop/"))
-    assert signed_in(people.outsider).post("/sites/shop/mend/").status_code == 404
-    assert signed_in(people.viewer).post("/sites/shop/mend/").status_code == 403
+    assert "An administrator can fix this" in page and "/fix/" not in page
+    assert "/fix/" not in text_of(signed_in(people.viewer).get("/sites/shop/"))
+    assert signed_in(people.outsider).post("/sites/shop/fix/").status_code == 404
+    assert signed_in(people.viewer).post("/sites/shop/fix/").status_code == 403
     admin = signed_in(people.admin)
     session = admin.session
     session.pop("sudo_at", None)
     session.save()
-    answer = admin.post("/sites/shop/mend/", {"code": "weak-tls", "where": "blocks/0"})
+    answer = admin.post("/sites/shop/fix/", {"code": "weak-tls", "where": "blocks/0"})
     assert answer.headers["Location"].startswith("/confirm/"), "raw directives ask for the password"
     assert RawSnippet.objects.exists()
 
@@ -307,7 +307,7 @@ def test_viewer_is_told_who_can_fix_warning(people: Cast) -> None:
     viewer, owner = signed_in(people.viewer), signed_in(people.owner)
     page = text_of(viewer.get("/sites/shop/"))
     assert "An operator of the team can fix this: Change the location to /files/." in page
-    assert "/mend/" not in page and "administrator can" not in page
+    assert "/fix/" not in page and "administrator can" not in page
     Site.objects.get().delete()
     moved = located(handler="return", return_code=301, return_value="https://$host$request_uri")
     site(people, **moved, names=["~^shop"])  # which name to lead to, only a person knows
@@ -321,12 +321,12 @@ def test_warnings_are_listed_and_fixed_over_api(people: Cast) -> None:
     (found,) = owner.get("sites/shop/findings/").json()
     assert (found["code"], found["pointer"], found["fix"]) == ("try-files-slash", f"/{L0}", "Add $uri/ after $uri")
     wanted = {"code": found["code"], "pointer": found["pointer"]}
-    assert caller_of(people.viewer).post("sites/shop/mend/", wanted).status_code == 403
-    assert owner.post("sites/shop/mend/?dry_run=true", wanted).status_code == 200
+    assert caller_of(people.viewer).post("sites/shop/fix/", wanted).status_code == 403
+    assert owner.post("sites/shop/fix/?dry_run=true", wanted).status_code == 200
     assert len(owner.get("sites/shop/findings/").json()) == 1
-    assert owner.post("sites/shop/mend/", wanted).status_code == 200
+    assert owner.post("sites/shop/fix/", wanted).status_code == 200
     assert owner.get("sites/shop/findings/").json() == []
-    assert owner.post("sites/shop/mend/", wanted).status_code == 422
+    assert owner.post("sites/shop/fix/", wanted).status_code == 422
 
 
 def test_default_server_in_host_files_prevents_warning(people: Cast) -> None:
@@ -360,7 +360,7 @@ def test_missing_default_server_is_reported_once_per_port(people: Cast) -> None:
 
 
 def test_fix_and_definition_restore_keep_unchanged_rows(people: Cast) -> None:
-    """Links to a server block's page, its ETag and its audit hold; so do those of what is mended."""
+    """Links to a server block's page, its ETag and its audit hold; so do those of what is fixed."""
     found = site(
         people,
         locations=[PHP, {"pattern": "/wp-content/uploads/"}, {"pattern": "/x/", "snippets": {"nginx": "expires 1d;"}}],
@@ -368,7 +368,7 @@ def test_fix_and_definition_restore_keep_unchanged_rows(people: Cast) -> None:
     block_before = found.blocks.get()
     php, uploads, x = block_before.locations.all()
     snippet = RawSnippet.objects.get()
-    linting.finding_mend(actor=people.owner, site=found, code="php-in-uploads", where="blocks/0/locations/1")
+    linting.finding_fix(actor=people.owner, site=found, code="php-in-uploads", where="blocks/0/locations/1")
     assert found.blocks.get() == block_before
     after = list(found.blocks.get().locations.all())
     assert {php.pk, uploads.pk, x.pk} < {row.pk for row in after} and len(after) == 4

@@ -125,14 +125,14 @@ def user_delete(*, actor: User, user: User) -> None:
         user.delete()
 
 
-def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, mail_notices: bool) -> User:
-    if mail_notices and not email:
+def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, mail_alerts: bool) -> User:
+    if mail_alerts and not email:
         raise ApplicationError("Enter the email address for alerts.", field="email", code="required")
     with transaction.atomic():
         before = snapshot(actor)
-        actor.email, actor.timezone, actor.theme, actor.mail_notices = email, timezone_name, theme, mail_notices
+        actor.email, actor.timezone, actor.theme, actor.mail_alerts = email, timezone_name, theme, mail_alerts
         actor.full_clean()
-        actor.save(update_fields=["email", "timezone", "theme", "mail_notices"])
+        actor.save(update_fields=["email", "timezone", "theme", "mail_alerts"])
         audit_record(actor=actor, action="user.profile", target=actor, before=before, after=snapshot(actor))
     return actor
 

@@ -21,8 +21,8 @@ from panel.accounts.models import ApiToken, SavedView
 from panel.accounts.services import saved_views, second_factor, sessions, tokens, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
+from panel.alerts.models import AlertMail
 from panel.core.errors import ApplicationError
-from panel.notices.models import Notices
 
 
 @require_http_methods(["GET", "POST"])
@@ -32,7 +32,7 @@ def profile(request: HttpRequest) -> HttpResponse:
         "email": user.email,
         "timezone_name": user.timezone,
         "theme": user.theme,
-        "mail_notices": user.mail_notices,
+        "mail_alerts": user.mail_alerts,
     }
     form = ProfileForm(request.POST or None, initial=initial)
     saved = submit(form, lambda data: users.profile_update(actor=user, **data)) if request.method == "POST" else None
@@ -43,7 +43,7 @@ def profile(request: HttpRequest) -> HttpResponse:
         "form": form,
         "crumbs": [SETTINGS],
         "has_mail": bool(settings.EMAIL_HOST),
-        "notices": Notices.objects.filter(user=user).first(),
+        "alerts": AlertMail.objects.filter(user=user).first(),
     }
     return render(request, "accounts/profile.html", context, status=form_status(form))
 

@@ -23,10 +23,10 @@ from panel.benchmarks.models import Run, Scenario
 from panel.benchmarks.runs import exports, services
 from panel.benchmarks.scenarios.quick import BY_SLUG
 from panel.benchmarks.serializers import (
-    ComparisonSerializer,
     HistoryPointSerializer,
     QuickInput,
     RoundSerializer,
+    RunComparisonSerializer,
     RunInput,
     RunSerializer,
     ScenarioSerializer,
@@ -198,7 +198,7 @@ class Runs(Resource):
         """Export one row for each round."""
         return HttpResponse(exports.run_csv(self.get_object()), content_type="text/csv; charset=utf-8")
 
-    @extend_schema(responses=ComparisonSerializer(many=True))
+    @extend_schema(responses=RunComparisonSerializer(many=True))
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def compare(self, request: Request) -> Response:
         """Compare several runs: `runs` are their uuids, separated by commas. An unknown uuid rejects the request."""
@@ -209,4 +209,4 @@ class Runs(Resource):
             raise parameter_error("runs", "Send the UUIDs of runs, separated by commas.") from error
         if not 2 <= len(uuids) <= MAX_COMPARED:
             raise parameter_error("runs", f"Select 2 to {MAX_COMPARED} runs.")
-        return Response(ComparisonSerializer(all_or_none(self.rows(), "uuid", uuids, "?runs"), many=True).data)
+        return Response(RunComparisonSerializer(all_or_none(self.rows(), "uuid", uuids, "?runs"), many=True).data)

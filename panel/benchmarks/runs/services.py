@@ -146,14 +146,14 @@ def _frozen(scenario: Scenario) -> dict[str, Any]:
     return {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
 
 
-def repeated_as(run: Run) -> Literal["run", "suite", "trial"]:
+def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
     """What to start in order to repeat this measurement: the run itself, its suite, or the server comparison whose
     copies of a site it measured, which no longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"
     sites = [target.site_id for target in run.targets.all()]
-    return "trial" if len(set(sites) - {None}) < len(sites) - sites.count(None) else "run"
+    return "comparison" if len(set(sites) - {None}) < len(sites) - sites.count(None) else "run"
 
 
 @transaction.atomic
@@ -166,7 +166,7 @@ def run_repeat(*, actor: User, run: Run) -> Run:
     sites = [target.site for target in rows if target.site is not None]
     if len(sites) < len(rows):
         raise ApplicationError("A site of this run no longer exists. Start a new run with other sites.", field="sites")
-    if what == "trial":
+    if what == "comparison":
         raise ApplicationError(
             f"This run measured copies of {sites[0].name}, which were removed. Repeat the server "
             "comparison on the site's page.",

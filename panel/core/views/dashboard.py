@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
+from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DeploymentStatus, SiteStatus
 from panel.deployments.selectors import with_own_sites
 from panel.hosts.models import Host, HostStatus, WebServer
-from panel.notices.concerns import RECENT, concerns, visible_deployments, visible_runs
 from panel.websites.models import Site
 
 
@@ -33,7 +33,7 @@ class FirstStep:
 def dashboard_context(user: User) -> dict[str, Any]:
     figures = _figures(user)
     return {
-        "concerns": concerns(user),
+        "alerts": alerts(user),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
         "recent": with_own_sites(user, visible_deployments(user).filter(superseded_by=None)[:8]),

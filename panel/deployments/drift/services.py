@@ -33,7 +33,7 @@ from panel.deployments.planning.resting import resting_records, served_path
 from panel.deployments.planning.services import deployment_plan
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.hosts.locks import HostBusy, host_lock
-from panel.hosts.models import Host, HostOperation, WebServer
+from panel.hosts.models import Host, HostJob, WebServer
 from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
 from panel.websites.versions import plans_outdate, version_count
@@ -96,9 +96,9 @@ def drift_check_quietly(host: Host) -> None:
         logger.info("%s was not checked for drift: %s", host, error.message)
 
 
-def drift_errand(operation: HostOperation) -> dict[str, Any]:
+def drift_job(job: HostJob) -> dict[str, Any]:
     """Run the host job of kind `drift`: {"open": number of edited files, "paths": the first 100}."""
-    found = drift_check(operation.host)
+    found = drift_check(job.host)
     return {"open": len(found), "paths": [row.path for row in found[:100]]}
 
 

@@ -363,7 +363,7 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
     if resting:
         return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, web_server))
     if nowhere:
-        _move_drafts(actor, nowhere, standing, web_server, is_trial=True)
+        _move_drafts(actor, nowhere, standing, web_server, is_comparison=True)
     plans = _move_plans(actor, standing, nowhere, web_server) if standing else []
     if nowhere:
         _move_drafts(actor, nowhere, standing, web_server)
@@ -371,11 +371,12 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
 
 
 def _move_drafts(
-    actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_trial: bool = False
+    actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_comparison: bool = False
 ) -> None:
     """Assign the new web server to the drafts and to the sites `beside` them, whose old places become free.
 
-    `is_trial`: only check, in a separate transaction, so that no transaction is open while the plan queries the host.
+    `is_comparison`: only check, in a separate transaction, so that no transaction is open while the plan queries the
+    host.
     """
     clashes = _clashes_when_moved(actor, [*drafts, *beside], web_server)
     faults = {
@@ -390,7 +391,7 @@ def _move_drafts(
     with transaction.atomic():
         for site in rows:
             site_web_server_set(actor=actor, site=site, web_server=web_server, may_clash=True)
-        transaction.set_rollback(is_trial)
+        transaction.set_rollback(is_comparison)
 
 
 def _move_plans(actor: User, chosen: Sequence[Site], beside: Sequence[Site], web_server: WebServer) -> list[Deployment]:

@@ -19,8 +19,8 @@ from panel.deployments import selectors
 from panel.deployments.drift import services
 from panel.deployments.main_file.services import main_records
 from panel.deployments.views.deployments import PAGE, crumbs, planned, refused, site_or_404
-from panel.hosts.models import Host, HostOperation, OperationKind
-from panel.hosts.services.operations import UNFINISHED, operations_request
+from panel.hosts.models import Host, HostJob, HostJobKind
+from panel.hosts.services.jobs import UNFINISHED, host_jobs_request
 
 
 @require_safe
@@ -54,11 +54,11 @@ def checks(request: Request) -> HttpResponse:
 def _checks_context(request: Request) -> dict[str, object]:
     """The last check of each host, for users who can start one."""
     if not may(request.user, Action.ADMINISTER):
-        return {"operations": [], "is_checking": False}
-    rows = HostOperation.objects.filter(kind=OperationKind.DRIFT).select_related("host").order_by("-pk")[:200]
+        return {"jobs": [], "is_checking": False}
+    rows = HostJob.objects.filter(kind=HostJobKind.DRIFT).select_related("host").order_by("-pk")[:200]
     last = {row.host_id: row for row in reversed(rows)}
-    operations = sorted(last.values(), key=lambda row: row.host.name)
-    return {"operations": operations, "is_checking": any(row.status in UNFINISHED for row in operations)}
+    jobs = sorted(last.values(), key=lambda row: row.host.name)
+    return {"jobs": jobs, "is_checking": any(row.status in UNFINISHED for row in jobs)}
 
 
 @require_POST
@@ -68,7 +68,7 @@ def check(request: Request) -> HttpResponse:
     hosts = [get_object_or_404(Host, name=name)] if name else list(Host.objects.all())
     back = reverse("deployments:drift")
     try:
-        operations_request(actor=request.user, hosts=hosts, kind=OperationKind.DRIFT)
+        host_jobs_request(actor=request.user, hosts=hosts, kind=HostJobKind.DRIFT)
     except ApplicationError as error:
         return refused(request, error, back)
     return redirect(back)

@@ -11,21 +11,21 @@ from panel.hosts.services.hosts import (
     register_local_host,
     register_ssh_host,
 )
-from panel.hosts.services.operations import operation_cancel, operation_request, operations_request
+from panel.hosts.services.jobs import host_job_cancel, host_job_request, host_jobs_request
 from panel.hosts.services.tags import hosts_tag, rows_tag
 from panel.hosts.services.web_servers import web_server_adopt, web_server_create, web_server_delete, web_server_update
 
 __all__ = [
     "host_create",
     "host_delete",
+    "host_job_cancel",
+    "host_job_request",
+    "host_jobs_request",
     "host_offer_key",
     "host_trust_key",
     "host_update",
     "hosts_pause",
     "hosts_tag",
-    "operation_cancel",
-    "operation_request",
-    "operations_request",
     "refuse_paused",
     "register_local_host",
     "register_ssh_host",

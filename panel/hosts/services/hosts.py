@@ -23,10 +23,10 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import version_bump
-from panel.hosts.models import Connection, Host, HostStatus, OperationKind, WebServer
+from panel.hosts.models import Connection, Host, HostJobKind, HostStatus, WebServer
 from panel.hosts.selectors import host_losses
 from panel.hosts.services.base import store
-from panel.hosts.services.operations import operation_request
+from panel.hosts.services.jobs import host_job_request
 from panel.remote import pool, ssh
 from panel.remote.keys import fingerprint, parse_key_line
 
@@ -54,7 +54,7 @@ def host_create(*, actor: User, name: str, address: str, username: str, **values
     given = {"name": name, "address": address, "username": username, **values}
     with transaction.atomic():
         store(actor=actor, instance=host, action="host.create", values=given, members=MEMBERS)
-        operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+        host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
     return host
 
 
@@ -83,7 +83,7 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
             host.offered_host_key = host.status_detail = ""
             host.save(update_fields=["offered_host_key", "status_detail"])
         if changed and host.connection == Connection.SSH:
-            operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+            host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
     transaction.on_commit(lambda: pool.forget(old.name), robust=True)
     return host
 
@@ -223,7 +223,7 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
     audit_record(actor=actor, action="host.trust_key", target=host, before=before, after=snapshot(host))
     transaction.on_commit(lambda: pool.forget(host.name), robust=True)
     if not replaces:
-        operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+        host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
     return host
 
 
@@ -259,7 +259,7 @@ def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
     host = Host(connection=Connection.SSH, status=HostStatus.READY, host_key=line)
     with transaction.atomic():
         store(actor=None, instance=host, action="host.register", values={"name": name, **values}, members=MEMBERS)
-        operation_request(actor=None, host=host, kind=OperationKind.CHECK)
+        host_job_request(actor=None, host=host, kind=HostJobKind.CHECK)
     return host
 
 

@@ -17,8 +17,8 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts import preparing, services
-from panel.hosts.models import APPLICATIONS, Host, OperationKind
-from panel.hosts.services.operations import UNFINISHED
+from panel.hosts.models import APPLICATIONS, Host, HostJobKind
+from panel.hosts.services.jobs import UNFINISHED
 from panel.hosts.views.common import administered
 
 
@@ -31,8 +31,8 @@ def prepare(request: Request, name: str, application: str) -> HttpResponse:
         raise Http404
     if request.method == "POST":
         return _asked(request, host, application)
-    errands = host.operations.filter(kind=OperationKind.PREPARE, params__application=application)
-    newest = errands.first()
+    jobs = host.jobs.filter(kind=HostJobKind.PREPARE, params__application=application)
+    newest = jobs.first()
     packages = (newest.result or {}).get("packages", []) if newest is not None else []
     brought, upgraded = preparing.services(packages)
     context = {
@@ -62,7 +62,7 @@ def _asked(request: Request, host: Host, application: str) -> HttpResponse:
         except ValueError as error:
             raise Http404 from error
     try:
-        services.operation_request(actor=request.user, host=host, kind=OperationKind.PREPARE, params=params)
+        services.host_job_request(actor=request.user, host=host, kind=HostJobKind.PREPARE, params=params)
     except ApplicationError as error:
         messages.error(request, error.message)
     except ValidationError as error:

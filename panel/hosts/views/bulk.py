@@ -22,9 +22,9 @@ from panel.core.ui import Crumb
 from panel.core.views.tags import TagsPage, tags_page
 from panel.hosts import services
 from panel.hosts.listing import hosts_listed
-from panel.hosts.models import Host, OperationKind
+from panel.hosts.models import Host, HostJobKind
 
-KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
+KINDS = {"check": HostJobKind.CHECK, "drift": HostJobKind.DRIFT, "install-gallop": HostJobKind.INSTALL_NATIVE}
 PAUSING = {"pause": True, "resume": False}
 
 
@@ -49,21 +49,21 @@ def _ticked(request: Request, names: list[str]) -> list[Host]:
 def bulk(request: Request) -> HttpResponse:
     """Start the same job on the selected hosts, all or none. Plans are made by deployments:plan."""
     require(request.user, Action.ADMINISTER)
-    errand = request.POST.get("errand", "")
-    if errand not in (*KINDS, *PAUSING, "tag"):
+    action = request.POST.get("action", "")
+    if action not in (*KINDS, *PAUSING, "tag"):
         raise Http404
     hosts = _ticked(request, request.POST.getlist("host"))
     if not hosts:
         return redirect("hosts:list")
-    if errand == "tag":
+    if action == "tag":
         return go_on(request, reverse("hosts:bulk_tag"), "host", (host.name for host in hosts))
-    if errand in PAUSING:
-        services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[errand])
-        messages.success(request, paused_words(hosts, PAUSING[errand]))
+    if action in PAUSING:
+        services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[action])
+        messages.success(request, paused_words(hosts, PAUSING[action]))
         return redirect("hosts:list")
-    asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
+    asked = services.host_jobs_request(actor=request.user, hosts=hosts, kind=KINDS[action])
     words = ngettext("%(what)s: started on %(count)d host.", "%(what)s: started on %(count)d hosts.", len(asked))
-    messages.success(request, words % {"what": KINDS[errand].label, "count": len(asked)})
+    messages.success(request, words % {"what": KINDS[action].label, "count": len(asked)})
     return redirect("hosts:list")
 
 

@@ -24,7 +24,7 @@ from panel.core.jobs import JobStatus
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.models import Host, OperationKind, WebServer
+from panel.hosts.models import Host, HostJobKind, WebServer
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
@@ -97,7 +97,7 @@ def edit(request: Request, name: str) -> HttpResponse:
 
 
 def _saved_words(host: Host) -> str:
-    if host.operations.filter(kind=OperationKind.CHECK, status__in=[JobStatus.QUEUED, JobStatus.RUNNING]).exists():
+    if host.jobs.filter(kind=HostJobKind.CHECK, status__in=[JobStatus.QUEUED, JobStatus.RUNNING]).exists():
         return _("Saved. Paddock is now checking the SSH connection to the host.")
     return _("Saved.")
 
@@ -172,29 +172,29 @@ def _trust(request: HttpRequest, host: Host, words: str) -> HttpResponse:
     )
 
 
-def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) -> HttpResponse:
+def _queue_job(request: Request, host: Host, kind: HostJobKind, **params: Any) -> HttpResponse:
     return _asked(
         request,
         host,
-        lambda: services.operation_request(actor=request.user, host=host, kind=kind, params=params),
+        lambda: services.host_job_request(actor=request.user, host=host, kind=kind, params=params),
         _("Started: %s. This page shows the progress.") % kind.label,
     )
 
 
 @login_required
 @require_POST
-def ask(request: Request, name: str, errand: str) -> HttpResponse:
+def ask(request: Request, name: str, action: str) -> HttpResponse:
     """Check the host, check drift, install gallop, pause or resume."""
     host = administered(request, name)
-    if errand in PAUSING:
-        paused, hosts = PAUSING[errand], [host]
+    if action in PAUSING:
+        paused, hosts = PAUSING[action], [host]
         words = paused_words(hosts, paused)
         return _asked(
             request, host, lambda: services.hosts_pause(actor=request.user, hosts=hosts, paused=paused), words
         )
-    if errand not in KINDS:
+    if action not in KINDS:
         raise Http404
-    return _errand(request, host, KINDS[errand])
+    return _queue_job(request, host, KINDS[action])
 
 
 @login_required
@@ -203,8 +203,8 @@ def service(request: Request, name: str) -> HttpResponse:
     """Start or reload one web server; stopping requires confirmation."""
     host = administered(request, name)
     web_server, action = request.POST.get("web_server", ""), request.POST.get("action", "")
-    return _errand(
-        request, host, OperationKind.SERVICE, web_server=int(web_server) if web_server.isdecimal() else 0, action=action
+    return _queue_job(
+        request, host, HostJobKind.SERVICE, web_server=int(web_server) if web_server.isdecimal() else 0, action=action
     )
 
 
@@ -215,7 +215,7 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
     host = administered(request, name)
     web_server = _web_server(host, pk)
     if request.method == "POST":
-        return _errand(request, host, OperationKind.SERVICE, web_server=web_server.pk, action="stop")
+        return _queue_job(request, host, HostJobKind.SERVICE, web_server=web_server.pk, action="stop")
     sites = list(web_server.sites.filter(enabled=True).values_list("name", flat=True)[:20])
     return _confirm_page(
         request,
@@ -268,12 +268,12 @@ def forget(request: Request, name: str, pk: int) -> HttpResponse:
 @require_POST
 def cancel(request: Request, name: str, pk: int) -> HttpResponse:
     host = administered(request, name)
-    operation = host.operations.filter(pk=pk).first()
-    if operation is None:
+    job = host.jobs.filter(pk=pk).first()
+    if job is None:
         raise Http404
     return _asked(
         request,
         host,
-        lambda: services.operation_cancel(actor=request.user, operation=operation),
+        lambda: services.host_job_cancel(actor=request.user, job=job),
         _("Cancelled. Nothing was changed."),
     )

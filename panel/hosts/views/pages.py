@@ -74,14 +74,14 @@ def host_list(request: Request) -> HttpResponse:
 
 def _live_context(request: Request, host: Host) -> dict[str, Any]:
     """Context of the part that changes during a job; the page refreshes it until the job has ended."""
-    operations = list(host.operations.select_related("requested_by")[:10])
+    jobs = list(host.jobs.select_related("requested_by")[:10])
     web_servers = list(host.web_servers.select_related("state"))
     return {
         "host": host,
         "pinned": selectors.pinned_fingerprint(host),
         "offered": selectors.offered_fingerprint(host),
-        "operations": operations,
-        "is_busy": any(item.status in UNFINISHED for item in operations),
+        "jobs": jobs,
+        "is_busy": any(item.status in UNFINISHED for item in jobs),
         "web_servers": web_servers,
         "has_gallop": any(web_server.engine == Engine.NATIVE for web_server in web_servers),
         "others": _others(host),

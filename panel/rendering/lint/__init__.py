@@ -1,7 +1,7 @@
 """Known mistakes that a server accepts: the problem, the reason, and the fix. Pure.
 
-`findings` checks a frozen site. A finding's `mend` changes the site's definition (websites.services.site_define), in
-which blocks and locations have the same indexes.
+`findings` checks a frozen site. A finding's `apply_fix` changes the site's definition (websites.services.site_define),
+in which blocks and locations have the same indexes.
 """
 
 from __future__ import annotations

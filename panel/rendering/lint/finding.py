@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 Socket = tuple[str, int]  # address ("" for all) and port of a listen
-Mend = Callable[[dict[str, Any]], None]
+Fix = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Finding:
     """One finding.
 
-    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the effect of `mend` on the
+    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the effect of `fix` on the
     definition; both are empty if a person has to decide.
     """
 
@@ -23,7 +23,7 @@ class Finding:
     what: str
     why: str
     fix: str = ""
-    mend: Mend | None = None
+    apply_fix: Fix | None = None
     is_raw: bool = False  # the fix changes raw directives
 
 
@@ -37,10 +37,10 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
     return found
 
 
-def setting(where: str, **members: Any) -> Mend:
+def setting(where: str, **members: Any) -> Fix:
     """A fix that sets these fields of the part at `where`."""
 
-    def mend(definition: dict[str, Any]) -> None:
+    def fix(definition: dict[str, Any]) -> None:
         part(definition, where).update(members)
 
-    return mend
+    return fix

@@ -9,7 +9,7 @@ from typing import Any
 from panel.rendering import variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS
-from panel.rendering.lint.finding import Finding, Mend, Socket, part, setting
+from panel.rendering.lint.finding import Finding, Fix, Socket, part, setting
 from panel.rendering.spec import Header, Location, ServerBlock
 
 DECODED = {"uri": "$request_uri", "document_uri": "$request_uri"}
@@ -127,12 +127,12 @@ def _is_shut(block: ServerBlock, location: Location) -> bool:
     return any(item.handler == "deny" and item.pattern == _shut(location) for item in block.locations)
 
 
-def _shutting(where: str, pattern: str) -> Mend:
-    def mend(definition: dict[str, Any]) -> None:
+def _shutting(where: str, pattern: str) -> Fix:
+    def fix(definition: dict[str, Any]) -> None:
         locations = part(definition, where.rsplit("/", 2)[0])["locations"]
         locations.insert(0, {"match": "~*", "pattern": pattern, "handler": "deny"})
 
-    return mend
+    return fix
 
 
 # --- response caching ---

@@ -9,7 +9,7 @@ from typing import Any
 from panel.rendering import variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.lint import access
-from panel.rendering.lint.finding import Finding, Mend, part
+from panel.rendering.lint.finding import Finding, Fix, part
 from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
 from panel.rendering.spec import Location, ServerBlock
 
@@ -73,14 +73,14 @@ def _without(text: str, gone: Iterable[Read], engine: str) -> str | None:
     return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in lines)
 
 
-def _replacing(where: str, engine: str, text: str, **members: Any) -> Mend:
-    def mend(definition: dict[str, Any]) -> None:
+def _replacing(where: str, engine: str, text: str, **members: Any) -> Fix:
+    def fix(definition: dict[str, Any]) -> None:
         found = part(definition, where)
         snippets = {name: value for name, value in found.get("snippets", {}).items() if name != engine}
         found["snippets"] = snippets | ({engine: text} if text.strip() else {})
         found.update(members)
 
-    return mend
+    return fix
 
 
 def _removable(code: str, where: str, engine: str, text: str, item: Read, what: str, why: str) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from panel.rendering import rewriting
-from panel.rendering.lint.finding import Finding, Mend, setting
+from panel.rendering.lint.finding import Finding, Fix, setting
 from panel.rendering.lint.model import decoded, encoded, to_own_name
 from panel.rendering.spec import Location, Rewrite, ServerBlock
 
@@ -40,7 +40,7 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             )
 
 
-def _changed(owner: ServerBlock | Location, where: str, number: int, replacement: str) -> Mend:
+def _changed(owner: ServerBlock | Location, where: str, number: int, replacement: str) -> Fix:
     items: list[Rewrite] = list(owner.rewrites)
     items[number] = replace(items[number], replacement=replacement)
     return setting(where, rewrites=[asdict(item) for item in items])

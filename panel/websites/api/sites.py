@@ -32,7 +32,7 @@ from panel.websites.serializers.sites import (
     CertificateUpload,
     CloneInput,
     FindingSerializer,
-    MendInput,
+    FixInput,
     ProblemOfSite,
     QuickSite,
     SiteChange,
@@ -86,7 +86,7 @@ class Sites(Resource):
     ordering_fields = ("id", "name", "created_at", "updated_at")
     ordering = "name"
     parameters = {"logs": LOG_PARAMETERS}
-    dry_run_actions = {"create", "quick", "mend", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
+    dry_run_actions = {"create", "quick", "fix", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
 
     def rows(self) -> QuerySet[Site]:
         rows = sites_visible(self.actor).select_related("state")
@@ -221,22 +221,22 @@ class Sites(Resource):
     @extend_schema(responses=FindingSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def findings(self, request: Request, name: str = "") -> Response:
-        """List known mistakes of the draft on its web server, their reasons, and the fixes that `mend/` offers."""
+        """List known mistakes of the draft on its web server, their reasons, and the fixes that `fix/` offers."""
         found: Any = linting.site_findings(self.get_object())
         return Response(FindingSerializer(found, many=True).data)
 
-    @extend_schema(request=MendInput, responses=SiteSerializer)
+    @extend_schema(request=FixInput, responses=SiteSerializer)
     @action(detail=True, methods=["post"])
-    def mend(self, request: Request, name: str = "") -> Response:
+    def fix(self, request: Request, name: str = "") -> Response:
         """Apply a finding's fix to the draft."""
-        site, values = self.get_object(), self.body(MendInput)
+        site, values = self.get_object(), self.body(FixInput)
         where = values["pointer"].removeprefix("/")
         if request.auth is None and linting.finding_get(site, values["code"], where).is_raw:
             require_sudo(request, "write raw directives")
-        mended, _finding = linting.finding_mend(
+        fixed, _finding = linting.finding_fix(
             actor=self.actor, site=site, code=values["code"], where=where, expected_version=self.expected_version(site)
         )
-        return self.answer(mended)
+        return self.answer(fixed)
 
     @extend_schema(responses=SiteTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

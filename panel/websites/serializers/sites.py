@@ -129,7 +129,7 @@ class ProblemOfSite(serializers.Serializer[Any]):
 
 
 class FindingSerializer(serializers.Serializer[Any]):
-    """A known mistake. `fix` describes the effect of `mend/`; empty if there is no automatic fix."""
+    """A known mistake. `fix` describes the effect of `fix/`; empty if there is no automatic fix."""
 
     code = serializers.CharField()
     pointer = serializers.SerializerMethodField()
@@ -142,7 +142,7 @@ class FindingSerializer(serializers.Serializer[Any]):
         return f"/{finding.where}"
 
 
-class MendInput(StrictSerializer):
+class FixInput(StrictSerializer):
     code = serializers.CharField(max_length=60)
     pointer = serializers.CharField(max_length=200)
 

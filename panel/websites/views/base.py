@@ -60,7 +60,7 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
         ("raw", _("Rendered files")),
         ("history", _("History")),
         ("benchmarks", _("Benchmarks")),
-        ("trials", _("Server comparison")),
+        ("comparisons", _("Server comparison")),
         ("traffic", _("Traffic")),
         ("logs", _("Logs")),
     ]

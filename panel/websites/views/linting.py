@@ -29,11 +29,11 @@ MAX_SITES = 20  # per plan; more are shown on the sites' own pages
 
 @dataclass(frozen=True)
 class Line:
-    """A finding for display. `may_mend`: the user may apply the fix; `may_edit`: the user may change the draft."""
+    """A finding for display. `may_fix`: the user may apply the fix; `may_edit`: the user may change the draft."""
 
     site: Site
     finding: Finding
-    may_mend: bool
+    may_fix: bool
     may_edit: bool
 
     @property
@@ -52,7 +52,7 @@ def lines_of(user: User, sites: Iterable[tuple[Site, WebServer | None]]) -> list
     Findings for a server other than the site's own are shown, but fixed only after the move.
     """
     return [
-        Line(site, finding, is_there and _may_mend(user, site, finding), _may_edit(user, site, finding))
+        Line(site, finding, is_there and _may_fix(user, site, finding), _may_edit(user, site, finding))
         for site, web_server in list(sites)[:MAX_SITES]
         for is_there in (web_server is None or web_server.pk == site.web_server_id,)
         for finding in linting.site_findings(site, web_server)
@@ -63,13 +63,13 @@ def _may_edit(user: User, site: Site, finding: Finding) -> bool:
     return may(user, Action.ADMINISTER if finding.is_raw else Action.CHANGE, site.team)
 
 
-def _may_mend(user: User, site: Site, finding: Finding) -> bool:
-    return finding.mend is not None and _may_edit(user, site, finding)
+def _may_fix(user: User, site: Site, finding: Finding) -> bool:
+    return finding.apply_fix is not None and _may_edit(user, site, finding)
 
 
 @login_required
 @require_POST
-def mend(request: Request, name: str) -> HttpResponse:
+def fix(request: Request, name: str) -> HttpResponse:
     """Apply a finding's fix; raw directives require the password first."""
     site = site_get(request, name, Action.CHANGE)
     code, where = request.POST.get("code", ""), request.POST.get("where", "")
@@ -78,12 +78,12 @@ def mend(request: Request, name: str) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
         return redirect("websites:detail", site.name)
-    return _mend_raw(request, site, code, where) if finding.is_raw else _mend(request, site, code, where)
+    return _fix_raw(request, site, code, where) if finding.is_raw else _fix(request, site, code, where)
 
 
-def _mend(request: Request, site: Site, code: str, where: str) -> HttpResponse:
+def _fix(request: Request, site: Site, code: str, where: str) -> HttpResponse:
     try:
-        _site, finding = linting.finding_mend(actor=request.user, site=site, code=code, where=where)
+        _site, finding = linting.finding_fix(actor=request.user, site=site, code=code, where=where)
     except ApplicationError as error:
         messages.error(request, error.message)
     except ValidationError as error:
@@ -95,4 +95,4 @@ def _mend(request: Request, site: Site, code: str, where: str) -> HttpResponse:
     return redirect("websites:detail", site.name)
 
 
-_mend_raw = sudo_required(_mend)
+_fix_raw = sudo_required(_fix)

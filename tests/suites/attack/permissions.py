@@ -26,11 +26,12 @@ _ROUTES = {
         benchmarks:suite-csv benchmarks:detail benchmarks:live benchmarks:events benchmarks:output
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
-        reports:detail reports:download trials:detail trials:live trials:events audit:list audit:export audit:detail
+        reports:detail reports:download comparisons:detail comparisons:live comparisons:events audit:list
+        audit:export audit:detail
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
-        api:operations-list api:operations-detail api:pins-list api:reports-as-csv api:reports-as-html
+        api:host-jobs-list api:host-jobs-detail api:pins-list api:reports-as-csv api:reports-as-html
         api:reports-as-json api:reports-as-ods api:reports-as-pdf api:reports-deliveries
         api:revisions-list api:revisions-detail api:revisions-files api:runs-compare api:runs-export-csv
         api:runs-export-json api:runs-output api:runs-rounds api:scenarios-history api:schedules-dates
@@ -49,13 +50,13 @@ _ROUTES = {
         websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
         websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back
-        websites:mend websites:enable websites:block_add websites:block websites:block_delete websites:location_add
+        websites:fix websites:enable websites:block_add websites:block websites:block_delete websites:location_add
         websites:location websites:location_move websites:location_delete websites:upstreams_add
         websites:upstreams_edit websites:upstreams_delete websites:php_add websites:php_edit websites:php_delete
         api:blocks-list api:blocks-detail api:blocks-locations api:blocks-reorder api:certificates-list
         api:certificates-self-sign api:certificates-detail api:locations-list api:locations-detail
         api:php-pools-list api:php-pools-detail api:upstreams-list api:upstreams-detail api:sites-list api:sites-quick
-        api:sites-detail api:sites-clone api:sites-definition api:sites-enable api:sites-mend api:sites-move
+        api:sites-detail api:sites-clone api:sites-definition api:sites-enable api:sites-fix api:sites-move
         api:sites-set-back api:sites-bulk
     """,
     "deploy": """
@@ -64,7 +65,7 @@ _ROUTES = {
         deployments:drift-adopt api:deployments-list api:deployments-detail api:deployments-again
         api:deployments-cancel api:deployments-confirm api:drifts-adopt api:drifts-overwrite api:sites-disable
         api:sites-empty-cache api:sites-rollback api:sites-take-off api:hosts-check-drift
-        trials:switch trials:switch-plan api:trials-switch
+        comparisons:switch comparisons:switch-plan api:comparisons-switch
     """,
     "benchmark": """
         benchmarks:run-create benchmarks:quick benchmarks:scenario-create benchmarks:scenario-edit
@@ -72,12 +73,13 @@ _ROUTES = {
         benchmarks:suite-delete benchmarks:cancel benchmarks:again benchmarks:delete
         reports:create reports:schedule-create reports:schedule-edit reports:schedule-pause reports:schedule-resume
         reports:schedule-run reports:schedule-delete reports:send reports:delete
-        websites:trials websites:trials_replay trials:cancel trials:again trials:delete
+        websites:comparisons websites:comparisons_replay comparisons:cancel comparisons:again comparisons:delete
         api:reports-list api:reports-detail api:reports-send api:runs-list api:runs-detail api:runs-cancel
         api:runs-repeat api:scenarios-list api:scenarios-quick api:scenarios-detail api:schedules-list
         api:schedules-detail api:schedules-pause api:schedules-resume api:schedules-run-now api:suites-list
-        api:suites-detail api:suites-cancel api:suites-repeat api:trials-list api:trials-replay api:trials-detail
-        api:trials-cancel api:trials-repeat
+        api:suites-detail api:suites-cancel api:suites-repeat api:comparisons-list api:comparisons-replay
+        api:comparisons-detail
+        api:comparisons-cancel api:comparisons-repeat
     """,
     "any": "api:job-cancel",
     "administer": """

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from panel.core.errors import ApplicationError
-from panel.hosts import errands
-from panel.hosts.models import Host, HostOperation, HostStatus, Layout, OperationKind
+from panel.hosts import jobs
+from panel.hosts.models import Host, HostJob, HostJobKind, HostStatus, Layout
 from tests.suites.benchmark_suites.suite_runner import add_web_servers, facts, local_host, ssh_host
 from tests.support.namespace_hosts import Machine, Switch
 from tests.support.process import tool
@@ -112,6 +112,6 @@ def _checked(name: str, address: Address, keys: Keys) -> Host:
         status=HostStatus.NEW,
         layout=Layout.CONF_D,
     )
-    errands.check(HostOperation.objects.create(host=host, kind=OperationKind.CHECK))
+    jobs.check(HostJob.objects.create(host=host, kind=HostJobKind.CHECK))
     host.refresh_from_db()
     return host

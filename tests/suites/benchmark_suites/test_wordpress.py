@@ -18,7 +18,7 @@ from panel.benchmarks.suites.definitions import Case
 from panel.benchmarks.suites.services import NotPrepared, suite_start
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
-from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.models import Host, HostJob, HostJobKind
 from panel.remote import pool
 from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out
 from tests.suites.benchmark_suites.test_suites import result_page
@@ -116,12 +116,12 @@ def test_invalid_wordpress_selection_is_rejected(
         suite_start(actor=operator, suite=suite, preset="short", host=prepared(servers), choice=choice)
 
 
-def plan_of(host: Host, packages: list[dict[str, str]], removed: list[str]) -> HostOperation:
+def plan_of(host: Host, packages: list[dict[str, str]], removed: list[str]) -> HostJob:
     """A plan that was made, as an agent tells it."""
     result = {"packages": packages, "removed": removed, "bytes": 7_900_000, "command": ["apt-get", "web_server"]}
-    return HostOperation.objects.create(
+    return HostJob.objects.create(
         host=host,
-        kind=OperationKind.PREPARE,
+        kind=HostJobKind.PREPARE,
         params={"application": "wordpress"},
         status=JobStatus.SUCCEEDED,
         result=result,
@@ -135,12 +135,12 @@ def test_administrator_installs_exactly_the_shown_package_plan(admin: User, host
     client, url = signed_in(admin), f"/hosts/{host.name}/prepare/wordpress/"
     assert "Check for missing packages" in client.get(url).content.decode()
     assert client.post(url).status_code == 302
-    HostOperation.objects.all().delete()
+    HostJob.objects.all().delete()
     plan = plan_of(host, WORDPRESS, [])
     page = client.get(url).content.decode()
     assert "Install this package on here" in page and "6.1.9" in page and "7.5 MiB to download" in page
     client.post(url, {"plan": str(plan.uuid)})
-    asked = HostOperation.objects.exclude(pk=plan.pk).get()
+    asked = HostJob.objects.exclude(pk=plan.pk).get()
     assert asked.params == {"application": "wordpress", "plan": str(plan.uuid)}
 
 
@@ -159,6 +159,6 @@ def test_package_plan_with_removals_cannot_be_installed(admin: User, operator: U
         content_type="application/json",
     )
     assert api.status_code == 422
-    assert HostOperation.objects.count() == 1
+    assert HostJob.objects.count() == 1
     assert signed_in(operator).post(url).status_code == 403
-    assert HostOperation.objects.count() == 1
+    assert HostJob.objects.count() == 1

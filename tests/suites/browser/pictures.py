@@ -1,5 +1,5 @@
-"""The guide's pictures of suites, trials, imports and explanations, made of the pages as they are: not collected with
-the tests, but by
+"""The guide's pictures of suites, comparisons, imports and explanations, made of the pages as they are: not collected
+with the tests, but by
 
     PADDOCK_OPENLITESPEED=/usr/local/lsws python -m pytest -n 0 tests/suites/browser/pictures.py
 
@@ -17,16 +17,16 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from panel.comparisons import execution
+from panel.comparisons.models import Comparison
 from panel.hosts.models import Engine, Layout
-from panel.trials import execution
-from panel.trials.models import Trial
+from tests.comparisons.conftest import Stand, logged, stand
 from tests.deployments.real_host import Machine
 from tests.imports.conftest import agent_home, apache, apache_remote
 from tests.imports.test_pages import open_sudo
 from tests.suites.browser.test_interaction import page_of
 from tests.support.cast import cast, signed_in, web_server
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
-from tests.trials.conftest import Stand, logged, stand
 
 __all__ = ["agent_home", "apache", "apache_remote", "stand"]
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
@@ -123,8 +123,8 @@ def test_which_server(browser: Browser, live_server: Any, stand: Stand) -> None:
     for name, value in (("concurrency", "4"), ("duration_s", "3"), ("rounds", "5")):
         page.fill(f"[name={name}]", value)
     page.click("button:has-text('Start the comparison')")
-    page.wait_for_url(re.compile(r"/trials/[0-9a-f-]{36}$"))
-    execution.trial_execute(Trial.objects.get().uuid)
+    page.wait_for_url(re.compile(r"/comparisons/[0-9a-f-]{36}$"))
+    execution.comparison_execute(Comparison.objects.get().uuid)
     page.reload()
     expect(page.get_by_role("heading", name="Web servers compared")).to_be_visible()
     picture(page, "which-server", "light", 1060)

@@ -29,9 +29,9 @@ from django.test import Client
 from django.urls import reverse
 from panel.accounts.models import Role, User
 from panel.deployments.models import Deployment
-from panel.hosts.models import Host, HostOperation
+from panel.hosts.models import Host, HostJob
 host = Host.objects.create(name="web-1", address="127.0.0.1", port={port}, username="root")
-HostOperation.objects.create(host=host, kind="check")
+HostJob.objects.create(host=host, kind="check")
 deployment = Deployment.objects.create(host=host)
 client = Client()
 client.force_login(

@@ -15,6 +15,7 @@ from django.utils import timezone
 from panel.accounts.models import ApiToken, Role, SavedView, Team
 from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario, SuiteRun
+from panel.comparisons.models import Comparison, Contender
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -27,12 +28,11 @@ from panel.deployments.models import (
     SiteStatus,
 )
 from panel.deployments.plan import Plan
-from panel.hosts.models import Engine, Host, HostOperation, HostStatus, WebServer
+from panel.hosts.models import Engine, Host, HostJob, HostStatus, WebServer
 from panel.imports.models import Import
 from panel.reports.document import Document
 from panel.reports.models import Occurrence, Schedule, ScheduleSite
 from panel.reports.storing import store
-from panel.trials.models import Contender, Trial
 from panel.websites import services
 from panel.websites.models import Site
 from tests.support.cast import Cast, user, web_server
@@ -134,8 +134,8 @@ class Rows:
             served: dict[str, Any] = {"site": site, "web_server": server, "revision": revision, "engine": "nginx"}
             RunTarget.objects.create(run=run, position=0, label=site.name, base_url="http://x", **served)
         self._reported(site, scenario)
-        trial = Trial.objects.create(site=site, load={}, requested_by=people.owner)
-        Contender.objects.create(trial=trial, position=0, web_server=server, label="nginx", copy=site)
+        comparison = Comparison.objects.create(site=site, load={}, requested_by=people.owner)
+        Contender.objects.create(comparison=comparison, position=0, web_server=server, label="nginx", copy=site)
 
     def _reported(self, site: Site, scenario: Scenario) -> None:
         people, now = self.people, timezone.now()
@@ -152,7 +152,7 @@ class Rows:
     def _around(self, host: Host, server: WebServer) -> None:
         people, name = self.people, f"grown-{self.count}"
         Import.objects.create(web_server=server, source="host", created_by=people.admin)
-        HostOperation.objects.create(host=host, kind="check", requested_by=people.owner)
+        HostJob.objects.create(host=host, kind="check", requested_by=people.owner)
         entry = {"action": "site.update", "object_type": "site", "object_label": name, "after": {}}
         AuditEntry.objects.create(actor=people.owner, actor_label="olaf", **entry)
         team = Team.objects.create(name=name, slug=name)

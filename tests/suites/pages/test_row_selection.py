@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from panel.core import ticking
-from panel.hosts.models import Host, HostOperation, HostStatus
+from panel.hosts.models import Host, HostJob, HostStatus
 from panel.websites.models import Site
 from tests.support.cast import Cast, cast, signed_in
 
@@ -85,5 +85,5 @@ def test_bulk_action_reaches_all_filtered_hosts(people: Cast) -> None:
     client = signed_in(people.admin)
     names = all_that_fit(client, "/hosts/?tag=rack-7", "host")
     assert len(names) == 60 and people.host.name not in names
-    assert client.post("/hosts/+bulk/", {"errand": "check", "host": names}).status_code == 302
-    assert HostOperation.objects.filter(kind="check").count() == 60
+    assert client.post("/hosts/+bulk/", {"action": "check", "host": names}).status_code == 302
+    assert HostJob.objects.filter(kind="check").count() == 60

@@ -15,7 +15,7 @@ from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
 from panel.deployments.models import Deployment
 from panel.hosts import services as hosts
-from panel.hosts.models import Host, HostOperation, HostStatus
+from panel.hosts.models import Host, HostJob, HostStatus
 from panel.websites import services as sites
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
@@ -133,7 +133,7 @@ def test_search_finds_objects_by_tag(owner: Client, people: Cast, shop: Site) ->
 
 def test_bulk_tagging_page_tags_many_rows(admin: Client, people: Cast, second: Host) -> None:
     hosts.host_update(actor=people.admin, host=people.host, tags=["old", "kept"])
-    asked = admin.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "tag"})
+    asked = admin.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "action": "tag"})
     assert asked["Location"] == "/hosts/+tags/?host=web-1&host=web-2"
     assert "Existing tags: kept, old." in text_of(admin, asked["Location"])
     assert admin.post(asked["Location"], {"add": "", "remove": ""}).status_code == 422
@@ -208,7 +208,7 @@ def test_api_tags_many_rows_and_selects_rows_by_tag(people: Cast, shop: Site, se
     assert [(row["name"], row["tags"]) for row in answer.json()] == [("web-1", ["prod"]), ("web-2", ["prod"])]
     admin.post("hosts/bulk/", {"action": "tag", "hosts": ["web-2"], "add": ["us"], "remove": ["prod"]})
     asked = admin.post("hosts/bulk/", {"action": "check", "hosts_tagged": ["us"]})
-    assert (asked.status_code, HostOperation.objects.get().host.name) == (202, "web-2")
+    assert (asked.status_code, HostJob.objects.get().host.name) == (202, "web-2")
     live(people, shop)
     sites.site_update(actor=people.owner, site=shop, cache_mb=7)
     admin.post("sites/bulk/", {"action": "tag", "sites": ["shop"], "add": ["cms"]})
@@ -241,4 +241,4 @@ def test_bulk_call_without_selection_is_rejected(
 ) -> None:
     refused = caller_of(people.admin).post(path, body)
     assert (refused.status_code, pointers(refused)) == (422, [pointer]), json.loads(refused.content)
-    assert not HostOperation.objects.exists() and not Deployment.objects.exists()
+    assert not HostJob.objects.exists() and not Deployment.objects.exists()

@@ -57,9 +57,9 @@ def fill(route: str) -> str:
         uuid = world.SUITE
     elif "runs/" in route or route.startswith("benchmarks"):
         uuid = world.RUN
-    elif "trials/" in route:
-        uuid = world.TRIAL
-    elif "operations/" in route:
+    elif "comparisons/" in route:
+        uuid = world.COMPARISON
+    elif "host-jobs/" in route:
         uuid = world.OPERATION
     elif "imports/" in route:
         uuid = world.IMPORT

@@ -133,7 +133,7 @@ def test_objects_of_other_teams_cannot_be_changed(world: World, method: str) -> 
 
 def fingerprint() -> dict[str, list[object]]:
     """All rows of the panel's own tables except those that record reading, as the database holds them."""
-    own = ("hosts", "websites", "deployments", "benchmarks", "trials", "accounts")
+    own = ("hosts", "websites", "deployments", "benchmarks", "comparisons", "accounts")
     skipped = {"last_login", "last_used_at", "last_used_address", "updated_at", "row_version"}
     found: dict[str, list[object]] = {}
     with connection.cursor() as cursor:

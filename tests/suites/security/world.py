@@ -19,6 +19,7 @@ from panel.accounts.models import ApiToken, Role, SavedView, Team, User
 from panel.accounts.services.tokens import token_create
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario, SuiteRun
+from panel.comparisons.models import Comparison, Contender
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -30,7 +31,7 @@ from panel.deployments.models import (
     Step,
 )
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
-from panel.hosts.models import Connection, Host, HostOperation, WebServer
+from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
@@ -38,7 +39,6 @@ from panel.reports.document import Document
 from panel.reports.document import to_json as document_json
 from panel.reports.models import Delivery, Occurrence, Schedule, ScheduleSite
 from panel.reports.models import Report as Told
-from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Allowance,
     AllowanceKind,
@@ -58,7 +58,7 @@ KEY = 7001
 RUN = UUID("70010000-0000-4000-8000-000000000001")
 DEPLOYMENT = UUID("70010000-0000-4000-8000-000000000002")
 OPERATION = UUID("70010000-0000-4000-8000-000000000003")
-TRIAL = UUID("70010000-0000-4000-8000-000000000004")
+COMPARISON = UUID("70010000-0000-4000-8000-000000000004")
 SUITE = UUID("70010000-0000-4000-8000-000000000005")
 IMPORT = UUID("70010000-0000-4000-8000-000000000006")
 REPORT = UUID("70010000-0000-4000-8000-000000000007")
@@ -125,7 +125,7 @@ def build() -> World:
     Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
     _deployments(site, web_server, owner)
     _benchmarks(site, web_server, team)
-    HostOperation.objects.create(
+    HostJob.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
     )
     _reports(site, owner)
@@ -302,7 +302,7 @@ def _import(web_server: WebServer, admin: User) -> None:
 
 
 def _benchmarks(site: Site, web_server: WebServer, team: Team) -> None:
-    """A scenario with a run that failed, a suite that ended, and a trial of the site."""
+    """A scenario with a run that failed, a suite that ended, and a comparison of the site."""
     parameters = {
         "name": NAME,
         "tool": "ab",
@@ -337,7 +337,7 @@ def _benchmarks(site: Site, web_server: WebServer, team: Team) -> None:
     )
     Round.objects.create(pk=KEY, target=target, number=1, error="zzz-owned", finished_at=_TIME)
     _suite(web_server.host)
-    _trial(site, web_server, run)
+    _comparison(site, web_server, run)
 
 
 def _suite(host: Host) -> None:
@@ -355,8 +355,12 @@ def _suite(host: Host) -> None:
     )
 
 
-def _trial(site: Site, web_server: WebServer, run: Run) -> None:
+def _comparison(site: Site, web_server: WebServer, run: Run) -> None:
     ended = {"status": "failed", "error": "zzz-owned", "outcome": "failed"}
-    trial = Trial.objects.create(pk=KEY, uuid=TRIAL, site=site, load=run.parameters, run=run, **ended)
-    Contender.objects.create(pk=KEY, trial=trial, position=0, web_server=web_server, label="nginx", status="same")
-    Contender.objects.create(pk=KEY + 1, trial=trial, position=1, web_server=web_server, label=NAME, status="different")
+    comparison = Comparison.objects.create(pk=KEY, uuid=COMPARISON, site=site, load=run.parameters, run=run, **ended)
+    Contender.objects.create(
+        pk=KEY, comparison=comparison, position=0, web_server=web_server, label="nginx", status="same"
+    )
+    Contender.objects.create(
+        pk=KEY + 1, comparison=comparison, position=1, web_server=web_server, label=NAME, status="different"
+    )

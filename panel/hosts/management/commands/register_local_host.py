@@ -12,8 +12,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from panel.core.errors import ApplicationError
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.execution import host_job_execute
+from panel.hosts.models import Host, HostJob, HostJobKind
 from panel.hosts.native import install_private_nginx
 from panel.hosts.services import register_local_host
 from panel.hosts.targets import target_for
@@ -28,9 +28,9 @@ class Command(BaseCommand):
             return
         host = register_local_host()
         if host.facts_at is None:
-            self._errand(host, OperationKind.CHECK)
+            self._queue_job(host, HostJobKind.CHECK)
         if settings.GALLOP_BINARY.is_file():  # also starts it after a reboot of the machine
-            self._errand(host, OperationKind.INSTALL_NATIVE)
+            self._queue_job(host, HostJobKind.INSTALL_NATIVE)
         if os.geteuid() != 0:
             self._private_nginx(host)
 
@@ -41,15 +41,15 @@ class Command(BaseCommand):
         except ApplicationError as error:
             self.stderr.write(error.message)
 
-    def _errand(self, host: Host, kind: OperationKind) -> None:
+    def _queue_job(self, host: Host, kind: HostJobKind) -> None:
         """Run a job immediately, because no worker runs yet. A failure is printed and does not prevent the panel from
         starting.
         """
-        operation = HostOperation.objects.create(host=host, kind=kind)
+        job = HostJob.objects.create(host=host, kind=kind)
         try:
-            operation_execute(operation.uuid)
+            host_job_execute(job.uuid)
         except ApplicationError as error:
             self.stderr.write(error.message)
-        operation.refresh_from_db()
-        if operation.error:
-            self.stderr.write(f"{operation}: {operation.error}")
+        job.refresh_from_db()
+        if job.error:
+            self.stderr.write(f"{job}: {job.error}")

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 
 from panel.core.errors import ApplicationError
 from panel.deployments.models import SiteState, SiteStatus
-from panel.hosts.errands import server_told
+from panel.hosts.jobs import server_told
 from panel.hosts.models import Connection, WebServer
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from panel.accounts.models import SavedView, User
 from panel.hosts.models import Engine
-from tests.suites.browser.world import benchmarks, deployments, hosts, reports, sites, trials
+from tests.suites.browser.world import benchmarks, comparisons, deployments, hosts, reports, sites
 from tests.suites.security import world as owned
 from tests.support.cast import everything_listed, web_server
 
@@ -50,7 +50,7 @@ def build() -> Used:
     more += deployments.build(world.owner, rows, servers[0])
     more += deployments.drifts(rows[0], servers[0])
     more += benchmarks.build(world.owner, rows, servers)
-    more += trials.build(world.owner, rows[0], servers)
+    more += comparisons.build(world.owner, rows[0], servers)
     more += reports.build(world.owner, rows)
     more += _views(world.admin)
     more += [reverse("search") + f"?q={words}" for words in ("e", "shop", "nothing-like-it")]

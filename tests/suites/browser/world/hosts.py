@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.utils import timezone
 
-from panel.hosts.models import Connection, Host, HostOperation
+from panel.hosts.models import Connection, Host, HostJob
 
 LONG_HOST = "web-frankfurt-07-production-behind-the-second-load-balancer"
 TAGS = ["eu-central", "env:production", "rack-7", "behind-the-second-load-balancer"]
@@ -49,7 +49,7 @@ def build() -> tuple[Host, Host]:
     for kind, status, error in (("service", "queued", ""), ("check", "succeeded", ""), ("drift", "failed", silence)):
         params = {"action": "reload"} if kind == "service" else {}
         ended = None if status == "queued" else now
-        HostOperation.objects.create(
+        HostJob.objects.create(
             host=busy, kind=kind, status=status, error=error, params=params, started_at=ended, finished_at=ended
         )
     new = Host.objects.create(

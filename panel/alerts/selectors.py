@@ -1,0 +1,292 @@
+"""Alerts for the dashboard and for mails. Reads only; each user sees objects of their own teams."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may, visible
+from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.selectors import runs_visible
+from panel.core.ui import Text
+from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
+from panel.deployments.selectors import deployments_visible, is_whole_visible
+from panel.hosts.models import Host, HostStatus, WebServer
+from panel.reports.selectors import alarming
+from panel.websites.models import Allowance, Certificate, Site
+from panel.websites.versions import IS_PENDING
+
+PER_KIND = 6  # on a page
+EXPIRY_WARNING = dt.timedelta(days=30)
+RECENT = dt.timedelta(days=7)
+_LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
+
+_HOST_ADVICE: dict[str, Text] = {
+    HostStatus.NEW: gettext_lazy("Compare the fingerprint of its SSH key and trust the key"),
+    HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you compare its new key"),
+    HostStatus.UNREACHABLE: gettext_lazy("Check the host to find the cause; its sites may still be up"),
+}
+
+
+# Kinds of objects that an alert can alert.
+SUBJECTS: dict[str, Text] = {
+    "certificate": gettext_lazy("Certificate"),
+    "host": gettext_lazy("Host"),
+    "report": gettext_lazy("Report"),
+    "run": gettext_lazy("Benchmark run"),
+    "server": gettext_lazy("Web server"),
+    "site": gettext_lazy("Site"),
+}
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert: `status` selects its appearance, `subject` is the kind of the object `title`, `url` leads to the
+    solution.
+    """
+
+    status: str
+    label: Text
+    subject: str  # of SUBJECTS
+    title: str
+    detail: Text
+    url: str
+    at: dt.datetime | None = None
+
+    @property
+    def kind(self) -> Text:
+        return SUBJECTS[self.subject]
+
+    @property
+    def key(self) -> str:
+        """Key that stays the same while the same alert about the same object exists."""
+        return f"{self.status} {self.url}"
+
+
+Source = Callable[[User, int], list[Alert]]
+
+
+def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
+    """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
+    reports, then items that wait for a decision. At most `most` of each kind.
+    """
+    return [
+        *mailed_alerts(user, most),
+        *_of((_runs, _reports, _new_hosts, _services, _paused, _planned, _pending), user, most),
+    ]
+
+
+def mailed_alerts(user: User, most: int) -> list[Alert]:
+    """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
+    return _of((_hosts, _stopped, _failures, _drifts, _certificates), user, most)
+
+
+def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
+    return [alert for source in sources for alert in source(user, most)]
+
+
+def visible_runs(user: User) -> QuerySet[Run]:
+    """Runs with only the user's sites, because a run's title names all of its sites."""
+    return runs_visible(user)
+
+
+def visible_deployments(user: User) -> QuerySet[Deployment]:
+    return deployments_visible(user)
+
+
+def _hosts(_user: User, most: int) -> list[Alert]:
+    expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # maintenance
+    lost = Host.objects.filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
+    return _of_hosts(lost.order_by("-status", "name")[:most])
+
+
+def _new_hosts(_user: User, most: int) -> list[Alert]:
+    return _of_hosts(Host.objects.filter(status=HostStatus.NEW).order_by("name")[:most])
+
+
+def _of_hosts(rows: Iterable[Host]) -> list[Alert]:
+    return [
+        Alert(
+            row.status,
+            row.get_status_display(),
+            "host",
+            row.name,
+            row.status_detail.strip().split("\n")[0] or _HOST_ADVICE.get(row.status, ""),
+            reverse("hosts:detail", args=[row.name]),
+            row.last_seen_at,
+        )
+        for row in rows
+    ]
+
+
+def _services(user: User, most: int) -> list[Alert]:
+    """Local services used by several teams before services had to be listed: each team can use the others'."""
+    if not may(user, Action.ADMINISTER):
+        return []
+    rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
+    words = _("Several teams use the same local service. Remove its entry and add one for each team that should use it")
+    return [
+        Alert("review", _("To review"), "host", name, words, reverse("hosts:local_services", args=[name]))
+        for name in list(rows.distinct())[:most]
+    ]
+
+
+def _stopped(user: User, most: int) -> list[Alert]:
+    """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
+    rows = SiteState.objects.filter(
+        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
+        revision__web_server__is_running=False,
+        revision__web_server__host__status=HostStatus.READY,
+        revision__web_server__host__is_paused=False,
+    )
+    sites = visible(rows, user, team_path="site__team").order_by().values_list("revision__web_server")
+    counted = dict(sites.annotate(Count("pk", distinct=True)))
+    web_servers = WebServer.objects.filter(pk__in=counted).select_related("host").order_by("host__name", "pk")
+    return [
+        Alert(
+            "stopped",
+            _("Stopped"),
+            "server",
+            str(row),
+            ngettext("%d live site on it is not responding", "%d live sites on it are not responding", counted[row.pk])
+            % counted[row.pk],
+            reverse("hosts:detail", args=[row.host.name]),
+        )
+        for row in web_servers[:most]
+    ]
+
+
+def _paused(_user: User, most: int) -> list[Alert]:
+    well = (HostStatus.READY, HostStatus.UNREACHABLE)
+    rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:most]
+    words = _("No deployments or benchmarks start on this host until it is resumed")
+    return [
+        Alert("paused", _("Paused"), "host", row.name, words, reverse("hosts:detail", args=[row.name])) for row in rows
+    ]
+
+
+def _failures(user: User, most: int) -> list[Alert]:
+    states = visible(SiteState.objects.filter(last_failure__isnull=False), user, team_path="site__team")
+    rows = states.select_related("site", "last_failure").order_by("-last_failure__created_at")[:most]
+    found = []
+    for row in rows:
+        failure = row.last_failure
+        assert failure is not None
+        label, detail = failure.get_status_display(), _first_line(failure.error)
+        if not is_whole_visible(user, failure):  # the server's output may alert another team's site
+            detail = ""
+        url = reverse("deployments:detail", args=[failure.uuid])
+        found.append(Alert(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
+    return found
+
+
+def _first_line(error: str) -> str:
+    """First line of an error, without the time and process of nginx and gallop."""
+    return _LOGGED.sub("", error.strip().split("\n")[0])
+
+
+def _drifts(user: User, most: int) -> list[Alert]:
+    sites = visible(Site.objects.all(), user).filter(drifts__resolution=DriftResolution.OPEN)
+    rows = sites.annotate(files=Count("drifts", filter=Q(drifts__resolution=DriftResolution.OPEN)))
+    return [
+        Alert(
+            "drifted",
+            _("Drift"),
+            "site",
+            row.name,
+            ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
+            reverse("websites:detail", args=[row.name]),
+        )
+        for row in rows.order_by("name")[:most]
+    ]
+
+
+def _reports(user: User, most: int) -> list[Alert]:
+    return [
+        Alert(
+            row.outcome,
+            row.get_outcome_display(),
+            "report",
+            row.title,
+            row.headline.split("\n")[0],
+            reverse("reports:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in alarming(user, timezone.now() - RECENT)[:most]
+    ]
+
+
+def _certificates(user: User, most: int) -> list[Alert]:
+    now = timezone.now()
+    used = visible(Certificate.objects.filter(not_after__lt=now + EXPIRY_WARNING), user).order_by("not_after")
+    return [
+        Alert(
+            "expired" if row.not_after < now else "expiring",
+            _("Expired") if row.not_after < now else _("Expires soon"),
+            "certificate",
+            row.name,
+            ", ".join(row.names[:3]),
+            reverse("websites:certificate", args=[row.name]),
+            row.not_after,
+        )
+        for row in used[:most]
+    ]
+
+
+def _runs(user: User, most: int) -> list[Alert]:
+    bad = visible_runs(user).filter(
+        status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
+    )
+    return [
+        Alert(
+            row.status,
+            row.get_status_display(),
+            "run",
+            row.title,
+            _first_line(row.error) or " ".join(str(reason) for reason in row.reasons),
+            reverse("benchmarks:detail", args=[row.uuid]),
+            row.finished_at,
+        )
+        for row in bad[:most]
+    ]
+
+
+def _planned(user: User, most: int) -> list[Alert]:
+    rows = visible_deployments(user).filter(status=DeploymentStatus.PLANNED, created_at__gt=timezone.now() - RECENT)
+    return [
+        Alert(
+            row.status,
+            row.get_status_display(),
+            "host",
+            row.host.name,
+            _("A plan is waiting for confirmation"),
+            reverse("deployments:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in rows.select_related("host")[:most]
+    ]
+
+
+def _pending(user: User, most: int) -> list[Alert]:
+    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True)
+    return [
+        Alert(
+            "pending",
+            _("Draft changes"),
+            "site",
+            row.name,
+            _("Changed since the last deployment; plan a deployment to apply the changes"),
+            reverse("websites:detail", args=[row.name]),
+            row.updated_at,
+        )
+        for row in changed.order_by("-updated_at")[:most]
+    ]

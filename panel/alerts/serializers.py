@@ -1,0 +1,21 @@
+"""Alerts as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from panel.alerts.selectors import SUBJECTS
+
+
+class AlertSerializer(serializers.Serializer[Any]):
+    status = serializers.CharField(help_text="Kind of the alert for programs, for example unreachable or drifted.")
+    label = serializers.CharField(help_text="Kind of the alert, as a label for people.")  # type: ignore[assignment]
+    kind = serializers.ChoiceField(
+        choices=sorted(SUBJECTS), source="subject", help_text="Kind of the object in `title`."
+    )
+    title = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True)
+    page = serializers.CharField(source="url", help_text="The page of the panel that resolves the alert.")
+    at = serializers.DateTimeField(allow_null=True)

@@ -1,0 +1,12 @@
+"""Thin tasks: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from panel.alerts import services
+
+
+@shared_task
+def send() -> None:
+    services.alerts_send()

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ComparisonsConfig(AppConfig):
+    name = "panel.comparisons"
+    label = "comparisons"

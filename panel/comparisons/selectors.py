@@ -1,0 +1,53 @@
+"""Reads: comparisons that a user has access to, and web servers for a site's comparison."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db.models import Prefetch, QuerySet
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.selectors import scenarios_visible
+from panel.comparisons.models import Comparison, Contender
+from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning.plans import live_revision
+from panel.hosts.models import WebServer
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+
+
+def comparisons_visible(user: User) -> QuerySet[Comparison]:
+    """Comparisons of sites that the user has access to."""
+    contenders = Contender.objects.select_related("web_server__host")
+    names = ("site__team", "site__web_server__host", "requested_by", "run", "switch")
+    rows = Comparison.objects.filter(site__in=sites_visible(user)).select_related(*names)
+    return rows.prefetch_related(Prefetch("contenders", queryset=contenders))
+
+
+@sync_to_async
+def comparison_is_readable(user: User, uuid: UUID) -> bool:
+    return comparisons_visible(user).filter(uuid=uuid).exists()
+
+
+def candidates(site: Site) -> QuerySet[WebServer]:
+    """Other web servers of the host of a deployed site; none if the site is not deployed."""
+    revision = live_revision(site)
+    if revision is None:
+        return WebServer.objects.none()
+    rows = WebServer.objects.filter(host=revision.web_server.host).exclude(pk=revision.web_server_id)
+    return rows.select_related("host").order_by("engine", "pk")
+
+
+def loads(user: User) -> QuerySet[Scenario]:
+    return scenarios_visible(user)
+
+
+def last_switch(site: Site) -> Comparison | None:
+    """The comparison that moved the site to its current web server."""
+    rows = site.comparisons.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
+    comparison = rows.select_related("site", "run", "switch").prefetch_related("contenders__web_server").first()
+    if comparison is None or not any(row.web_server_id == site.web_server_id for row in comparison.contenders.all()):
+        return None
+    return comparison

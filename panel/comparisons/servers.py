@@ -1,0 +1,46 @@
+"""Stop web servers that a comparison started, unless they are needed in the meantime."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from panel.core.errors import ApplicationError
+from panel.core.jobs import JobStatus
+from panel.deployments.models import DeploymentItem, SiteState
+from panel.deployments.planning.plans import LIVE
+from panel.deployments.planning.services import ACTIVE
+from panel.hosts.jobs import server_told
+from panel.hosts.locks import host_lock
+from panel.hosts.models import HostJob, HostJobKind, WebServer
+
+LOCK_WAIT_S = 30.0
+
+
+def is_stopped(web_server: WebServer) -> bool:
+    """Return whether no process of this server runs. Raises RemoteError."""
+    return not server_told(web_server, "status")["running"]
+
+
+def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
+    """Stop a server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or its
+    host is busy or unreachable.
+    """
+    with host_lock(web_server.host, holder, wait_s=LOCK_WAIT_S):
+        if _is_needed(web_server, since):
+            return
+        running = server_told(web_server, "stop")["running"]
+    if running:
+        raise ApplicationError(
+            f"{web_server} was started for the server comparison and could not be stopped. Stop it on its host."
+        )
+
+
+def _is_needed(web_server: WebServer, since: datetime) -> bool:
+    """Return whether a site is on the server or moving there, or a user has started it."""
+    starts = HostJob.objects.filter(
+        host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"
+    )
+    wanted = starts.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED))
+    stands = SiteState.objects.filter(status__in=LIVE, revision__web_server=web_server)
+    comes = DeploymentItem.objects.filter(revision__web_server=web_server, deployment__status__in=ACTIVE)
+    return stands.exists() or comes.exists() or wanted.exclude(finished_at__lt=since).exists()

@@ -1,0 +1,23 @@
+"""Thin tasks: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from panel.comparisons import execution
+
+
+@shared_task
+def run(uuid: str) -> None:
+    """Execute one comparison. Does nothing if another worker owns it."""
+    execution.comparison_execute(UUID(uuid))
+
+
+@shared_task
+def sweep() -> None:
+    """Wake workers for everything that waits, including jobs of dead workers."""
+    execution.forgotten_delete()
+    for uuid in execution.orphans_queue():
+        run.delay(str(uuid))

@@ -1,0 +1,108 @@
+"""Jobs on a host: check, control a web server, install gallop. Each returns the data of the job's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from agents.protocol import plain
+from panel.core.errors import ApplicationError
+from panel.hosts import native
+from panel.hosts.models import Connection, Host, HostJob, HostStatus, WebServer
+from panel.hosts.services.hosts import host_offer_key
+from panel.hosts.services.web_servers import running_set, web_servers_found
+from panel.hosts.targets import engine_control, target_for
+from panel.remote import pool
+from panel.remote.errors import HostKeyChanged, RemoteError
+from panel.remote.pool import Session
+
+FACTS_TIMEOUT_S = 60.0
+SERVICE_TIMEOUT_S = 60.0
+
+
+def check(job: HostJob) -> dict[str, Any]:
+    """Read the host's facts and web servers; for an untrusted host, the offered key."""
+    host = job.host
+    if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
+        try:
+            host_offer_key(actor=None, host=host)
+        except RemoteError as error:
+            Host.objects.filter(pk=host.pk).update(status_detail=error.message)  # the current status, trusted or not
+            raise
+        if host.offered_host_key or not host.host_key:
+            return {"offered_host_key": host.offered_host_key}
+    try:
+        with pool.session(target_for(host)) as agent:
+            facts = agent.call("facts", timeout=FACTS_TIMEOUT_S)
+            engines = facts.pop("engines")
+            facts["other_servers"] = web_servers_found(host, engines)
+            running = [_observe(agent, web_server) for web_server in host.web_servers.all()]
+    except RemoteError as error:
+        lost(host, error)
+        raise
+    Host.objects.filter(pk=host.pk).update(facts=facts, facts_at=timezone.now())
+    _seen(host, HostStatus.READY, "")
+    return {"servers": [name for name in running if name], "facts": facts}
+
+
+def look(host: Host) -> None:
+    """Check that the host responds and its web servers run, for its page and the dashboard. Raises RemoteError, which
+    the caller records with `lost`.
+    """
+    with pool.session(target_for(host)) as agent:
+        for web_server in host.web_servers.all():
+            _observe(agent, web_server)
+    _seen(host, HostStatus.READY, "")
+
+
+def lost(host: Host, error: RemoteError) -> None:
+    """Record the reason why the host did not respond."""
+    if isinstance(error, HostKeyChanged):
+        Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
+        _seen(host, HostStatus.KEY_CHANGED, error.message)
+    else:
+        _seen(host, HostStatus.UNREACHABLE, error.message)
+
+
+def service(job: HostJob) -> dict[str, Any]:
+    """Start, stop or reload one web server and return its output."""
+    web_server = WebServer.objects.select_related("host").get(pk=job.params["web_server"])
+    return server_told(web_server, job.params["action"])
+
+
+def server_told(web_server: WebServer, action: str) -> dict[str, Any]:
+    """Response of the agent to start, stop, reload or status; the running state is recorded. Raises RemoteError. For
+    changes, the caller must hold the host's lock.
+    """
+    args = {"engine": plain(engine_control(web_server)), "action": action}
+    with pool.session(target_for(web_server.host)) as agent:
+        result = agent.call("service", args, timeout=SERVICE_TIMEOUT_S)
+    running_set(web_server, bool(result["running"]))
+    return result
+
+
+def install_native(job: HostJob) -> dict[str, Any]:
+    """Install and start gallop with its own main configuration; repeated calls change nothing."""
+    with pool.session(target_for(job.host)) as agent:
+        web_server, result = native.install_gallop(job.host, agent)
+        running_set(web_server, True)
+    return {"web_server": web_server.pk, "version": web_server.version, "outcome": result["outcome"]}
+
+
+def _observe(agent: Session, web_server: WebServer) -> str:
+    """Record whether a web server runs; an unreachable one counts as stopped and does not affect the others."""
+    try:
+        args = {"engine": plain(engine_control(web_server)), "action": "status"}
+        running = bool(agent.call("service", args, timeout=SERVICE_TIMEOUT_S)["running"])
+    except ApplicationError:
+        running = False
+    running_set(web_server, running)
+    return str(web_server) if running else ""
+
+
+def _seen(host: Host, status: str, detail: str) -> None:
+    values: dict[str, Any] = {"status": status, "status_detail": detail}
+    if status == HostStatus.READY:
+        values["last_seen_at"] = timezone.now()
+    Host.objects.filter(pk=host.pk).update(**values)
