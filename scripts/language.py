@@ -208,6 +208,14 @@ ALLOWED = {
     "admin panels that trust it.": "machines that are no hosts of the panel",
     "This plan is outdated: … has changed since it was made. Plan again.": "one makes a plan",
 }
+# Names of the code that the vocabulary replaced, with those that are used now.
+RETIRED = {
+    r"EngineInstall|engineinstall": "WebServer",
+    r"HostOperation|hostoperation|[Ee]rrands?": "HostJob, job",
+    r"Trials?|trials?": "Comparison, comparison",
+    r"Concerns?": "Alert, alert",
+    r"[Mm]end(?:s|ed|ing)?": "fix",
+}
 BASE = "5e4ca550d89e"  # subjects of commits since then have at most SUBJECT characters
 SUBJECT = 72
 
@@ -228,7 +236,18 @@ def faults() -> Iterator[str]:
     for sentence in sentences():
         for fault in faults_of(sentence.text):
             yield f"{sentence}\n    {fault}"
+    yield from retired_names()
     yield from long_subjects()
+
+
+def retired_names() -> Iterator[str]:
+    """Names that the vocabulary replaced, as a whole name or as a part of one between underscores."""
+    for path in sorted([*(ROOT / "panel").rglob("*.py"), *(ROOT / "templates").rglob("*.html")]):
+        text = path.read_text()
+        for pattern, instead in RETIRED.items():
+            for found in re.finditer(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])", text):
+                line = text.count("\n", 0, found.start()) + 1
+                yield f"{path.relative_to(ROOT)}:{line}: “{found.group()}” is called {instead}"
 
 
 def long_subjects() -> Iterator[str]:

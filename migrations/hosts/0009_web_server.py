@@ -10,7 +10,6 @@ class Migration(migrations.Migration):
         ("benchmarks", "0004_scenario_names"),
         ("deployments", "0008_shared_job_fields"),
         ("imports", "0001_initial"),
-        ("trials", "0004_shared_job_fields"),
         ("websites", "0008_answers_challenges"),
     ]
 

@@ -1,8 +1,9 @@
-"""A database of an earlier version with one row in every table, migrated to this version.
+"""A database of an earlier version with one row in every table.
 
-`python -m tests.support.upgrading` runs as a process of its own on an
-empty database, which the environment names. It prints JSON: how many rows each model
-has after the upgrade, by its label, and some values.
+    python -m tests.support.upgrading fill    make it in the empty database that the environment names
+    python -m tests.support.upgrading read    after `manage.py migrate`: what is in it now
+
+Both print JSON: how many rows each model has, by its label; `read` also some values.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ OLD = {
     "deployments": "0008_shared_job_fields",
     "hosts": "0008_shared_job_fields",
     "imports": "0001_initial",
-    "alerts": "0001_initial",
+    "notices": "0001_initial",
     "reports": "0003_shared_job_fields",
-    "comparisons": "0004_shared_job_fields",
+    "trials": "0004_shared_job_fields",
     "websites": "0007_list_services_in_use",
 }
+FORMER_APPS = ("trials", "notices")
 PLAN = {
     "sites": [{"id": 1, "name": "shop", "install": "nginx on web-1", "number": 1}],
     "installs": [1],
@@ -39,8 +41,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "benchmarks.SuiteRun": {"plan": [], "setups": [{"slug": "nginx", "install": 1}]},
     "deployments.Deployment": {"plan": PLAN, "target_id": 1},
     "hosts.EngineInstall": {"engine": "nginx", "label": "own"},
-    "hosts.HostJob": {"params": {"install": 1, "action": "stop"}},
-    "alerts.SentAlert": {"key": "unreachable:web-1"},
+    "hosts.HostOperation": {"params": {"install": 1, "action": "stop"}},
+    "notices.Told": {"key": "unreachable:web-1"},
+    "accounts.User": {"mail_notices": True},
 }
 
 
@@ -80,12 +83,16 @@ def _value(field: Any) -> Any:
 
 def read() -> dict[str, Any]:
     """Values of rows that were renamed, through the models of this version."""
+    from panel.accounts.models import User
+    from panel.alerts.models import AlertMail, SentAlert
     from panel.audit.models import AuditEntry
     from panel.benchmarks.models import SuiteRun
+    from panel.comparisons.models import Comparison
     from panel.deployments.models import Deployment, WebServerState
     from panel.hosts.models import HostJob, WebServer
     from panel.websites.models import Site
 
+    comparison = Comparison.objects.get()
     web_server, deployment = WebServer.objects.get(), Deployment.objects.get()
     entry = AuditEntry.objects.get(object_type="hosts.webserver")
     return {
@@ -96,25 +103,36 @@ def read() -> dict[str, Any]:
         "job": HostJob.objects.get().params,
         "setups": SuiteRun.objects.get().setups,
         "audit": [entry.action, entry.after],
+        "comparison": [comparison.contenders.get().comparison_id == comparison.pk, comparison.contenders.count()],
+        "alerts": [AlertMail.objects.count(), SentAlert.objects.get().key, SentAlert.objects.get().sent_at is not None],
+        "mails": User.objects.get().mail_alerts,
     }
 
 
-def main() -> None:
+def counts(apps: Any) -> dict[str, int]:
+    return {model._meta.label: model._default_manager.count() for model in apps.get_models()}
+
+
+def main(action: str) -> None:
+    from django.conf import settings
+
+    if action == "fill":
+        for app in FORMER_APPS:
+            settings.INSTALLED_APPS.append(f"tests.support.former_apps.{app}")
     django.setup()
     from django.apps import apps
-    from django.core.management import call_command
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
     from django.db.migrations.loader import MigrationLoader
 
+    if action == "read":
+        json.dump({"rows": counts(apps), "values": read()}, sys.stdout)
+        return
     executor = MigrationExecutor(connection)
     executor.loader = MigrationLoader(connection, replace_migrations=False)
     executor.migrate(list(OLD.items()))
-    before = fill(executor.loader.project_state(list(OLD.items())).apps)
-    call_command("migrate", verbosity=0)
-    after = {model._meta.label: model._default_manager.count() for model in apps.get_models()}
-    json.dump({"before": before, "after": after, "values": read()}, sys.stdout)
+    json.dump({"rows": fill(executor.loader.project_state(list(OLD.items())).apps)}, sys.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class FormerConfig(AppConfig):
+    name = "tests.support.former_apps.notices"
+    label = "notices"
