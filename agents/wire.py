@@ -1,14 +1,13 @@
 """JSON lines in both directions: the part of the protocol that the agent needs.
 
-Separate from protocol.py because importing `dataclasses` would nearly double the agent's start-up time. Standard
-library only, Python 3.8.
+The agent imports this module and not protocol.py, whose dataclasses the panel alone uses. Standard library only,
+Python 3.8.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` is not imported on a managed host, where it costs milliseconds at every start
-if TYPE_CHECKING:
-    from typing import Any, Callable, Tuple
+import json
+from typing import Any
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024 * 1024  # per request
@@ -17,47 +16,8 @@ MAX_DEPTH = 32
 MAX_NUMBER = 1 << 63
 
 
-class _Reading:
-    """The json module's defaults, in the form that its C scanner needs."""
-
-    strict = True
-    object_hook = object_pairs_hook = None
-    parse_float, parse_int = float, int
-    parse_constant = {"-Infinity": float("-inf"), "Infinity": float("inf"), "NaN": float("nan")}.__getitem__
-
-
-def _refuse(value: Any) -> Any:
-    raise TypeError("%s has no form in JSON" % type(value).__name__)
-
-
-def _codec() -> Tuple[Callable[[Any], str], Callable[[str], Any]]:
-    """dumps and loads. The json module is a thin layer around these two functions, but imports `re`, which takes as
-    long as starting Python.
-    """
-    try:
-        import _json
-
-        encoder = _json.make_encoder(None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)
-        scan = _json.make_scanner(_Reading)  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):  # a Python other than CPython, or a newer one
-        import json
-
-        return json.JSONEncoder(separators=(",", ":")).encode, json.loads
-
-    def loads(text: str) -> Any:
-        text = text.strip(" \t\r\n")
-        try:
-            value, end = scan(text, 0)
-        except StopIteration as stopped:
-            raise ValueError("not JSON at character %s" % stopped) from None
-        if end != len(text):
-            raise ValueError("more than one JSON value: another begins at character %d" % end)
-        return value
-
-    return lambda value: "".join(encoder(value, 0)), loads
-
-
-dumps, loads = _codec()
+dumps = json.JSONEncoder(separators=(",", ":")).encode
+loads = json.loads
 
 
 def encode(message: dict[str, Any]) -> bytes:

@@ -139,22 +139,11 @@ CACHES = {
 }
 
 # --- Celery: database rows hold the truth, a message only wakes a worker (docs/decisions/0002) ---
-QUEUE_DIR = HOME / "queue"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost/"
+CELERY_BROKER_URL = REDIS_URL or "folder://localhost/"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "panel.core.queue:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
-    {}
-    if REDIS_URL
-    else {
-        "data_folder_in": str(QUEUE_DIR / "messages"),
-        "data_folder_out": str(QUEUE_DIR / "messages"),
-        "control_folder": str(QUEUE_DIR / "control"),
-        "polling_interval": 0.1,
-    }
+    {} if REDIS_URL else {"folder": str(HOME / "queue"), "polling_interval": 0.1}
 )
-if not REDIS_URL:
-    for folder in ("messages", "control"):
-        (QUEUE_DIR / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections

@@ -3,16 +3,13 @@ too.
 
 Addresses are checked in every notation of inet_aton(3) (0xa9fea9fe, 2852039166, 0251.0376.43518). For IPv6 addresses
 the embedded IPv4 address is checked too: mapped, compatible, translated (NAT64, RFC 6052 and 8215), 6to4 (RFC 3056),
-Teredo (RFC 4380) or ISATAP (RFC 5214). The module imports nothing that the agent does not already load (lean.py).
+Teredo (RFC 4380) or ISATAP (RFC 5214).
 """
 
 from __future__ import annotations
 
-from agents.host.lean import sockets
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+import socket
+from typing import Any, Dict, List, Tuple
 
 _METADATA: Dict[str, str] = {
     "169.254.169.254": "the metadata service of most clouds",
@@ -49,15 +46,15 @@ def packed(text: str) -> bytes | None:
         return None
     try:
         if ":" in text:
-            return bytes(sockets.inet_pton(sockets.AF_INET6, text))
-        return bytes(sockets.inet_aton(text[:-1] if text.endswith(".") else text))
+            return bytes(socket.inet_pton(socket.AF_INET6, text))
+        return bytes(socket.inet_aton(text[:-1] if text.endswith(".") else text))
     except OSError:
         return None
 
 
 def written(address: bytes) -> str:
     """Address in its usual notation."""
-    return str(sockets.inet_ntop(sockets.AF_INET if len(address) == 4 else sockets.AF_INET6, address))
+    return str(socket.inet_ntop(socket.AF_INET if len(address) == 4 else socket.AF_INET6, address))
 
 
 def carried(address: bytes) -> list[bytes]:
@@ -110,8 +107,8 @@ def why_refused(text: str) -> str:
 
 def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
     """Result of getaddrinfo(3) for TCP. OSError if the name is unknown or resolves to a forbidden address."""
-    host = name.encode("ascii") if name.isascii() else name  # a str would load the IDNA codec
-    found: List[Tuple[Any, ...]] = sockets.getaddrinfo(host, port, 0, sockets.SOCK_STREAM)
+    host = name.encode("ascii") if name.isascii() else name  # as a str, an empty or long label is a UnicodeError
+    found: List[Tuple[Any, ...]] = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
     for entry in found:
         reason = why_refused(str(entry[4][0]))
         if reason:

@@ -15,7 +15,7 @@ import threading
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from agents.host import lean, stand, targets
+from agents.host import stand, targets
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
@@ -135,7 +135,7 @@ def _decided(headers: Any) -> Dict[str, str]:
     return found
 
 
-def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
     """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
 
     A request may have a "method" other than GET, without a body.

@@ -9,16 +9,12 @@ from __future__ import annotations
 import glob
 import os
 import re
+import threading
+from typing import Any, Dict, List
 
 from agents.host import commands
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 # PHP and php-fpm are named explicitly, so that apt does not choose Apache's PHP module as WordPress's PHP; of MariaDB
 # only the program, without a service.
@@ -67,7 +63,7 @@ def tables() -> str:
     return next((path for path in _TABLES if os.path.isfile(path)), "")
 
 
-def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
     """{"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}] to
     install or upgrade, or already done, "removed": [names] to remove, "bytes": download size, "command": the command}.
     Empty "packages": everything is installed.

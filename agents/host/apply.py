@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from agents.host import faults, recover, state
 from agents.host.errors import Refusal
+from agents.host.operations import Emit
 from agents.host.request import Request
 from agents.host.steps import Steps
 from agents.host.transaction import Transaction
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-    from agents.host import lean
-    from agents.host.operations import Emit
-
-
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """ApplyRequest -> ApplyResult. A repeated transaction returns its first result and does nothing."""
     request = Request(args)
     return run_request(request, emit, cancelled)
 
 
-def run_request(request: Request, emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run_request(request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     steps = Steps(emit)
     with state.HostLock(), steps.streamed():
         with steps.step("lock"):

@@ -13,19 +13,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+from typing import Any
 
 from agents.host import install, latency, safe, stand, targets
 from agents.host.errors import Refusal, no_space
+from agents.host.operations import Emit
 from agents.host.sample import Sampler
 from agents.host.targets import Request
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 WANTED_FILES = 65536
@@ -70,7 +66,7 @@ end
 """
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """BenchRequest -> BenchResult (agents/protocol.py); Refusal before the start if the request is not allowed."""
     request = Request(args)
     standing = stand.find(request.stand) if request.stand else None
@@ -240,7 +236,7 @@ def read_text(path: str) -> str:
     return text if len(data) <= MAX_OUTPUT_BYTES else text + "\n[cut after %d bytes]\n" % MAX_OUTPUT_BYTES
 
 
-def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     limit = raise_file_limit()
     sampler = Sampler(request.trees, request.sample_hz)
     phases: list[list[Any]] = []
@@ -293,7 +289,7 @@ def _is_full(folder: str) -> bool:
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) == 0
 
 
-def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: lean.Event) -> None:
+def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:
     """Sample without load, so that charts show where the load begins and ends."""
     begin = sampler.now()
     while True:
@@ -305,7 +301,7 @@ def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: 
         phases.append(["idle", round(begin, 3), round(sampler.now(), 3)])
 
 
-def _watch(tool: _Tool, sampler: Sampler, timeout_s: float, emit: Emit, cancelled: lean.Event) -> None:
+def _watch(tool: _Tool, sampler: Sampler, timeout_s: float, emit: Emit, cancelled: threading.Event) -> None:
     begin = reported = time.monotonic()
     next_sample = begin
     while not tool.poll():

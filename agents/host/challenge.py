@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
+from typing import Any
 
 from agents.host import paths, safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MOST = 100  # files in one call, which is as many names as a certificate may have
 MOST_FILES = 5000  # in the folder
@@ -26,7 +22,7 @@ FORGOTTEN_AFTER_S = 7 * 86400  # a panel that was killed leaves files; authoriza
 _SIGNS = {ord(sign): None for sign in "-_"}
 
 
-def put(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"folder", "roots", "files": {name: content}} -> {"files"}: how many were written. Names are base64url."""
     files = args.get("files")
     if not isinstance(files, dict) or not 0 < len(files) <= MOST:
@@ -50,7 +46,7 @@ def put(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     return {"files": len(files)}
 
 
-def remove(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def remove(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"folder", "roots", "names": [names]} -> {"files"}: how many of them were there."""
     names = args.get("names")
     if not isinstance(names, list) or not 0 < len(names) <= MOST:

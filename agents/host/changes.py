@@ -11,17 +11,14 @@ of the same inode, so restoring needs no space and keeps owner, mode, times and 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from typing import Any
 
-from agents.host import digest, paths, safe
+from agents.host import paths, safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host.request import Request, Wanted
+from agents.host.request import Request, Wanted
 
 PREFIX = ".paddock-"
 MAX_READ = 64 * 1024 * 1024
@@ -71,7 +68,7 @@ class Found:
     def read(self) -> bytes:
         """Content of the file; also sets `digest`."""
         data = read_file(self.path)
-        self.digest = digest.of(data)
+        self.digest = hashlib.sha256(data).hexdigest()
         return data
 
     @property
@@ -118,7 +115,7 @@ class Change:
             "old_mode": self.found.mode,
             "old_sha256": self.found.digest,
             "old_target": self.found.target,
-            "sha256": digest.of(wanted.content) if kind == "file" else "",
+            "sha256": hashlib.sha256(wanted.content).hexdigest() if kind == "file" else "",
             "target": wanted.target,
         }
 

@@ -1,20 +1,17 @@
-"""Run a server's own program: an argument list, never a shell, without standard input.
+"""Run a server's own program: an argument list, never a shell, nothing on its standard input.
 
-posix_spawn(3) copies nothing of the agent; `subprocess` would take a third of the agent's start-up time to import. The
-working folder of agent and programs is / (main.py).
+The agent's folder is / (main.py), and with it every program's.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import subprocess
 import time
+from typing import Callable
 
-from agents.host import lean, safe
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
+from agents.host import safe
 
 MAX_OUTPUT = 64 * 1024
 TIMEOUT_S = 60.0
@@ -38,102 +35,46 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     return dict({"PATH": PATH, "LANG": "C"}, **kept, **(extra or {}))
 
 
-class Child:
-    """A started program; both output streams go to the descriptor `output`.
-
-    OSError if it cannot start, Refusal if an account other than root and the agent's could replace it. `prepare` runs
-    in the child before the program. With `session` the program survives the agent's channel.
-    """
-
-    _left: list[Child] = []  # programs without a waiting caller
-
-    def __init__(
-        self,
-        argv: list[str],
-        env: dict[str, str] | None,
-        output: int,
-        prepare: Callable[[], None] | None = None,
-        session: bool = False,
-    ) -> None:
-        Child._left = [child for child in Child._left if child.poll() is None]
-        self._code: int | None = None
-        path = argv[0] if "/" in argv[0] else find(argv[0])
-        if not path:
-            raise FileNotFoundError(argv[0])
-        safe.true_path(path)  # rejects programs that another account could replace
-        if prepare is None and not session:
-            self.pid = _spawned(path, argv, environment(env), output)
-        else:
-            self.pid = _forked(path, argv, environment(env), output, prepare, session)
-
-    def poll(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs."""
-        return self._code if self._code is not None else self._reaped(os.WNOHANG)
-
-    def wait(self) -> int:
-        """Wait for the end; return the exit code."""
-        code = self.poll()
-        return code if code is not None else self._reaped(0) or 0
-
-    def leave(self) -> None:
-        """Do not wait for the program; it is reaped when the next one starts."""
-        if self.poll() is None:
-            Child._left.append(self)
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, lean.number("KILL"))
-
-    def _reaped(self, options: int) -> int | None:
-        pid, status = os.waitpid(self.pid, options)
-        if pid:
-            self._code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        return self._code
-
-
-def _spawned(path: str, argv: list[str], env: dict[str, str], output: int) -> int:
-    streams = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, output, 2),
-    ]
-    return os.posix_spawn(path, argv, env, file_actions=streams, setsigdef=_python_ignores())
-
-
-def _forked(
-    path: str,
+def start(
     argv: list[str],
-    env: dict[str, str],
+    env: dict[str, str] | None,
     output: int,
-    prepare: Callable[[], None] | None,
-    session: bool,
-) -> int:
-    """Start by fork for features that posix_spawn lacks. exec closes all other descriptors, because Python opens them
-    so (PEP 446).
+    prepare: Callable[[], None] | None = None,
+    session: bool = False,
+) -> subprocess.Popen[bytes]:
+    """A started program whose output and errors go to the descriptor `output`.
+
+    `prepare` runs in the child before the program does. With `session` the program outlives the agent's channel.
+    OSError when the program cannot be started; Refusal where another account than root and the agent's could exchange
+    the file.
     """
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        if session:
-            os.setsid()
-        for number in _python_ignores():
-            lean.signals.signal(number, lean.signals.SIG_DFL)
-        if prepare is not None:
+    path = argv[0] if "/" in argv[0] else find(argv[0])
+    if not path:
+        raise FileNotFoundError(argv[0])
+    safe.true_path(path)
+    return subprocess.Popen(
+        argv,
+        executable=path,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preexec_fn=_told(argv[0], prepare) if prepare else None,
+        start_new_session=session,
+    )
+
+
+def _told(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
+    """`prepare`, whose error ends the child and becomes its output: `subprocess` would hide the reason."""
+
+    def run() -> None:
+        try:
             prepare()
-        os.execve(path, argv, env)  # noqa: S606 - an argument list
-    except BaseException as error:  # noqa: BLE001 - the child's last words, whatever they are
-        os.write(2, ("%s cannot be run: %s" % (argv[0], error)).encode("utf-8", "replace"))
-    finally:
-        os._exit(126)
+        except BaseException as error:  # noqa: BLE001 - the child's last words, whatever they are
+            os.write(2, ("%s cannot be run: %s" % (program, error)).encode("utf-8", "replace"))
+            os._exit(126)
 
-
-def _python_ignores() -> list[int]:
-    """Signals that Python ignores but programs expect with their default action."""
-    return [lean.number("PIPE"), lean.number("XFSZ")]
+    return run
 
 
 def run(
@@ -149,7 +90,7 @@ def run(
     reading, writing = os.pipe()
     try:
         try:
-            child = Child(argv, env, writing, prepare)
+            child = start(argv, env, writing, prepare)
         except FileNotFoundError:
             return Done(argv, 127, "%s is not there" % argv[0])
         except OSError as error:

@@ -8,17 +8,16 @@ start of a line are read.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+from typing import Any, Iterator
 
 from agents.host import commands, processes, safe
+from agents.host.engines import engine_for
 from agents.host.engines.openlitespeed import PID_FILE
 from agents.host.errors import Refusal
 from agents.host.paths import STAND_PREFIX
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterator
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
 LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # choices of its installer
@@ -154,8 +153,6 @@ def _nginx() -> list[dict[str, Any]]:
 
 def _loaded(config: str) -> set[str]:
     """Modules that a main file loads, itself or through includes such as Debian's modules-enabled."""
-    import glob
-
     texts = [processes.read(config).decode("utf-8", "replace")]
     for pattern in re.findall(r"^[ \t]*include[ \t]+([^\s;\"]*modules[^\s;\"]*)[ \t]*;", texts[0], re.MULTILINE):
         names = sorted(glob.glob(os.path.join(os.path.dirname(config), pattern)))
@@ -213,8 +210,6 @@ def _apache_modules(binary: str, root: str, config: str) -> list[str]:
     """
     if not _is_own(config):
         return []
-    from agents.host.engines import engine_for
-
     paths = {"binary": binary, "prefix": root, "main_config": config, "config_root": root, "pid_file": ""}
     server = engine_for(dict(paths, engine="apache", control="direct", unit=""))
     argv = [part if part != "-t" else "-M" for part in server.test_argv(config, root)]
@@ -248,8 +243,6 @@ def lsphp(found: list[dict[str, Any]]) -> str:
     """Newest PHP with LSAPI, "" if there is none: below the folder of one of these servers, as in the server's packages
     (lsphp83/bin/lsphp), else in the PATH.
     """
-    import glob
-
     roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
     paths = [path for root in roots for path in glob.glob(glob.escape(root) + "/lsphp*/bin/lsphp")]
     known = [(int(re.sub("[^0-9]", "", path.split("/")[-3]) or 0), path) for path in paths if os.access(path, os.X_OK)]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
+from typing import Any
 
-from agents.host import digest, paths, state
+from agents.host import paths, recover, state
 from agents.host.changes import Found
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MAX_FILES = 200_000
 MAX_SHOWN = 1024 * 1024
 MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # beyond this total, content is left out
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: files that
     differ, with `sha256` as in FileChange.expect. Content of secret and binary files is left out.
     """
@@ -47,7 +44,6 @@ def _settle() -> None:
     """Finish or undo an interrupted transaction first, because half a change is not an edit by a person."""
     if not os.path.lexists(state.folder() + "/open"):
         return
-    from agents.host import recover  # rarely needed
 
     try:
         with state.HostLock(wait_s=0):
@@ -62,7 +58,7 @@ def _looked_at(path: str) -> tuple[str, bytes]:
     if found.kind != "file":
         return found.signature, b""
     content = found.read()
-    return digest.of(content), content
+    return hashlib.sha256(content).hexdigest(), content
 
 
 def _shown(content: bytes) -> str:

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from typing import Any
 
 from agents.host import paths
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MAX_DEPTH = 8
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"folders", "roots"} -> {"files", "bytes"} that were deleted. A missing folder counts as empty."""
     wanted = args.get("folders")
     if not isinstance(wanted, list) or not wanted:
@@ -42,7 +38,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     return {"files": files, "bytes": size}
 
 
-def _emptied(folder: int, cancelled: lean.Event, depth: int) -> tuple[int, int]:
+def _emptied(folder: int, cancelled: threading.Event, depth: int) -> tuple[int, int]:
     files = size = 0
     for name in os.listdir(folder):
         if cancelled.is_set():
@@ -60,7 +56,7 @@ def _emptied(folder: int, cancelled: lean.Event, depth: int) -> tuple[int, int]:
     return files, size
 
 
-def _below(folder: int, name: str, cancelled: lean.Event, depth: int) -> tuple[int, int]:
+def _below(folder: int, name: str, cancelled: threading.Event, depth: int) -> tuple[int, int]:
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:
         return _emptied(inner, cancelled, depth + 1)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 
 class Refusal(Exception):

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import threading
+from typing import Any
 
-from agents.host import applications, commands, detect, namespace, own_addresses, processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host import applications, commands, defaults, detect, namespace, netem, own_addresses, processes
+from agents.host.operations import Emit
 
 LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model",
     "memory_bytes", "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path},
     "lsphp": path, "applications": {name: version, "" if a part is missing}, "default_servers": [...], "engines":
@@ -28,7 +24,6 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop, "" for the default: the
     account's PADDOCK_GALLOP_BASE.
     """
-    from agents.host import defaults
 
     engines = detect.engines()
     return {
@@ -56,7 +51,6 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 
 def _netem() -> dict[str, Any]:
-    from agents.host import netem  # starts programs, which needs further imports
 
     why = netem.probe()
     return {"can": not why, "why": why}

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-
-from agents.host import lean
+import signal
+import threading
 
 # Points of a transaction, in order. The number of the file follows "switch-" and "undo-".
 APPLY_POINTS = (
@@ -37,7 +37,7 @@ UNDO_POINTS = ("undoing", "undo-0", "undo-1", "undone", "undo-reloaded", "proved
 HOLD_S = 20.0
 WAIT_S = 0.5
 
-channel_closed = lean.Event()
+channel_closed = threading.Event()
 _FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AGENT_TEST") == "1" else ""
 
 
@@ -55,7 +55,7 @@ def point(name: str) -> None:
     if where != name:
         return
     if action == "kill":
-        os.kill(os.getpid(), lean.number("KILL"))
+        os.kill(os.getpid(), signal.SIGKILL)
     elif action == "hold":
         with open(os.path.join(os.environ["PADDOCK_AGENT_STATE"], "held"), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))

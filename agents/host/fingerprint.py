@@ -7,9 +7,10 @@ import platform
 import re
 import shutil
 import subprocess
+import threading
 from typing import Any, Callable, Dict, List
 
-from agents.host import lean, processes
+from agents.host import processes
 from agents.host.targets import TOOLS
 
 # Option that prints the version, and the position of the version in the output.
@@ -88,7 +89,7 @@ def tools() -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
     return {
         "kernel": platform.release(),
         "machine": platform.machine(),

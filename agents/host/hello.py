@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 
 def identity() -> dict[str, Any]:
     """Agent (name of its content-addressed file), Python version, process and account."""
     return {
-        "agent": os.path.basename(sys.argv[1]),
+        "agent": os.path.basename(sys.argv[0]),
         "python": "%d.%d.%d" % sys.version_info[:3],
         "pid": os.getpid(),
         "uid": os.geteuid(),
     }
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     return identity()

@@ -5,22 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
+from types import TracebackType
+from typing import Any
 
 from agents.host import commands, paths, safe, state, upgrade
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 PART = 1 << 20
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
     was changed, "version": output of -v, "modules": optional features of gallop}.
 

@@ -7,10 +7,7 @@ long logs are sampled in evenly spaced blocks that include beginning and end; "s
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Iterator
+from typing import Any, BinaryIO, Iterator
 
 _KEPT_BITS = 9
 _BLOCK = 256 * 1024

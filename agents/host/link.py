@@ -11,13 +11,10 @@ import contextlib
 import json
 import os
 import subprocess
+from typing import Any, Dict, List, Optional, Set
 
 from agents.host import commands, netem, netns, paths, safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set
 
 PREFIX = "pdklink"
 NEAR, FAR = "10.77.0.1", "10.77.0.2"

@@ -7,16 +7,15 @@ cancelled, transactions run to their end, then the process exits.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from typing import Any, BinaryIO
 
 from agents import wire
-from agents.host import faults, lean, operations
+from agents.host import faults, operations
 from agents.host.errors import Refusal
 from agents.host.hello import identity
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO
 
 
 class Channel:
@@ -25,9 +24,9 @@ class Channel:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._writing = lean.Lock()
-        self._running: dict[str, tuple[str, lean.Event]] = {}
-        self._ended: list[lean.Event] = []  # one per request that may still run
+        self._writing = threading.Lock()
+        self._running: dict[str, tuple[str, threading.Event]] = {}
+        self._threads: list[threading.Thread] = []  # of requests that may still run
 
     def serve(self) -> None:
         """Process requests until the input ends and no request is running."""
@@ -45,8 +44,8 @@ class Channel:
         for operation, cancelled in list(self._running.values()):
             if operation not in operations.UNINTERRUPTED:
                 cancelled.set()
-        for ended in self._ended:
-            ended.wait()
+        for thread in self._threads:
+            thread.join()
 
     def _receive(self, line: bytes) -> None:
         try:
@@ -65,11 +64,11 @@ class Channel:
             self._start(ident, operation, args)
 
     def _start(self, ident: str, operation: str, args: dict[str, Any]) -> None:
-        cancelled = lean.Event()
+        cancelled = threading.Event()
         self._running[ident] = (operation, cancelled)
-        self._ended = [known for known in self._ended if not known.is_set()]
-        start = lean.lend if operation in operations.LEAVES_THREAD else lean.start
-        self._ended.append(start(self._run, ident, operation, args, cancelled))
+        thread = threading.Thread(target=self._run, args=(ident, operation, args, cancelled), daemon=True)
+        thread.start()
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     def _cancel(self, ident: str, args: dict[str, Any]) -> None:
         running = self._running.get(str(args.get("id", "")))
@@ -77,7 +76,7 @@ class Channel:
             running[1].set()
         self._send(ident, "result", {"cancelled": running is not None})
 
-    def _run(self, ident: str, operation: str, args: dict[str, Any], cancelled: lean.Event) -> None:
+    def _run(self, ident: str, operation: str, args: dict[str, Any], cancelled: threading.Event) -> None:
         try:
             function = operations.find(operation)
             if function is None:
@@ -135,10 +134,9 @@ def main() -> None:
     """Serve the process's own input and output, separated from all other output."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    for name in ("PIPE", "HUP"):
-        lean.signals.signal(lean.number(name), lean.signals.SIG_IGN)
+    for number in (signal.SIGPIPE, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     os.umask(0o022)
     os.chdir("/")  # started programs must not keep a folder busy
     Channel(sys.stdin.buffer, sink).serve()
     # all threads have ended and everything is written: cleaning up the interpreter takes as long as starting it
-    os._exit(0)

@@ -8,15 +8,13 @@ the C library, because Python 3.8 has neither.
 from __future__ import annotations
 
 import os
+import threading
+from typing import Any, Callable, TypeVar
 
-from agents.host import faults, lean
+from agents.host import faults
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, TypeVar
-
-    T = TypeVar("T")
-    Prepare = Callable[[], None]
+T = TypeVar("T")
+Prepare = Callable[[], None]
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -25,7 +23,6 @@ MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 
 _supported: bool | None = None
-_calls: tuple[Any, Any, Any] | None = None  # unshare, mount, and the function that explains a failure
 
 
 def is_supported() -> bool:
@@ -60,7 +57,9 @@ def _in_thread(enter: Prepare, run: Callable[[Prepare | None], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that waits
             errors.append(error)
 
-    lean.start(work).wait()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
     if errors:
         raise errors[0]
     return results[0]
@@ -116,32 +115,10 @@ def entering(binds: list[tuple[str, str]]) -> Prepare:
 
 
 def _load() -> tuple[Any, Any, Any]:
-    global _calls
-    if _calls is None:
-        try:
-            _calls = _functions()
-        except (ImportError, AttributeError, TypeError):
-            import ctypes
+    import ctypes  # here, since only a test of a staged configuration needs it
 
-            library = ctypes.CDLL(None, use_errno=True)
-            _calls = library.unshare, library.mount, ctypes.get_errno
-    return _calls
-
-
-def _functions() -> tuple[Any, Any, Any]:
-    """The C functions without `ctypes`, whose import creates dozens of types: 3 ms of a new connection."""
-    import _ctypes
-
-    class Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
-        _type_ = "i"
-
-    class Function(_ctypes.CFuncPtr):
-        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-        _restype_ = Int
-
-    library = _ctypes.dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type] # this very program
-    unshare, mount = (Function(_ctypes.dlsym(library, name)) for name in ("unshare", "mount"))
-    return unshare, mount, _ctypes.get_errno
+    library = ctypes.CDLL(None, use_errno=True)
+    return library.unshare, library.mount, ctypes.get_errno
 
 
 def _write(path: str, data: bytes) -> None:

@@ -11,13 +11,11 @@ reach the wire (gso_max_segs), because a queue counts packets.
 from __future__ import annotations
 
 import subprocess
+import threading
+from typing import Any, Callable, Dict, List
 
-from agents.host import commands, lean, netns
+from agents.host import commands, netns
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List
 
 _ETHERNET = 14  # length of the Ethernet header, which is not part of the IP packet
 _NO_LIMIT = 1_000_000
@@ -125,7 +123,9 @@ def forward(keeper: netns.Keeper) -> None:
 
 def inside(work: Callable[[], None]) -> None:
     """Run `work` in a separate thread that may enter a namespace; wait for its end."""
-    lean.start(work).wait()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
 
 
 def batch(keeper: netns.Keeper, program: str, lines: List[str]) -> None:

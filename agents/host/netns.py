@@ -8,16 +8,14 @@ even if the agent was killed.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import time
+from typing import List
 
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import List
 
 CLONE_NEWNET = 0x40000000
 _START_S = 10.0
@@ -88,8 +86,6 @@ class Keeper:
 
 def enter(path: str) -> None:
     """Call setns(2) for the calling thread; Python 3.8 has no function for it."""
-    import ctypes
-
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,6 +1,6 @@
 """Operations by name, with the module whose `run` implements each, imported on first use.
 
-run(args: dict, emit: Callable[[dict], None], cancelled: lean.Event) -> dict
+run(args: dict, emit: Callable[[dict], None], cancelled: threading.Event) -> dict
 
 `args` is the unchecked request. `emit` sends one event and never raises, even if nobody listens. `cancelled` is set
 when the panel cancels the request or its channel closes. `run` returns the result, or raises `errors.Refusal`. Every
@@ -9,16 +9,12 @@ call has its own thread.
 
 from __future__ import annotations
 
-import sys
+import importlib
+import threading
+from typing import Any, Callable, Dict
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Dict
-
-    from agents.host import lean
-
-    Emit = Callable[[Dict[str, Any]], None]
-    Run = Callable[[Dict[str, Any], Emit, lean.Event], Dict[str, Any]]
+Emit = Callable[[Dict[str, Any]], None]
+Run = Callable[[Dict[str, Any], Emit, threading.Event], Dict[str, Any]]
 
 MODULES = {
     "hello": "agents.host.hello",
@@ -49,19 +45,11 @@ MODULES = {
 # A closing channel does not cancel these operations; they end complete or rolled back.
 UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service", "application"})
 
-# Operations of a deployment. They leave their thread unchanged, so it can be reused; others may enter a namespace.
-LEAVES_THREAD = frozenset({"hello", "drift", "apply", "recover", "status"})
-
 
 def find(name: str) -> Run | None:
     """Function of an operation, or None for an unknown name."""
     module = MODULES.get(name)
     if module is None:
         return None
-    return loaded(module).run  # type: ignore[no-any-return]
-
-
-def loaded(module: str) -> Any:
-    """Replacement for importlib.import_module, which imports more than some operations need."""
-    __import__(module)
-    return sys.modules[module]
+    run: Run = importlib.import_module(module).run
+    return run

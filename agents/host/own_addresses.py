@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+from typing import List
 
 from agents.host import processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import List
 
 _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s*/32 host LOCAL")
 

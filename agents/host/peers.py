@@ -18,13 +18,10 @@ import re
 import socket
 import threading
 import time
+from typing import Any, Callable, Dict, List, Optional
 
 from agents.host import link, netem, netns
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional
 
 GATE, SERVERS = "10.77.1.1", "10.77.1.2"
 _TUNNEL = link.PREFIX + "9"

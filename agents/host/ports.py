@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import random
 import socket
+import threading
+from typing import Any
 
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 # Below Linux's range of ephemeral ports (32768 to 60999), so that no connection takes a port in the meantime.
 LOW, HIGH = 20000, 32000
 MOST = 64
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"count"} -> {"ports": [numbers]} that neither TCP nor UDP (HTTP/3) currently uses on any address."""
     count = args.get("count")
     if not isinstance(count, int) or not 0 < count <= MOST:

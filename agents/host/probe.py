@@ -1,15 +1,13 @@
-"""Requests to a server on this host over a plain socket: http.client would double the agent's start-up time."""
+"""Requests to a server on this host over a plain socket."""
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
+from typing import Any
 
-from agents.host import addresses, lean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import ssl
-    from typing import Any
+from agents.host import addresses
 
 MAX_HEAD = 64 * 1024
 RETRY_FOR_S = 2.0
@@ -29,7 +27,7 @@ def ask(probe: dict[str, Any]) -> tuple[int, str]:
     stream: Any = None
     try:
         _refuse(probe["address"])
-        stream = lean.connected(probe["address"], probe["port"], probe["timeout_s"])
+        stream = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
         if probe["tls"]:
             stream = _secured(stream, probe)
         return _exchange(stream, probe)
@@ -115,11 +113,7 @@ def _exchange(stream: Any, probe: dict[str, Any]) -> tuple[int, str]:
 
 def _secured(plain: Any, probe: dict[str, Any]) -> ssl.SSLSocket:
     """TLS on a connection, closed together with it."""
-    import socket  # ssl needs its own socket type
-
-    with socket.socket(fileno=plain.detach()) as own:
-        own.settimeout(probe["timeout_s"])
-        return _tls_context().wrap_socket(own, server_hostname=probe["host"] or None)
+    return _tls_context().wrap_socket(plain, server_hostname=probe["host"] or None)
 
 
 def _tls_context() -> ssl.SSLContext:

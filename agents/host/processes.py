@@ -6,13 +6,10 @@ import os
 import select
 import stat
 import time
+from typing import Callable, Iterable
 
 from agents.host import safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable, Iterable
 
 # Flags that never block on a FIFO or a terminal in place of a file.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -11,16 +11,12 @@ import hashlib
 import itertools
 import os
 import stat
+import threading
+from typing import Any, Iterator
 
 from agents.host import paths, safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterator
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MAX_PATTERNS = 200
 MAX_FILES = 2000
@@ -29,7 +25,7 @@ MAX_TOTAL = 8 * 1024 * 1024
 MAX_DEPTH = 6
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped":
     [{"path", "why"}]}. `link` is the target of a symbolic link; `text` has U+FFFD for bytes that are not UTF-8.
     """

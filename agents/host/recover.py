@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from agents.host import state
+from agents.host.operations import Emit
 from agents.host.steps import Steps
 from agents.host.undo import Undo, clean_all
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-    from agents.host import lean
-    from agents.host.operations import Emit
-
-
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"transactions": [{"transaction", "outcome", "error"}]}: repaired ones, usually none.
 
     Waits for a running transaction; afterwards `status` knows every result.
@@ -25,7 +22,6 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
     """End the transaction that may be open. The caller holds the host's lock."""
-    state.adopt_older()
     state.clear_torn()
     ident = state.open_transaction()
     if not ident:

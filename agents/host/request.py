@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import pwd
+from typing import Any
+
 from agents.host import paths, state, workers
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 ACTIONS = ("put", "link", "remove", "directory")
 ENGINES = ("nginx", "apache", "openlitespeed", "native")
@@ -97,8 +96,6 @@ def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
     """
     if not any(engine["engine"] == "openlitespeed" for engine in engines):
         return frozenset()
-    import pwd
-
     try:
         return frozenset([pwd.getpwnam("lsadm").pw_uid])
     except KeyError:

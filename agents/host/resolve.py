@@ -5,22 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from typing import Any, Dict, List
 
-from agents.host import addresses, lean
+from agents.host import addresses
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List
-
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MOST = 1000
 AT_ONCE = 32
 WAIT_S = 6.0  # for all names together; a silent DNS server takes longer
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"names"} -> {"addresses": {name: [address]}, "refused": {name: why}}.
 
     An unknown name has no addresses. "refused" are names of a metadata service or a link-local address, and names not

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from agents.host import state
 from agents.host.apply import run_request
 from agents.host.errors import Refusal
+from agents.host.operations import Emit
 from agents.host.request import Request
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-    from agents.host import lean
-    from agents.host.operations import Emit
-
-
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift if one of its files has
     changed since. Folders that it created stay.
     """
     ident = state.check_id(args.get("transaction"))
-    with state.HostLock():
-        state.adopt_older()
     journal = state.Journal(ident)
     begun = next((record for record in journal.records() if record["record"] == "begin"), None)
     outcome = journal.outcome()

@@ -8,16 +8,15 @@ other accounts are not followed, and files to be trusted or run must be writable
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
+from typing import Iterable, Tuple
 
 from agents.host.errors import Refusal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterable, Tuple
-
-    Writer = Tuple[str, int, str]  # "user", "group" or "everybody", its id, and the folder or file
+Writer = Tuple[str, int, str]  # "user", "group" or "everybody", its id, and the folder or file
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: do not block on a FIFO in place of a file; O_NOCTTY: do not adopt a terminal.
@@ -42,9 +41,6 @@ def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
     if gid == 0:
         return True
     if gid not in _groups:
-        import grp
-        import pwd
-
         try:
             members = [pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem]
         except KeyError:
@@ -116,11 +112,7 @@ def _named(kind: str, number: int, before: str = "the account ") -> str:
         return "every account"
     try:
         if kind == "group":
-            import grp
-
             return "the group %s" % grp.getgrgid(number).gr_name
-        import pwd
-
         return before + pwd.getpwuid(number).pw_name
     except KeyError:
         return "%s%d" % ("the group " if kind == "group" else before, number)

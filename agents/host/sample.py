@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
-from agents.host import lean
 from agents.host.errors import Refusal
 from agents.host.processes import pid_in
 
@@ -159,7 +159,7 @@ class Sampler:
         self._last[name] = (at, total)
 
 
-def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> dict[str, Any]:
     """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` adds one tree."""
     trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
     if args.get("pids"):

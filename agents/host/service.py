@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from agents.host import state
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import Refusal
+from agents.host.operations import Emit
 from agents.host.request import administrators, check_engine
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
 
 ACTIONS = ("start", "stop", "reload", "status")
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"running", "pid", "workers", "argv", "output"} after the action.
 
     A reload first runs the server's own test and ends when the new configuration is live. An action that is already

@@ -12,16 +12,12 @@ Two ways, see docs/decisions/0201-testing-a-staged-configuration.md:
 from __future__ import annotations
 
 import os
+import re
 import stat
+from typing import Sequence
 
 from agents.host import processes, safe
-from agents.host.changes import PREFIX
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Sequence
-
-    from agents.host.changes import Change
+from agents.host.changes import PREFIX, Change
 
 MAX_TEXT = 4 * 1024 * 1024
 MAX_ENTRIES = 50_000
@@ -108,8 +104,6 @@ class Copy:
         self._places = {
             folder: os.path.join(root, str(number)) for number, folder in enumerate(topmost(roots | set(self._changes)))
         }
-        import re  # not needed on hosts with namespaces
-
         longest_first = sorted(self._places, key=len, reverse=True)
         names = b"|".join(re.escape(folder.encode()) for folder in longest_first)
         # A path ends at a slash, at whitespace, or at the end of a token in any of these syntaxes.

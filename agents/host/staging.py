@@ -9,15 +9,11 @@ copy of an old file.
 from __future__ import annotations
 
 import os
+from types import TracebackType
 
 from agents.host import changes, faults, paths, safe
+from agents.host.changes import Change, Plan
 from agents.host.errors import NO_SPACE, Refusal, named
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from agents.host.changes import Change, Plan
 
 
 class Stage:

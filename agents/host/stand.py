@@ -13,16 +13,11 @@ import re
 import socket
 import threading
 import time
+from typing import Any, Dict, List, Optional, Set
 
 from agents.host import link, peers, processes, sample, stand_files, stand_servers, wordpress
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 _ID = re.compile(r"[a-z0-9-]{8,64}\Z")
 _NAMESPACE = re.compile(r"(?:pid|net|ipc):\[[0-9]+\]\Z")
@@ -31,7 +26,7 @@ _live: Dict[str, Stand] = {}
 _lock = threading.Lock()
 
 
-def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
     """StandRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists what is left."""
     action = args.get("action")
     if action == "left":
@@ -75,7 +70,7 @@ class Stand:
         self.namespaces: Set[str] = set()
         self._heard: Dict[str, int] = {}
 
-    def build(self, args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
+    def build(self, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
         emit({"state": "files"})
         self.folder.write(args.get("files", []), args.get("fill", []), args.get("folders", []))
         self.folder.programs(args.get("programs", {}))
@@ -146,7 +141,7 @@ class Stand:
                 self._heard.update(sizes)
         return "".join(texts)
 
-    def watch(self, args: Dict[str, Any], cancelled: lean.Event) -> Dict[str, Any]:
+    def watch(self, args: Dict[str, Any], cancelled: threading.Event) -> Dict[str, Any]:
         """Sample the servers' process trees until `watched` is requested, while the load comes from another host:
         {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log".
         """
@@ -171,7 +166,7 @@ class Stand:
         return left(stayed, self.folder.path)
 
 
-def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
+def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
     stand_files.sweep()
     with _lock:
         if _live:
@@ -206,7 +201,7 @@ def _require_free(listeners: List[str]) -> None:
                 raise Refusal("busy", "%s cannot be used for the stand: %s" % (listener, error.strerror)) from None
 
 
-def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
+def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
     """What is left of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event.
 
     The first process of a namespace lives as long as the others, so a running test bed has one from before `tick`.

@@ -10,19 +10,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import grp
+import hashlib
 import os
 import pwd
 import re
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from agents.host import install, safe
 from agents.host.errors import Refusal, no_space
 from agents.host.paths import STAND_PREFIX
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Optional, Tuple
-
-    Owner = Optional[Tuple[int, int]]
+Owner = Optional[Tuple[int, int]]
 
 PLACE = "/PADDOCK-STAND"
 MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
@@ -169,8 +167,6 @@ def owner() -> Owner:
 
 def pattern() -> bytes:
     """One MiB that does not compress and is the same on every host, for files of a given size."""
-    import hashlib
-
     parts, state = [], b"paddock"
     for _ in range(_BLOCK // 32):
         state = hashlib.sha256(state).digest()

@@ -15,18 +15,13 @@ import socket
 import subprocess
 import threading
 import time
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from agents.host import applications, commands, namespace, netns, paths, processes, safe, sample, stand_files, unix
 from agents.host.engines.openlitespeed import TEMPORARY as LITESPEED_RUN
 from agents.host.engines.openlitespeed import HeldFolder, accounts
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Optional, Set
-
-    from agents.host import lean
-    from agents.host.netns import Keeper
+from agents.host.netns import Keeper
 
 START_S = 30.0
 _END_S = 5.0
@@ -98,7 +93,7 @@ class Server:
         """Function that the child runs before the program."""
         return None
 
-    def await_up(self, keeper: Optional[Keeper], cancelled: lean.Event) -> None:
+    def await_up(self, keeper: Optional[Keeper], cancelled: threading.Event) -> None:
         """Wait until it accepts connections; Refusal with its output if it ends or takes too long."""
         assert self.process is not None
         deadline = time.monotonic() + START_S

@@ -17,24 +17,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
+from types import TracebackType
+from typing import Any
 
 from agents import wire
 from agents.host.errors import NO_SPACE, Refusal, named
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
 
 KEPT_TRANSACTIONS = 40
 LOCK_WAIT_S = 15.0
 ROOM = 16 * 1024  # reserved space after the first record
 OUTCOME_ROOM = 8 * 1024  # part of the space that only the outcome may use
 MAX_SHORT_ERROR = 600  # characters, of up to twelve bytes each in JSON
-_ID_LENGTH = 80
-_ID_SIGNS = "._-"
-_WITHOUT_SIGNS = {ord(sign): None for sign in _ID_SIGNS}
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def folder() -> str:
@@ -66,9 +62,7 @@ def check_id(value: object) -> str:
 
 
 def _is_id(value: str) -> bool:
-    """Match an id without `re`, whose import would take a quarter of the agent's start-up time."""
-    plain = value.isascii() and len(value) <= _ID_LENGTH and value[:1].isalnum()
-    return plain and value.translate(_WITHOUT_SIGNS).isalnum()
+    return _ID.fullmatch(value) is not None
 
 
 class HostLock:
@@ -312,9 +306,7 @@ def open_transaction() -> str:
 
 
 def clear_torn() -> None:
-    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Under the host's lock,
-    after `adopt_older`.
-    """
+    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Under the host's lock."""
     path = folder() + "/open"
     if os.path.exists(path) and not records_at(path):
         os.unlink(path)
@@ -324,41 +316,11 @@ def clear_torn() -> None:
             os.unlink(name)
 
 
-_seen_to: set[str] = set()  # state folders without older data, as far as this process knows
-
-
 def is_settled() -> bool:
-    """Return whether nothing needs repair, with one check: every open, incomplete or older transaction has the file
-    `open`. Under the host's lock.
+    """Return whether nothing needs repair: every open or incomplete transaction has the file `open`. Under the host's
+    lock.
     """
-    root = folder()
-    return root in _seen_to and not os.path.lexists(root + "/open")
-
-
-def adopt_older() -> None:
-    """Convert the data of older agents (older.py). Under the host's lock. Checked every time, because another panel may
-    still run such an agent.
-    """
-    root = folder()
-    if not older_mark(root) and root in _seen_to:
-        return
-    with os.scandir(root + "/transactions") as entries:
-        left = any(entry.is_dir(follow_symlinks=False) for entry in entries)
-    if left or older_mark(root):
-        from agents.host import older
-
-        older.adopt(root)
-    _seen_to.add(root)
-
-
-def older_mark(root: str) -> str:
-    """Transaction that an older agent marked as open, usually "": a current journal begins with a brace."""
-    try:
-        with open(root + "/open", "rb") as file:
-            ident = file.read(_ID_LENGTH + 1).decode("ascii", "replace").strip()
-    except FileNotFoundError:
-        return ""
-    return ident if _is_id(ident) else ""
+    return not os.path.lexists(folder() + "/open")
 
 
 def _prune(root: str, current: str) -> None:
@@ -372,6 +334,6 @@ def _prune(root: str, current: str) -> None:
     for name in names:
         ident, mark, _ = name.partition("~")
         if not mark and not name.endswith(".jsonl"):
-            continue  # folder of an older agent
+            continue  # not a file of the agent
         if (ident if mark else name[: -len(".jsonl")]) not in kept:
             os.unlink("%s/%s" % (root, name))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from agents.host import state
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"transaction": id} -> its ApplyResult; {"outcome": ""} while it runs or waits for `recover`; {"outcome":
     "unknown"} if this host never started it, or has deleted it.
     """

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from types import TracebackType
+from typing import Any
 
-from agents.host import lean
 from agents.host.engines.base import EngineError
 from agents.host.errors import NoSpace, Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
-
-    from agents.host.operations import Emit
-    from agents.host.state import Journal
+from agents.host.operations import Emit
+from agents.host.state import Journal
 
 
 class Failed(Exception):
@@ -47,8 +43,8 @@ class Outbox:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._held: list[dict[str, Any]] = []
-        self._lock = lean.Lock()
-        self._given_up: lean.Event | None = None  # for the thread that sends delayed events
+        self._lock = threading.Lock()
+        self._given_up: threading.Event | None = None  # for the thread that sends delayed events
 
     def put(self, data: dict[str, Any]) -> None:
         with self._lock:
@@ -57,8 +53,8 @@ class Outbox:
             else:
                 self._held.append(data)
             if self._given_up is None:
-                self._given_up = lean.Event()
-                lean.lend(self._flush_later, self._given_up)
+                self._given_up = threading.Event()
+                threading.Thread(target=self._flush_later, args=(self._given_up,), daemon=True).start()
 
     def flush(self) -> None:
         """Send buffered events."""
@@ -74,7 +70,7 @@ class Outbox:
             self._stop()
             self._held = []
 
-    def _flush_later(self, given_up: lean.Event) -> None:
+    def _flush_later(self, given_up: threading.Event) -> None:
         if not given_up.wait(self.HOLD_S):
             self.flush()
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
+from typing import Any
 
 from agents.host import paths
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 MAX_LINES = 5000
 MAX_BYTES = 2 * 1024 * 1024
@@ -20,7 +16,7 @@ MAX_LINE = 16 * 1024
 POLL_S = 0.25
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """Last lines; `follow` continues until cancelled, through rotation: a new file of that name is
     read from its start.
     """
@@ -66,7 +62,7 @@ def _text(line: bytes) -> str:
     return line[:MAX_LINE].decode("utf-8", "replace")
 
 
-def _follow(path: str, descriptor: int, emit: Emit, cancelled: lean.Event) -> None:
+def _follow(path: str, descriptor: int, emit: Emit, cancelled: threading.Event) -> None:
     rest = b""
     while not cancelled.is_set():
         data = os.read(descriptor, 256 * 1024)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
+from typing import Any
 
 from agents.host import paths, unix
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import threading
-    from typing import Any
-
-    from agents.host.operations import Emit
+from agents.host.operations import Emit
 
 TIMEOUT_S = 5.0
 MAX_BYTES = 32 * 1024 * 1024

@@ -6,25 +6,19 @@ All modules for undoing are imported at the top, so that a missing module is not
 from __future__ import annotations
 
 import os
+import threading
+from typing import Any
 
 from agents.host import commands, faults, namespace, probe, shadow
 from agents.host.changes import Plan
 from agents.host.engines import engine_for
+from agents.host.engines.base import Engine
 from agents.host.errors import Cancelled, Refusal
-from agents.host.request import ACTIONS
+from agents.host.request import ACTIONS, Request
 from agents.host.staging import Stage
 from agents.host.state import Journal
-from agents.host.steps import Failed
+from agents.host.steps import Failed, Step, Steps
 from agents.host.undo import Undo, clean_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host import lean
-    from agents.host.engines.base import Engine
-    from agents.host.request import Request
-    from agents.host.steps import Step, Steps
 
 IN_PLACE = "in place, after the switch"
 MAX_ANSWERS_TOLD = 20
@@ -33,7 +27,7 @@ MAX_ANSWERS_TOLD = 20
 class Transaction:
     """A transaction under the host's lock. `cancelled` has effect until the first file is switched."""
 
-    def __init__(self, request: Request, steps: Steps, cancelled: lean.Event) -> None:
+    def __init__(self, request: Request, steps: Steps, cancelled: threading.Event) -> None:
         self._request = request
         self._steps = steps
         self._cancelled = cancelled

@@ -6,21 +6,16 @@ Every part can be repeated: an interrupted undo simply starts again.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+from typing import Any
 
-from agents.host import changes, digest, faults, paths, probe
+from agents.host import changes, faults, paths, probe
 from agents.host.engines import engine_for
-from agents.host.engines.base import EngineError
+from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import NO_SPACE, Refusal
-from agents.host.steps import Failed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from agents.host.engines.base import Engine
-    from agents.host.state import Journal
-    from agents.host.steps import Steps
+from agents.host.state import Journal
+from agents.host.steps import Failed, Steps
 
 
 class Undo:
@@ -191,7 +186,7 @@ def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
     if found.kind != "file":
         return ""
     content = found.read()
-    if digest.of(content) in (entry["sha256"], entry["old_sha256"]):
+    if hashlib.sha256(content).hexdigest() in (entry["sha256"], entry["old_sha256"]):
         return ""
     try:
         place = journal.keep_edit(entry["number"], content)

@@ -7,6 +7,7 @@ new one, for some tenths of a second, connections are refused.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from agents.host import commands
 from agents.host.engines import engine_for
@@ -14,10 +15,7 @@ from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import Refusal
 from agents.host.request import administrators, check_engine
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from agents.host.install import Place
 
 

@@ -10,16 +10,12 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
+from typing import Callable, Dict, List
 
 from agents.host import applications, commands, netns, safe, stand_files, stand_servers
 from agents.host.errors import Refusal, no_space
 from agents.host.wordpress_php import CONFIG, INSTALL, PLUGIN
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable, Dict, List
-
-    from agents.host import lean
 
 _KEYS = ("AUTH_KEY", "SECURE_AUTH_KEY", "LOGGED_IN_KEY", "NONCE_KEY")
 _SALTS = ("AUTH_SALT", "SECURE_AUTH_SALT", "LOGGED_IN_SALT", "NONCE_SALT")
@@ -102,7 +98,7 @@ class WordPress:
             script.seek(0)
             self._run(server, "the database", script.fileno())
 
-    def fill(self, cancelled: lean.Event) -> None:
+    def fill(self, cancelled: threading.Event) -> None:
         """Install WordPress in its database without its form, and create the pages."""
         if cancelled.is_set():
             raise Refusal("cancelled", "cancelled while WordPress was installed")

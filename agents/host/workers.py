@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import TYPE_CHECKING
 
 from agents.host import processes
 from agents.host.errors import Refusal
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agents.host.request import Wanted
 
@@ -22,8 +23,6 @@ _NAMES = {
 
 def names_root(engine: str, text: bytes) -> bool:
     """Return whether a main file sets root as the workers' account."""
-    import re  # loads enum and functools: imported only if a main file changes (lean.py)
-
     flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
     return re.search(_NAMES[engine], text, flags) is not None
 

@@ -48,7 +48,8 @@ def pool() -> Iterator[Pool]:
 @pytest.fixture
 def fresh_bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[bundle.Bundle]:
     """An agent that no host has yet."""
-    monkeypatch.setattr(bundle, "START", bundle.START + f"# {tmp_path}\n")
+    sources = {**bundle._sources(), "agents/mark.py": f"# {tmp_path}\n".encode()}
+    monkeypatch.setattr(bundle, "_sources", lambda: sources)
     bundle._made.cache_clear()
     yield bundle.bundle()
     (Path.home() / ".paddock" / bundle.bundle().name).unlink(missing_ok=True)

@@ -39,7 +39,7 @@ def test_agent_is_uploaded_atomically_and_private_on_first_use(
     assert not installed.exists()
     with pool.session(target) as agent:
         assert agent.call("hello")["agent"] == fresh_bundle.name
-    assert installed.read_bytes() == fresh_bundle.content
+    assert installed.read_bytes() == b"".join(fresh_bundle.parts())
     assert installed.stat().st_mode & 0o777 == 0o700
     assert not list(installed.parent.glob(f".{fresh_bundle.name}.*"))
 

@@ -59,7 +59,7 @@ def test_sudo_prompt_gets_password_on_standard_input(sshd: SshServer, target: Ta
     with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
         assert agent.call("hello")["pid"] > 0
     assert "tr0ub4dor" not in record.read_text()
-    assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISBc " in record.read_text()
+    assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISB " in record.read_text()
 
 
 def test_sudo_without_prompt_gets_no_password(sshd: SshServer, target: Target, pool: Pool) -> None:

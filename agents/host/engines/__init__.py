@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from agents.host.operations import loaded
+import importlib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from agents.host.engines.base import Engine
+from agents.host.engines.base import Engine
 
 
 def engine_for(control: dict[str, str]) -> Engine:
     """Engine of a checked EngineControl (request.check_engine)."""
-    made: Engine = loaded("agents.host.engines." + control["engine"]).Server(control)
+    made: Engine = importlib.import_module("agents.host.engines." + control["engine"]).Server(control)
     return made

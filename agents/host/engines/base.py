@@ -7,14 +7,13 @@ configuration again; with thousands of sites that is most of the work.
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
+from typing import IO, Callable
 
-from agents.host import commands, lean, processes, safe
+from agents.host import commands, processes, safe
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import IO, Callable
 
 START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
@@ -139,13 +138,11 @@ class Engine:
             while time.monotonic() < deadline:
                 code = child.poll()
                 if self.pid() and self.has_workers():
-                    child.leave()
                     return commands.Done(argv, 0, _words(said))
                 if code:
                     raise EngineError("the server did not start", commands.Done(argv, code, _words(said)))
                 time.sleep(0.01)
             done = commands.Done(argv, child.poll() or -1, _words(said))
-            child.leave()
         raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
 
     def has_workers(self) -> bool:
@@ -236,7 +233,7 @@ class Engine:
         if not pid:
             raise EngineError("the server does not run: %s names no process of its" % self.pid_file)
         try:
-            os.kill(pid, lean.number(name))
+            os.kill(pid, signal.Signals["SIG" + name])
         except PermissionError:
             message = "this login may not signal the server (process %d); let the agent run as root or by sudo"
             raise EngineError(message % pid) from None
@@ -262,9 +259,9 @@ def is_of(line: str, pid: int, level: str) -> bool:
     return len(date) == 3 == len(hour) and all(word.isdigit() for word in date + hour) and words[3].endswith(":")
 
 
-def _started(argv: list[str], env: dict[str, str], output: int) -> commands.Child:
+def _started(argv: list[str], env: dict[str, str], output: int) -> subprocess.Popen[bytes]:
     try:
-        return commands.Child(argv, env, output, session=True)
+        return commands.start(argv, env, output, session=True)
     except Refusal as error:
         raise EngineError(error.message) from None
     except OSError as error:

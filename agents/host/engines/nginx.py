@@ -6,8 +6,9 @@ https://nginx.org/en/docs/control.html
 from __future__ import annotations
 
 import os
+import signal
 
-from agents.host import lean, processes
+from agents.host import processes
 from agents.host.engines.base import Engine, Generation, is_of
 
 WORKER = "worker process"
@@ -64,7 +65,7 @@ class Server(Engine):
         before.relieved = True
         try:
             for child in old:
-                os.kill(child, lean.number("QUIT"))
+                os.kill(child, signal.SIGQUIT)
         except OSError:  # nginx will tell them
             return False
         return True

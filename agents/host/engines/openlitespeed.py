@@ -7,15 +7,13 @@ SIGUSR1 the server starts its successor, which writes its own process id into th
 from __future__ import annotations
 
 import os
+import pwd
 import stat
+from typing import Callable
 
 from agents.host import commands, processes, safe
 from agents.host.engines.base import Engine, EngineError, Generation
 from agents.host.errors import Refusal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
 
 PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
 PROGRAMS = ("openlitespeed", "litespeed", "lshttpd")
@@ -164,8 +162,6 @@ class Server(Engine):
 
 def accounts(main_config: str) -> frozenset[int]:
     """Accounts to which the server may have given its folder: those of its workers and of its WebAdmin."""
-    import pwd
-
     names = ["nobody", "lsadm"]
     for line in processes.read(main_config).decode("utf-8", "replace").splitlines():
         words = line.split()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from agents.host import empty
-from agents.host.lean import Event
 from panel.rendering import caching
 from panel.rendering.capabilities import differences
 from panel.rendering.spec import Cache, CacheTime, Location
