@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The sentences of the interface: list them, draw some at random, check them against docs/glossary.md.
+"""List, draw and check the sentences of the interface and the docstrings of the code, by docs/glossary.md.
 
     language.py list                          every sentence, as FILE:LINE: TEXT
     language.py draw --seed 1 --count 100     sentences at random, the same for the same seed
-    language.py lint                          banned words and patterns; exits with 1 when there are any
+    language.py lint                          banned words and patterns; exits with 1 if there are any
 
-A sentence is a text that Django translates, a text or attribute of a template, or a string literal of the panel with at
-least two words. Docstrings, log messages and comments are not part of the interface.
+With `--docstrings`, `list` and `draw` use the docstrings of panel/ and agents/ instead. A sentence is a text that
+Django translates, a text or attribute of a template, or a string literal of the panel with at least two words. Log
+messages are not part of the interface.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,9 +160,32 @@ def of_template(path: Path) -> Iterator[Sentence]:
         yield Sentence(path, source.count("\n", 0, start) + 1, source[start:end], start, end, True)
 
 
-def draw(seed: int, count: int) -> list[Sentence]:
-    """Sentences at random, each text once. A text that changes leaves the draw; the others stay in it."""
-    once = {" ".join(s.text.split()): s for s in sentences() if len(s.text.split()) > 1}
+@dataclass(frozen=True)
+class Docstring:
+    """A docstring with its place and the name of its module, class or function."""
+
+    path: Path
+    line: int
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.name}: {' '.join(self.text.split())}"
+
+
+def docstrings() -> Iterator[Docstring]:
+    for folder in ("panel", "agents"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    continue
+                if text := ast.get_docstring(node):
+                    yield Docstring(path, node.body[0].lineno, getattr(node, "name", "module"), text)
+
+
+def draw(seed: int, count: int, found: Iterable[Sentence | Docstring]) -> list[Sentence | Docstring]:
+    """Texts at random, each once. A text that changes leaves the draw; the others stay in it."""
+    once = {" ".join(s.text.split()): s for s in found if len(s.text.split()) > 1}
     chosen = sorted(once, key=lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest())
     return [once[text] for text in chosen[:count]]
 
@@ -232,7 +256,41 @@ def faults_of(text: str) -> Iterator[str]:
         yield "a label is a noun; only questions begin like this"
 
 
+# Docstrings may use these words of code and of the field; the interface has other ones for people.
+IN_CODE = (
+    "machines",
+    "snippets",
+    "made",
+    "Write",
+    "forg",
+    "leads",
+    "may not",
+    "second factor",
+    "tick",
+    "answer",
+    "trials",
+)
+RIDDLE = re.compile(
+    r"^(?:Who|What|Where|Whoever|Whom|Whose|Whether|How|Which|When|It|That|One that|Those that|Of|As)\b(?! `)"
+    r"|(?<!there )\bis no\b(?! longer)|\bone's own\b|\bnobody knows\b|\bthat very\b|\bof old\b(?! \w)"
+)
+
+
+def docstring_faults(text: str) -> Iterator[str]:
+    """What a docstring breaks; its first line has to be an imperative or a noun phrase that stands alone."""
+    text = re.sub(r"(?m)^ {4}.*$|\"[^\"\n]*\"|/PADDOCK-STAND|\bstands? (?:for|in for)\b|\banalysis\b", "…", text)
+    text = EXPRESSION.sub("…", " ".join(text.split()))
+    for pattern, instead in BANNED.items():
+        if not any(word in pattern for word in IN_CODE) and (found := re.search(pattern, text, re.IGNORECASE)):
+            yield f"“{found.group()}”: {instead}"
+    if found := RIDDLE.search(text):
+        yield f"“{found.group()}”: begin with an imperative or a noun phrase that stands alone"
+
+
 def faults() -> Iterator[str]:
+    for docstring in docstrings():
+        for fault in docstring_faults(docstring.text):
+            yield f"{docstring}\n    {fault}"
     for sentence in sentences():
         for fault in faults_of(sentence.text):
             yield f"{sentence}\n    {fault}"
@@ -265,23 +323,26 @@ def lint() -> int:
     for fault in found:
         print(fault)
     if found:
-        print(f"{len(found)} sentences to reword; see docs/glossary.md", file=sys.stderr)
+        print(f"{len(found)} texts to reword; see docs/glossary.md", file=sys.stderr)
     return 1 if found else 0
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list")
+    listing = commands.add_parser("list")
     drawing = commands.add_parser("draw")
+    for command in (listing, drawing):
+        command.add_argument("--docstrings", action="store_true")
     drawing.add_argument("--seed", type=int, required=True)
     drawing.add_argument("--count", type=int, default=100)
     commands.add_parser("lint")
     options = parser.parse_args(argv)
     if options.command == "lint":
         return lint()
-    for sentence in sentences() if options.command == "list" else draw(options.seed, options.count):
-        print(sentence)
+    found: Iterable[Sentence | Docstring] = docstrings() if options.docstrings else sentences()
+    for text in found if options.command == "list" else draw(options.seed, options.count, found):
+        print(text)
     return 0
 
 

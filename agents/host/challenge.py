@@ -1,6 +1,6 @@
 """Files of ACME challenges (RFC 8555 section 8.3), which the host's web servers send to the certificate authority.
 
-The folder is the agent's own: nobody else may write what lies there, everybody may read it.
+The agent owns the folder: everybody can read its files, and nobody else can write them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from agents.host import paths, safe
 from agents.host.errors import Refusal
 from agents.host.operations import Emit
 
-MOST = 100  # files in one call, which is as many names as a certificate may have
+MOST = 100  # files per call: the maximum number of names in a certificate
 MOST_FILES = 5000  # in the folder
 LONGEST = 255  # characters of a name and of a content; a token has 43, its key authorization 87 (RFC 8555 section 8.1)
-FORGOTTEN_AFTER_S = 7 * 86400  # a panel that was killed leaves files; authorizations do not live longer than this
+FORGOTTEN_AFTER_S = 7 * 86400  # a killed panel leaves files; authorizations expire earlier
 _SIGNS = {ord(sign): None for sign in "-_"}
 
 
@@ -81,7 +81,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _opened(args: dict[str, Any]) -> tuple[int, str]:
-    """The folder, made where it is missing, with what is missing above it below its root."""
+    """Descriptor and path of the folder, created with its parents below the root if missing."""
     path = paths.resolve(args.get("folder"), paths.resolve_roots(args.get("roots")))
     missing, above = [], path
     while True:
@@ -95,7 +95,7 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
         safe.require_own(descriptor, above)
         try:
             inner = safe.new_folder(part, descriptor, 0o755)
-        except FileExistsError:  # another call was quicker
+        except FileExistsError:  # another call was faster
             inner = os.open(part, safe.FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
@@ -104,7 +104,7 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
 
 
 def _forget(folder: int) -> None:
-    """Removes what nobody removed in time."""
+    """Delete files that were not removed in time."""
     before = time.time() - FORGOTTEN_AFTER_S
     for name in os.listdir(folder):
         try:

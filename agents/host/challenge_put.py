@@ -1,4 +1,4 @@
-"""The operation that puts files of ACME challenges in place (challenge.py)."""
+"""Operation that writes files of ACME challenges (challenge.py)."""
 
 from agents.host.challenge import put as run
 

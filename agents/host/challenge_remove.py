@@ -1,4 +1,4 @@
-"""The operation that removes files of ACME challenges (challenge.py)."""
+"""Operation that deletes files of ACME challenges (challenge.py)."""
 
 from agents.host.challenge import remove as run
 

@@ -2,7 +2,7 @@
 
 Everything is below one new folder, whose name replaces /PADDOCK-STAND in texts; other placeholders stand for values of
 the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
-folder, whose lock is no longer held.
+folder, whose lock has been released.
 """
 
 from __future__ import annotations

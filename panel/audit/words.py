@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.audit.models import AuditEntry
 
-# Every action that is recorded; tests/audit/test_labels.py finds the ones that are missing here.
+# Every recorded action; tests/audit/test_labels.py finds missing ones.
 ACTIONS: dict[str, str | Promise] = {
     "allowance.create": _("Use of another team's name, address or service allowed"),
     "allowance.delete": _("Allowance withdrawn"),

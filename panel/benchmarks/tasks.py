@@ -26,7 +26,7 @@ def run(uuid: str) -> None:
 
 @shared_task
 def ask_left(uuid: str) -> None:
-    """Find out what is left of a run of a dead worker, once its hosts are free."""
+    """Find the remains of a run of a dead worker, once its hosts are free."""
     if execution.orphan_ask(UUID(uuid)) == Attempt.BUSY:
         ask_left.apply_async((uuid,), countdown=ASK_RETRY_S)
 

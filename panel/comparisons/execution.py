@@ -264,7 +264,7 @@ class _Course:
     # --- afterwards ---
 
     def _clean(self) -> str:
-        """Remove every copy, and stop servers that were stopped before; return what is left, in words."""
+        """Remove every copy, and stop servers that were stopped before; return the remains, in words."""
         remains = []
         try:
             self._run_leave()

@@ -115,7 +115,7 @@ class Deployment(Job):
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: responses of adopted sites before and after
     comparison = models.JSONField(null=True, default=None)
-    # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
+    # the newest plan of the same kind and sites, which replaced this one before confirmation (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
 
@@ -253,7 +253,7 @@ class SiteState(models.Model):
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
-    # of a disabled site: whose files lie on its host still, where no server looks for them (planning/resting.py)
+    # revision of a disabled site whose files are still on the host, not loaded by the server (planning/resting.py)
     resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     # the version of the draft (Site.version) that stands there; null: an earlier revision, which the draft does not say
     live_version = models.PositiveIntegerField(null=True)
@@ -269,7 +269,7 @@ class WebServerState(models.Model):
 
     web_server = models.OneToOneField(WebServer, on_delete=models.CASCADE, related_name="state")
     files = models.JSONField(default=list)  # same format as Revision.files
-    # the main file and the distribution's original beside it, while the panel's is in use (main_file/)
+    # the managed main file and the kept original, while the panel manages it (main_file/)
     main_files = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -295,11 +295,12 @@ class PinnedFile(BaseModel):
 
 
 class ReplacedFile(models.Model):
-    """A file of the host's own that sites were adopted from. The first deployment of each takes its lines away, and the
-    file when nothing else is said in it (deployments/planning/replacing.py).
+    """A file of the host's own from which sites were adopted.
 
-    `parts` is [{"first", "last", "sites": [id]}]: lines that go once all those sites are deployed; `done` the ids of
-    those that are. `appends` is a line that the first of them adds at the end, so that the server reads the panel's.
+    The first deployment of each site removes its lines, and the file if nothing else is in it
+    (deployments/planning/replacing.py). `parts` is [{"first", "last", "sites": [id]}]: lines that are removed once all
+    those sites are deployed; `done` holds the ids of deployed sites. `appends` is a line that the first deployment adds
+    at the end, so that the server reads the panel's files.
     """
 
     web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="replaced_files")

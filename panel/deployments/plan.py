@@ -62,9 +62,9 @@ class PlanFile:
     """One path of a plan.
 
     `site` is the site's name, "" for a file of the web server itself; `web_server` is the web server's id. `expect` is
-    what must be on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is what the
-    host has instead, "" when the file is gone, None when the host has what is expected. `keep_owner` marks a file of
-    the host's own, whose owner stays. A renamed file names its other path and shows no diff.
+    the required state on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is the
+    different state found there, "" if the file is missing, None if the host has the expected state. `keep_owner` marks
+    a file of the host's own, whose owner stays. A renamed file names its other path and shows no diff.
     """
 
     path: str

@@ -109,7 +109,7 @@ def validate_site_roots(value: Any) -> None:
 
 
 def validate_web_server_paths(value: Any) -> None:
-    """Validate `paths` of an WebServer: all of PATHS, each an absolute path."""
+    """Validate `paths` of a WebServer: all of PATHS, each an absolute path."""
     if not isinstance(value, dict) or set(value) != set(PATHS):
         raise ValidationError(
             _("Enter an object with the fields %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"

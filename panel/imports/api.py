@@ -84,7 +84,7 @@ class Imports(Resource):
     @extend_schema(request=UploadInput, responses={201: ImportDetailSerializer})
     @action(detail=False, methods=["post"])
     def upload(self, request: Request) -> Response:
-        """Read an archive of a configuration folder as one of `web_server`'s web server."""
+        """Read an archive of a configuration folder as the configuration of `web_server`."""
         require(self.actor, Action.ADMINISTER)
         values = self.body(UploadInput)
         try:

@@ -88,7 +88,7 @@ def _variables(files: HostFiles, web_server: WebServer) -> dict[str, str]:
 
 
 def import_read_upload(*, actor: User, web_server: WebServer, filename: str, data: bytes) -> Import:
-    """Read an uploaded zip or tar as a configuration of `web_server`'s web server.
+    """Read an uploaded zip or tar as a configuration of `web_server`.
 
     Raises ApplicationError, PermissionDenied.
     """

@@ -205,7 +205,7 @@ class SiteSpec:
     upstreams: tuple[Upstream, ...] = ()
     php_pools: tuple[PhpPool, ...] = ()
     cache_mb: int = 100  # limit for the cached responses of all locations
-    challenge_folder: str = ""  # folder of ACME challenge files on the host; "": the site serves none
+    challenge_folder: str = ""  # folder of ACME challenge files on the host; "": no challenges are served
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Site(BaseModel):
     cache_mb = models.PositiveIntegerField(  # for the cached responses of its locations
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )
-    # Whether its server blocks answer ACME challenges from the host's challenge folder; set by certificates.services.
+    # Whether its server blocks serve ACME challenges from the host's challenge folder; set by certificates.services.
     answers_challenges = models.BooleanField(default=False, editable=False)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()

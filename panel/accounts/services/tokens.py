@@ -61,7 +61,7 @@ def token_create(
 
 
 def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
-    """Revoke a token permanently: one's own, or anyone's by an administrator. A token cannot revoke one with more
+    """Revoke a token permanently: a user's own, or any token by an administrator. A token cannot revoke one with more
     permissions.
     """
     require_writing(actor)

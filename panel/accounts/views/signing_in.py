@@ -124,8 +124,9 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _ended(request: Request) -> HttpResponse:
-    """Response to a request for a part of a page after the session has ended, because the sign-in page is no such part.
-    A form being edited is kept; any other page is redirected as a whole.
+    """Response to a request for a part of a page after the session has ended.
+
+    The sign-in page does not fit into a part. A form being edited is kept; any other page is redirected as a whole.
     """
     if (request.htmx.target or "").endswith("-error"):
         return HttpResponse(status=204)

@@ -90,7 +90,7 @@ def orphans_end() -> list[UUID]:
 
 
 def orphan_ask(uuid: UUID) -> Attempt:
-    """Record what is left of such a run, as reported by the agents of its hosts, while the hosts are locked."""
+    """Record the remains of such a run, as reported by the agents of its hosts, while the hosts are locked."""
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)
     stands = run.fingerprint.get("stands", {})

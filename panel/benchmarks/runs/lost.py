@@ -1,4 +1,4 @@
-"""A host lost during a run: whether it was restarted, and what is left of the run there."""
+"""A host lost during a run: whether it was restarted, and the remains of the run there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
 
 
 def left_now(remote: Target, asked: Mapping[str, Any]) -> str:
-    """Report, in words, of what is left of a run whose worker died; `asked` as in `told`. Never raises."""
+    """Report, in words, on the remains of a run whose worker died; `asked` as in `told`. Never raises."""
     try:
         with pool.session(remote) as agent:
             found = agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)

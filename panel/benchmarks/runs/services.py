@@ -147,8 +147,9 @@ def _frozen(scenario: Scenario) -> dict[str, Any]:
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
-    """What to start in order to repeat this measurement: the run itself, its suite, or the server comparison whose
-    copies of a site it measured, which no longer exist.
+    """Kind of object that repeats this measurement.
+
+    The run itself, its suite, or the server comparison whose copies it measured, which no longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"

@@ -1,8 +1,7 @@
-"""What changed between two measurements of the same, and whether it is real. Pure.
+"""Changes between two measurements of the same load, and their significance. Pure.
 
-Two questions, answered apart. Do the rounds of the two runs differ? That is `intervals.unpaired`. And do they differ
-by more than runs of this differ by themselves? That can be told only from the runs before: `intervals.scatter` of
-those since the last change (changepoints.py).
+Two separate questions. Do the rounds of the two runs differ? `intervals.unpaired` answers this. Do the runs differ by
+more than usual? Only earlier runs can tell: `intervals.scatter` of those since the last change (changepoints.py).
 """
 
 from __future__ import annotations

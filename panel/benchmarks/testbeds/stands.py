@@ -40,7 +40,7 @@ class Standing:
     """A running test bed.
 
     `network` is the requested link and its measurements, `programs` the SHA-256 of uploaded programs by name. `known`:
-    each agent's report on its part, needed to find out what is left.
+    each agent's report on its part, needed to find remains.
     """
 
     aims: list[Aim]

@@ -79,7 +79,7 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Error page without database and session, which may have failed; the page then says so and suggests a retry."""
+    """Error page without database and session, which may have failed; the page then suggests a retry."""
     status = 503 if database.is_away(sys.exc_info()[1]) else 500
     context = {"request_id": current_request_id(), "status": status}
     answer = render(None, "500.html", context, status=status)

@@ -10,10 +10,11 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Change:
-    """One site from what stands (`old`) to what will stand (`new`); None: nothing. `version` is the version of the
-    draft that `new` says, None when no draft does.
+    """Change of one site from its live revision (`old`) to a new one (`new`); None: not deployed.
 
-    `rested` and `rests`: the revision whose files lie on the host, disabled, before and after (resting.py).
+    `version` is the version of the draft that `new` was rendered from, None without a draft.
+    `rested` and `rests`: the revision whose files stay on the host while the site is disabled, before and after
+    (resting.py).
     """
 
     site: Site

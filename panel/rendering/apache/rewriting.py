@@ -384,7 +384,7 @@ def missing_slashes(found: Locations) -> list[Directive]:
 
 
 def challenges_first(spec: SiteSpec) -> list[Directive]:
-    """No rule holds for the paths of ACME challenges."""
+    """Rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
     return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 

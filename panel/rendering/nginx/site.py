@@ -70,7 +70,7 @@ def _redirect(
     moved = directive("return", 301, f"https://{host}$request_uri", gap=True)
     if not (folder := scope.spec.challenge_folder):
         return block("server", body=[*body, moved])
-    only = challenges.alone(replace(source, listens=plain), folder)  # a return of the server's would come first
+    only = challenges.alone(replace(source, listens=plain), folder)  # a `return` at server level would run first
     body += confining.folders(scope, only, at)
     body += [location(scope, place, ()) for place in locations_of(only, at).places]
     return block("server", body=[*body, block("location", "/", body=[moved])])
@@ -98,7 +98,9 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
 
 
 def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:
-    """Rewrites of the server come before the choice of a location, and raw directives may hold some."""
+    """Directives that serve challenges first, because rewrites and raw directives at server level run before the choice
+    of a location.
+    """
     if not scope.spec.challenge_folder or not (source.rewrites or source.snippet):
         return []
     return [block("if", "($uri", "~", f"{challenges.PATHS})", body=[directive("break")], gap=True)]

@@ -32,7 +32,7 @@ class Listener:
         return f"paddock_{where}_{self.port}"
 
     def add(self, host: tuple[str, ServerBlock, Listen, str]) -> None:
-        """Add a block. A block that listens on both families is added once, as default if either listen says so."""
+        """Add a block. A block that listens on both families is added once, as default if either listen is."""
         known = next((n for n, other in enumerate(self.hosts) if other[0] == host[0]), None)
         if known is None:
             self.hosts.append(host)

@@ -69,10 +69,33 @@ def test_banned_words_are_found_in_text_only(language: ModuleType, text: str, is
 
 
 def test_draw_is_reproducible_by_seed(language: ModuleType) -> None:
-    assert language.draw(1, 20) == language.draw(1, 20)
-    assert language.draw(1, 20) != language.draw(2, 20)
+    found = list(language.sentences())
+    assert language.draw(1, 20, found) == language.draw(1, 20, found)
+    assert language.draw(1, 20, found) != language.draw(2, 20, found)
 
 
 def test_interface_has_no_banned_words(language: ModuleType) -> None:
     found = [f"{s}: {fault}" for s in language.sentences() for fault in language.faults_of(s.text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_fault"),
+    [
+        ("Whether the site is live.", True),
+        ("What the server says.", True),
+        ("It waits in the queue.", True),
+        ("The fault is no one's.", True),
+        ("The old state is put back.", True),
+        ("Return whether the site is live.", False),
+        ('Files of disabled sites. `stands` is a name, {"stand"} a key.', False),
+        ("Return the digest, which is no longer valid after a reload.", False),
+    ],
+)
+def test_docstring_begins_with_imperative_or_noun(language: ModuleType, text: str, is_fault: bool) -> None:
+    assert bool(list(language.docstring_faults(text))) is is_fault
+
+
+def test_docstrings_follow_the_rules(language: ModuleType) -> None:
+    found = [f"{d}: {fault}" for d in language.docstrings() for fault in language.docstring_faults(d.text)]
     assert not found, "\n".join(found)
