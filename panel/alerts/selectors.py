@@ -37,7 +37,7 @@ _HOST_ADVICE: dict[str, Text] = {
 }
 
 
-# Kinds of objects that an alert can alert.
+# Kinds of objects that an alert can be about.
 SUBJECTS: dict[str, Text] = {
     "certificate": gettext_lazy("Certificate"),
     "host": gettext_lazy("Host"),
@@ -182,7 +182,7 @@ def _failures(user: User, most: int) -> list[Alert]:
         failure = row.last_failure
         assert failure is not None
         label, detail = failure.get_status_display(), _first_line(failure.error)
-        if not is_whole_visible(user, failure):  # the server's output may alert another team's site
+        if not is_whole_visible(user, failure):  # the server's output may be about another team's site
             detail = ""
         url = reverse("deployments:detail", args=[failure.uuid])
         found.append(Alert(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))

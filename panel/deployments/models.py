@@ -255,7 +255,7 @@ class SiteState(models.Model):
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     # revision of a disabled site whose files are still on the host, not loaded by the server (planning/resting.py)
     resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
-    # the version of the draft (Site.version) that stands there; null: an earlier revision, which the draft does not say
+    # the version of the draft (Site.version) that is live; null: an earlier revision, which differs from the draft
     live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -38,7 +38,7 @@ class PlanSite:
     `number` is the revision that the plan deploys, None when the plan takes the site off the host; `previous` is the
     live revision. `rests` and `rested` are the revision whose files stay on the host while the site is disabled, after
     and before the deployment. `version` and `server_version` are the versions of the draft and of its web server from
-    which the files were rendered; `version` is None when an earlier revision is deployed that no draft says.
+    which the files were rendered; `version` is None for an earlier revision that differs from the draft.
     """
 
     id: int

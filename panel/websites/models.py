@@ -41,7 +41,7 @@ class Site(BaseModel):
     answers_challenges = models.BooleanField(default=False, editable=False)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()
-    # changes of the draft: every service that changes what a deployment may write calls websites.versions
+    # number of changes of the draft; every service that changes a site's files calls websites.versions
     version = models.PositiveIntegerField(default=1, editable=False)
 
     class Meta:
@@ -51,7 +51,8 @@ class Site(BaseModel):
         return self.name
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
-        if update_fields is None and not self._state.adding:  # the database counts: a stale copy must not count back
+        # incremented by the database, so that an outdated object cannot lower the version
+        if update_fields is None and not self._state.adding:
             own = (field for field in self._meta.concrete_fields if not field.primary_key)
             update_fields = {field.name for field in own} - {"version"}
         super().save(*args, update_fields=update_fields, **kwargs)

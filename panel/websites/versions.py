@@ -1,8 +1,8 @@
-"""The version of a site: one counter of changes, from which everything follows that asks whether a site has changed.
+"""Version of a site: one counter of changes, used wherever the panel asks whether a site has changed.
 
 `Site.version` counts the changes of a draft: of the site, its server blocks, locations, upstreams, PHP pools, raw
-directives, certificates and pinned files. Notes and tags are not counted, since no host is told of them. A plan is
-outdated when the version moved after it was made; a draft has changes when its version is not the live version that
+directives, certificates and pinned files. Notes and tags are not counted, because no host needs them. A plan is
+outdated when the version has changed since; a draft has changes when its version differs from the live version that
 deployments record.
 """
 
@@ -15,11 +15,11 @@ from django.utils import timezone
 
 from panel.websites.models import Certificate, Site
 
-# Deployments, which build on this app, let the live version of sites follow a change that leaves their files as they
-# are: called with the ids of the sites before their versions are counted up.
+# Hook for deployments, which depend on this app: called with the ids of sites before their versions are counted up, so
+# that their live version can follow a change that leaves their files unchanged.
 followers: list[Callable[[Collection[int]], None]] = []
 
-# The draft was deployed, and has been changed since. A version that nobody knows (NULL) is another one.
+# The draft was deployed and has changed since. An unknown version (NULL) counts as changed.
 IS_PENDING = Q(state__deployed_at__isnull=False) & (
     Q(state__live_version__isnull=True) | Q(version__gt=F("state__live_version"))
 )
@@ -33,14 +33,15 @@ def versions_count(sites: Collection[int]) -> None:
 
 
 def version_count(site: Site) -> None:
-    """Count one change of this site. Its row version counts too: it is the ETag of the whole definition."""
+    """Count one change of this site, and increment its row version, the ETag of the whole definition."""
     versions_count([site.pk])
     site.refresh_from_db(fields=["version", "row_version", "updated_at"])
 
 
 def plans_outdate(sites: Collection[int]) -> None:
-    """Count a change that outdates the plans of these sites while their files stay what they are: a draft without
-    changes stays without changes."""
+    """Count a change that outdates the plans of these sites but leaves their files unchanged: a draft without changes
+    stays without changes.
+    """
     for follow in followers:
         follow(sites)
     versions_count(sites)

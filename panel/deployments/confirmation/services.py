@@ -102,7 +102,7 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """Reject plans whose draft or web server has another version by now. The sites are locked."""
+    """Reject plans made for an older version of a draft or of its web server. The sites are locked."""
     placed = [(item, item.revision) for item in items if item.revision]
     drafts = Site.objects.filter(pk__in=[item.site_id for item, _ in placed])
     versions = dict(drafts.values_list("pk", "version"))
@@ -129,7 +129,7 @@ def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
         if row.disables:
             for item in row.items.select_related("site"):
                 if item.site.enabled:
-                    live_versions_follow([item.site_id])  # as this deployment will leave it
+                    live_versions_follow([item.site_id])  # this deployment restores that state
                     site_enable(actor=actor, site=item.site, enabled=False)
     targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
     audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
@@ -172,7 +172,7 @@ def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
 
 
 def disabling_take_back(deployment: Deployment) -> None:
-    """The sites of a deployment that disables were not disabled: they are wanted where they are."""
+    """Cancel the disabling of sites by a deployment that did not disable them: they stay enabled."""
     sites = Site.objects.filter(deployment_items__deployment=deployment, enabled=False)
     disabled = list(sites.values_list("pk", flat=True))
     Site.objects.filter(pk__in=disabled).update(enabled=True)

@@ -187,7 +187,7 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     revision = revision_of_records(actor, site, drift.web_server, state.spec, records)
     SiteState.objects.filter(site=site, revision=state).update(revision=revision)
     SiteState.objects.filter(site=site, resting=state).update(resting=revision)
-    plans_outdate([site.pk])  # the draft has the text that the host has
+    plans_outdate([site.pk])  # the draft now has the host's text
     _close(drift, DriftResolution.ADOPTED)
     status_refresh(site)
     after = {"path": path, "sha256": kept.sha256, "revision": revision.number}

@@ -179,7 +179,7 @@ def _followers_queue(deployments: Iterable[int]) -> None:
 
 
 def _hand_over(deployment: Deployment, web_server: WebServer) -> None:
-    """The drafts say what the deployment has made live."""
+    """Mark the drafts as equal to the configuration that the deployment made live."""
     sites = list(Site.objects.filter(deployment_items__deployment=deployment).select_related("web_server"))
     for site in sites:
         logs_follow(site, web_server)

@@ -1,4 +1,4 @@
-"""Which version of a draft is live: recorded by deployments, and kept where a change leaves a site's files as they are.
+"""Live version of each draft: recorded by deployments, and updated by changes that leave a site's files unchanged.
 
 `websites.versions` counts the changes; a draft whose version is the live one has no changes to deploy.
 """
@@ -16,19 +16,23 @@ from panel.websites.models import Site
 
 
 def live_versions_follow(sites: Collection[int]) -> None:
-    """The sites are about to be counted up without a change of their files: those without changes stay so."""
+    """Keep sites without changes unchanged when their versions are about to be counted up without a change of their
+    files.
+    """
     rows = SiteState.objects.filter(site__in=sites, live_version=F("site__version"))
     rows.update(live_version=F("live_version") + 1)
 
 
 def live_version_is_draft(site: Site, revision: int) -> bool:
-    """Record that the draft says what `revision` says, by its id. Whether that is live."""
+    """Record that the draft equals `revision`, given by its id; return whether that revision is live."""
     rows = SiteState.objects.filter(site=site, revision=revision, status__in=LIVE)
     return bool(rows.update(live_version=site.version))
 
 
 def live_versions_recognize(changes: Iterable[Change]) -> None:
-    """A plan found that drafts say what is live already, for example after a change was undone by hand."""
+    """Record that drafts equal their live revisions, as found by a plan, for example after a change
+    was undone by hand.
+    """
     for change in changes:
         if change.new and change.old and change.new.pk == change.old.pk and change.version:
             site = Site(pk=change.site.pk, version=change.version)

@@ -64,7 +64,7 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
             action="site.set_back",
             noted={"revision": revision.number},
         )
-        is_live = live_version_is_draft(site, revision.pk)  # so that nothing waits to be deployed
+        is_live = live_version_is_draft(site, revision.pk)  # nothing waits for deployment
     return SetBack(is_changed=True, kept=kept, is_live=is_live)
 
 

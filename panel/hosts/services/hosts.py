@@ -76,7 +76,7 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
             members=MEMBERS,
             expected_version=expected_version,
         )
-        if old.site_roots != host.site_roots:  # the files of its web servers' sites follow from it
+        if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
             WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
         changed = {name for name in WAY & set(values) if getattr(old, name) != getattr(host, name)}
         if changed & PLACE:

@@ -14,8 +14,8 @@ Fix = Callable[[dict[str, Any]], None]
 class Finding:
     """One finding.
 
-    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the effect of `fix` on the
-    definition; both are empty if a person has to decide.
+    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the change to the definition; it is
+    empty if a person has to decide.
     """
 
     code: str

@@ -14,7 +14,7 @@ from panel.websites.versions import plans_outdate
 
 
 def _sites(allowance: Allowance) -> list[int]:
-    """The sites that the allowance is about, by id."""
+    """Ids of the sites that use the allowance."""
     sites = Site.objects.all()
     if allowance.team_id is not None:
         sites = sites.filter(team=allowance.team_id)
@@ -40,7 +40,7 @@ def allowance_create(*, actor: User, **values: Any) -> Allowance:
 @transaction.atomic
 def allowance_delete(*, actor: User, allowance: Allowance) -> None:
     """Delete an allowance. Deployed sites stay unchanged; the next change or plan of an operator is rejected, and so
-    is a plan that was made with the allowance and is not confirmed yet.
+    are unconfirmed plans that used the allowance.
     """
     require(actor, Action.ADMINISTER)
     plans_outdate(_sites(allowance))

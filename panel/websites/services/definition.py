@@ -31,7 +31,7 @@ from panel.websites.services.building import Builder, members_of, split
 from panel.websites.versions import version_count
 
 Data = Mapping[str, Any]
-UNSAID = frozenset({"notes", "tags"})  # what no host is told of: changing it makes no deployment due
+UNSAID = frozenset({"notes", "tags"})  # fields that no host needs; changing them requires no deployment
 
 
 # --- export ---
@@ -98,7 +98,7 @@ def _without_secrets(definition: Data) -> dict[str, Any]:
 
 
 def _is_changed(before: Data, after: Data) -> bool:
-    """Whether a deployment may write something else."""
+    """Return whether the files of the site may change."""
     return any(before.get(name) != after[name] for name in after if name not in UNSAID)
 
 
