@@ -23,7 +23,7 @@ _SIGNS = {ord(sign): None for sign in "-_"}
 
 
 def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"folder", "roots", "files": {name: content}} -> {"files"}: how many were written. Names are base64url."""
+    """{"folder", "roots", "files": {name: content}} -> {"files"}: number of written files. Names are base64url."""
     files = args.get("files")
     if not isinstance(files, dict) or not 0 < len(files) <= MOST:
         raise Refusal("invalid", "files is an object of 1 to %d files" % MOST)
@@ -47,7 +47,7 @@ def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def remove(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"folder", "roots", "names": [names]} -> {"files"}: how many of them were there."""
+    """{"folder", "roots", "names": [names]} -> {"files"}: number of deleted files."""
     names = args.get("names")
     if not isinstance(names, list) or not 0 < len(names) <= MOST:
         raise Refusal("invalid", "names is a list of 1 to %d names" % MOST)

@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """StandRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists what is left."""
+    """StandRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the remains."""
     action = args.get("action")
     if action == "left":
         return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
@@ -202,7 +202,7 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
-    """What is left of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event.
+    """Remains of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event.
 
     The first process of a namespace lives as long as the others, so a running test bed has one from before `tick`.
     Processes that are just ending get a moment. After a reboot, old names and times do not apply.

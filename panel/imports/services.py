@@ -184,11 +184,11 @@ def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> lis
 
 
 class _Tried(Exception):
-    """Raised to roll back a trial run."""
+    """Raised to roll back a dry run."""
 
 
 def _problems(actor: User, web_server: WebServer, site: FoundSite) -> list[str]:
-    """Errors that prevent storing the site, found by a trial run that is rolled back."""
+    """Errors that prevent storing the site, found by a dry run that is rolled back."""
     team = Team.objects.first()
     if team is None:
         return []
