@@ -1,7 +1,7 @@
-"""Settings from the environment, with clear errors for invalid values.
+"""Settings from the environment, read by environs, and the settings that need more than a value.
 
 Every variable `X` can also be given as `X_FILE`, the path of a file with the value (Docker and systemd credentials), so
-that secrets need not be in the environment.
+that secrets need not be in the environment. Errors name the variable and the allowed values.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from environs import FileAwareEnv
 
-_TRUE = {"1", "true", "yes", "on"}
-_FALSE = {"0", "false", "no", "off", ""}
+read = FileAwareEnv(strip_whitespace=True)
 
 
-def text(name: str, default: str = "") -> str:
-    """Value of `name`, or the content of the file named by `name`_FILE, or `default`."""
-    path = os.environ.get(f"{name}_FILE")
-    if path and name in os.environ:
-        raise ImproperlyConfigured(f"Both {name} and {name}_FILE are set. Set only one of them.")
-    if path:
-        try:
-            return Path(path).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE is {path}, which cannot be read: {error}") from error
-    return os.environ.get(name, default)
+def refuse_double_settings() -> None:
+    """ImproperlyConfigured if a variable is given both as a value and as a file: environs would ignore the value."""
+    for file_name in [name for name in os.environ if name.startswith("PADDOCK_") and name.endswith("_FILE")]:
+        name = file_name.removesuffix("_FILE")
+        if name in os.environ:
+            raise ImproperlyConfigured(f"Both {name} and {file_name} are set. Set only one of them.")
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list: `a.example, b.example`."""
+    return [part.strip() for part in read.str(name, default).split(",") if part.strip()]
 
 
 def folder(name: str, default: Path) -> Path:
     """A folder that this account can write to; created for this account only if it does not exist."""
-    path = Path(text(name) or default).expanduser().resolve()
+    path = Path(read.str(name, "") or default).expanduser().resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -63,40 +63,12 @@ def host_folder(name: str, home: Path) -> Path:
 
     Servers started by root run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
     """
-    if given := text(name):
+    if given := read.str(name, ""):
         return Path(given).expanduser().resolve()
     inside = home / "host"
     if os.geteuid() != 0 or inside.exists() or shut_folder(home.parent) is None:
         return inside
     return SYSTEM_FOLDER / hashlib.sha256(str(home).encode()).hexdigest()[:12]
-
-
-def boolean(name: str, default: bool = False) -> bool:
-    raw = text(name, "true" if default else "false").strip().lower()
-    if raw in _TRUE:
-        return True
-    if raw in _FALSE:
-        return False
-    raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to 1 or 0.")
-
-
-def integer(name: str, default: int, *, low: int, high: int) -> int:
-    raw = text(name, str(default))
-    if not raw.strip().isdecimal() or not low <= int(raw) <= high:
-        raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to a whole number from {low} to {high}.")
-    return int(raw)
-
-
-def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list: `a.example, b.example`."""
-    return [part.strip() for part in text(name, default).split(",") if part.strip()]
-
-
-def choice(name: str, default: str, known: tuple[str, ...]) -> str:
-    raw = text(name, default).strip().lower()
-    if raw not in known:
-        raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to one of {', '.join(known)}.")
-    return raw
 
 
 def networks(name: str) -> list[str]:

@@ -10,21 +10,23 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
+from environs import validate
 
 from panel import env
 from panel.core.keys import read_or_create_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+env.refuse_double_settings()
 HOME = env.folder("PADDOCK_HOME", BASE_DIR / ".paddock")
 
-DEBUG = env.boolean("PADDOCK_DEBUG")
+DEBUG = env.read.bool("PADDOCK_DEBUG", False)
 # Served over HTTPS behind a proxy: cookies become Secure and HSTS is sent.
-HTTPS = env.boolean("PADDOCK_HTTPS")
+HTTPS = env.read.bool("PADDOCK_HTTPS", False)
 TRUSTED_PROXIES = env.words("PADDOCK_TRUSTED_PROXIES")
 ALLOWED_HOSTS = env.words("PADDOCK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.words("PADDOCK_ORIGINS")
 
-SECRET_KEY = env.text("PADDOCK_SECRET_KEY") or read_or_create_secret(HOME / "secrets" / "secret_key")
+SECRET_KEY = env.read.str("PADDOCK_SECRET_KEY", "") or read_or_create_secret(HOME / "secrets" / "secret_key")
 # The first key encrypts, all of them decrypt: to rotate, add a new key in front, then run `manage.py rotate_secrets`.
 ENCRYPTION_KEYS = env.words("PADDOCK_ENCRYPTION_KEYS") or [
     line for line in read_or_create_secret(HOME / "secrets" / "encryption_keys", fernet=True).split("\n") if line
@@ -117,10 +119,10 @@ TEMPLATES = [
     }
 ]
 
-_WORKER_THREADS = env.integer("PADDOCK_WORKER_THREADS", 16, low=1, high=256)
+_WORKER_THREADS = env.read.int("PADDOCK_WORKER_THREADS", 16, validate=validate.Range(1, 256))
 DATABASES = {
     "default": env.database(
-        env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"),
+        env.read.str("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"),
         at_once=max(20, _WORKER_THREADS + 4),  # per process; heartbeats are short
     )
 }
@@ -129,7 +131,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.text("PADDOCK_REDIS_URL")
+REDIS_URL = env.read.str("PADDOCK_REDIS_URL", "")
 CACHES = {
     "default": (
         {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
@@ -193,11 +195,13 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_HSTS_SECONDS = env.integer("PADDOCK_HSTS_SECONDS", 31_536_000, low=0, high=63_072_000) if HTTPS else 0
+SECURE_HSTS_SECONDS = (
+    env.read.int("PADDOCK_HSTS_SECONDS", 31_536_000, validate=validate.Range(0, 63_072_000)) if HTTPS else 0
+)
 # Both affect names beyond the panel's: other hosts of its domain, and browsers' built-in lists. So they must be set
 # explicitly.
-SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and env.boolean("PADDOCK_HSTS_SUBDOMAINS")
-SECURE_HSTS_PRELOAD = HTTPS and env.boolean("PADDOCK_HSTS_PRELOAD")
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS and env.read.bool("PADDOCK_HSTS_SUBDOMAINS", False)
+SECURE_HSTS_PRELOAD = HTTPS and env.read.bool("PADDOCK_HSTS_PRELOAD", False)
 if SECURE_HSTS_PRELOAD and not (SECURE_HSTS_INCLUDE_SUBDOMAINS and SECURE_HSTS_SECONDS >= 31_536_000):
     raise ImproperlyConfigured(
         "PADDOCK_HSTS_PRELOAD needs PADDOCK_HSTS_SUBDOMAINS=1 and PADDOCK_HSTS_SECONDS of at least 31536000: browsers' "
@@ -287,7 +291,7 @@ STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Hashed names need `collectstatic` first (`manage.py prepare` runs it); tests without a browser skip it.
-STATIC_MANIFEST = env.boolean("PADDOCK_STATIC_MANIFEST", True)
+STATIC_MANIFEST = env.read.bool("PADDOCK_STATIC_MANIFEST", True)
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -312,31 +316,31 @@ LOGGING = {
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
     },
-    "root": {"handlers": ["console"], "level": env.text("PADDOCK_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": env.read.str("PADDOCK_LOG_LEVEL", "INFO")},
 }
 
 # --- Reports: mail and webhooks ---
-EMAIL_HOST = env.text("PADDOCK_SMTP_HOST")
+EMAIL_HOST = env.read.str("PADDOCK_SMTP_HOST", "")
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-EMAIL_PORT = env.integer("PADDOCK_SMTP_PORT", 587, low=1, high=65535)
-EMAIL_HOST_USER = env.text("PADDOCK_SMTP_USER")
-EMAIL_HOST_PASSWORD = env.text("PADDOCK_SMTP_PASSWORD")
-_SMTP_TLS = env.choice("PADDOCK_SMTP_TLS", "starttls", ("starttls", "tls", "none"))
+EMAIL_PORT = env.read.int("PADDOCK_SMTP_PORT", 587, validate=validate.Range(1, 65535))
+EMAIL_HOST_USER = env.read.str("PADDOCK_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = env.read.str("PADDOCK_SMTP_PASSWORD", "")
+_SMTP_TLS = env.read.str("PADDOCK_SMTP_TLS", "starttls", validate=validate.OneOf(["starttls", "tls", "none"]))
 EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP_TLS == "starttls", _SMTP_TLS == "tls"
 EMAIL_TIMEOUT = 30
-DEFAULT_FROM_EMAIL = env.text("PADDOCK_MAIL_FROM", "paddock@localhost")
+DEFAULT_FROM_EMAIL = env.read.str("PADDOCK_MAIL_FROM", "paddock@localhost")
 # The panel's own URL for links in mails: https://panel.example.com
-PANEL_URL = env.text("PADDOCK_URL").rstrip("/")
+PANEL_URL = env.read.str("PADDOCK_URL", "").rstrip("/")
 # Private networks that webhooks may reach.
 WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
 
 # --- Paddock ---
-GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
+GALLOP_BINARY = Path(env.read.str("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
 # Emulates links for suites with a network profile; built together with gallop.
-NETEM_BINARY = Path(env.text("PADDOCK_NETEM", str(GALLOP_BINARY.with_name("paddock-netem"))))
+NETEM_BINARY = Path(env.read.str("PADDOCK_NETEM", str(GALLOP_BINARY.with_name("paddock-netem"))))
 # Generates HTTP/3 load where a host's h2load cannot; built together with gallop.
-LOAD_BINARY = Path(env.text("PADDOCK_LOAD", str(GALLOP_BINARY.with_name("gallop-load"))))
+LOAD_BINARY = Path(env.read.str("PADDOCK_LOAD", str(GALLOP_BINARY.with_name("gallop-load"))))
 # Folder on the panel's own machine for sites, logs and gallop's files in embedded mode.
 LOCAL_HOST_ROOT = env.host_folder("PADDOCK_LOCAL_HOST_FOLDER", HOME)
 # Whether the panel's own machine is a host too; false in a container.
-LOCAL_HOST = env.boolean("PADDOCK_LOCAL_HOST", True)
+LOCAL_HOST = env.read.bool("PADDOCK_LOCAL_HOST", True)

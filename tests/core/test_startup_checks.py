@@ -83,3 +83,39 @@ def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path)
     assert "CommandError: The encryption keys do not fit this database" in refused.stderr
     assert f"Put the folder secrets of the same backup into {tmp_path / 'home'}" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def settings_with(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a program that only reads the settings says with these variables."""
+    read = "from panel import settings; print(settings.SECRET_KEY, settings.EMAIL_PORT, settings.ALLOWED_HOSTS)"
+    env = {"PATH": os.environ["PATH"], "PADDOCK_HOME": str(tmp_path / "home"), **variables}
+    argv = [sys.executable, "-c", read]
+    return subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PADDOCK_HTTPS", "perhaps", "Not a valid boolean"),
+        ("PADDOCK_SMTP_PORT", "0", "Must be greater than or equal to 1"),
+        ("PADDOCK_SMTP_PORT", "mail", "Not a valid integer"),
+        ("PADDOCK_SMTP_TLS", "ssl", "Must be one of: starttls, tls, none"),
+        ("PADDOCK_SECRET_KEY_FILE", "/nonexistent/key", "readable file"),
+        ("PADDOCK_WEBHOOK_NETWORKS", "10.0.0.0/99", "not a network"),
+    ],
+)
+def test_settings_name_the_variable_when_its_value_is_invalid(tmp_path: Path, name: str, value: str, said: str) -> None:
+    refused = settings_with(tmp_path, **{name: value})
+    assert refused.returncode != 0
+    last = refused.stderr.strip().splitlines()[-1]
+    assert name in last and said in last
+
+
+def test_settings_read_secrets_from_files(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("a-secret-of-a-file\n")
+    known = settings_with(tmp_path, PADDOCK_SECRET_KEY_FILE=str(key), PADDOCK_ALLOWED_HOSTS="a.example, b.example,")
+    assert known.stdout == "a-secret-of-a-file 587 ['a.example', 'b.example']\n", known.stderr
+    twice = settings_with(tmp_path, PADDOCK_SECRET_KEY_FILE=str(key), PADDOCK_SECRET_KEY="another")
+    assert "Both PADDOCK_SECRET_KEY and PADDOCK_SECRET_KEY_FILE are set" in twice.stderr
+    assert "another" not in twice.stderr and "a-secret-of-a-file" not in twice.stderr
