@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -128,6 +129,8 @@ ENDED = (RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANC
 
 
 class Run(Job):
+    time_limit = timedelta(hours=48)  # the rounds of a long scenario on many sites
+
     scenario = models.ForeignKey(Scenario, null=True, on_delete=models.SET_NULL, related_name="runs")
     suite_run = models.ForeignKey(SuiteRun, null=True, blank=True, on_delete=models.CASCADE, related_name="runs")
     case = models.PositiveIntegerField(null=True, blank=True)  # index in the suite's plan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -25,6 +27,8 @@ class ComparisonPhase(models.TextChoices):
 
 class Comparison(Job):
     """A server comparison. `load` is the frozen load in the format of `benchmarks.services.scenario_create`."""
+
+    time_limit = timedelta(hours=48)  # that of its run
 
     # Null: the site was deleted. The row must stay until its copies are removed.
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="comparisons")

@@ -6,6 +6,8 @@ Every kind of job is a row first, and the row holds the truth (docs/decisions/00
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import ClassVar
 from uuid import uuid4
 
 from django.conf import settings
@@ -30,6 +32,9 @@ class Job(BaseModel):
 
     A kind with more states than `JobStatus` overrides `status`; `queued` and `running` have the same meaning in each.
     """
+
+    # After this the heartbeat stops, so the job counts as one of a dead worker (docs/decisions/0002-queue.md).
+    time_limit: ClassVar[timedelta] = timedelta(hours=2)
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -76,7 +77,12 @@ class Claim:
             thread.join()
 
     def _beat(self, done: threading.Event, locks: HeldLocks | None) -> None:
+        limit = self.model.time_limit
+        deadline = time.monotonic() + limit.total_seconds()
         while not done.wait(HEARTBEAT_S):
+            if time.monotonic() > deadline:  # a thread cannot be ended, but its jobs can be given to another worker
+                logger.error("%s exceeded the time limit of %s; its jobs are given up", self.token, limit)
+                return
             try:
                 with transaction.atomic():
                     # Rows that the worker is writing are skipped, because waiting for them could deadlock.

@@ -53,6 +53,22 @@ def test_worker_that_lost_its_claim_changes_nothing() -> None:
     assert list(awake.rows) == [row]
 
 
+def test_jobs_are_given_up_when_they_exceed_their_time_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(claims, "ORPHANED_AFTER", timedelta(seconds=0.5))
+    monkeypatch.setattr(HostJob, "time_limit", timedelta(seconds=1))
+    (row,) = queued(1)
+    hanging, other = Claim(HostJob), Claim(HostJob)
+    hanging.take([row.uuid])
+    with hanging.heartbeat():
+        assert eventually(lambda: claims.orphans_queue(HostJob) == [row.uuid])
+        assert other.take([row.uuid]) == 1
+        assert not hanging.rows.exists()
+    assert "exceeded the time limit of 0:00:01" in caplog.text
+
+
 def test_heartbeat_updates_jobs_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
     rows = queued(2)
