@@ -36,9 +36,9 @@ __all__ = [
     "EngineControl",
     "FileChange",
     "Probe",
-    "StandRequest",
-    "StandServer",
     "StepEvent",
+    "TestbedRequest",
+    "TestbedServer",
     "decode",
     "encode",
     "plain",
@@ -61,7 +61,7 @@ OPERATIONS = (
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     # {"requests": [...]} -> {"answers": [{"status", "sha256", "encoding", ...}]} from listeners of this host
     "answers",
-    "stand",  # StandRequest: a test bed with private instances of the host's servers; {"action": "end" | "left"}
+    "testbed",  # TestbedRequest: a test bed with private instances of the host's servers; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: the conditions of a measurement
     "ports",  # {"count"} -> {"ports": [free ports]}
@@ -171,7 +171,7 @@ class BenchRequest:
     input_files: dict[str, str] = field(default_factory=dict)  # name -> content, e.g. siege's URL list
     outputs: list[str] = field(default_factory=list)  # files written by the tool, returned completely
     idle_s: float = 0.0  # also sample this long before and after the load
-    stand: str = ""  # id of a test bed: the target is one of its listeners, the load comes from its near side
+    testbed: str = ""  # id of a test bed: the target is one of its listeners, the load comes from its near side
     # The uploaded load generator, {"source", "sha256"}, if argv begins with it and it does not belong to a test bed.
     program: dict[str, str] | None = None
 
@@ -195,7 +195,7 @@ class BenchResult:
 
 
 @dataclass(frozen=True)
-class StandServer:
+class TestbedServer:
     """One private instance; its files are in the folder `name` of the test bed, its configuration in `server.conf`."""
 
     name: str
@@ -206,7 +206,7 @@ class StandServer:
 
 
 @dataclass(frozen=True)
-class StandRequest:
+class TestbedRequest:
     """Start a test bed, keep it until `end` (or until the channel closes), stop it.
 
     Events: {"state": "files" | "network" | "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}},
@@ -217,8 +217,8 @@ class StandRequest:
     """
 
     id: str
-    files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the test bed's folder
-    servers: list[StandServer]
+    files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-TESTBED in a text is the test bed's folder
+    servers: list[TestbedServer]
     listeners: list[str]  # address:port of all possible targets
     fill: list[dict[str, Any]] = field(default_factory=list)  # {"path", "bytes"}: pages of that size
     folders: list[str] = field(default_factory=list)

@@ -278,7 +278,7 @@ RIDDLE = re.compile(
 
 def docstring_faults(text: str) -> Iterator[str]:
     """What a docstring breaks; its first line has to be an imperative or a noun phrase that stands alone."""
-    text = re.sub(r"(?m)^ {4}.*$|\"[^\"\n]*\"|/PADDOCK-STAND|\bstands? (?:for|in for)\b|\banalysis\b", "…", text)
+    text = re.sub(r"(?m)^ {4}.*$|\"[^\"\n]*\"|/PADDOCK-TESTBED|\bstands? (?:for|in for)\b|\banalysis\b", "…", text)
     text = EXPRESSION.sub("…", " ".join(text.split()))
     for pattern, instead in BANNED.items():
         if not any(word in pattern for word in IN_CODE) and (found := re.search(pattern, text, re.IGNORECASE)):

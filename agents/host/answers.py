@@ -15,7 +15,7 @@ import threading
 import zlib
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from agents.host import stand, targets
+from agents.host import targets, testbed
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
@@ -55,17 +55,17 @@ class _Connection(http.client.HTTPConnection):
                 self._opened.shutdown(socket.SHUT_RDWR)
 
 
-def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
+def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> Dict[str, Any]:
     """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} without a response.
 
     Hash, size and `start` (beginning of a text, "" otherwise) are of the decompressed body, because servers compress
     differently. `headers` are those set by the configuration, with names in lower case.
     """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
-    if standing is None:
+    if found_testbed is None:
         targets.require_own(targets.split_target(place)[0])
-    elif place not in standing:
-        raise Refusal("refused", "%s is no listener of the stand; refused" % place)
+    elif place not in found_testbed:
+        raise Refusal("refused", "%s is no listener of the test bed; refused" % place)
     method = asked.get("method", "GET")
     if method not in METHODS:
         raise Refusal("refused", "%r is no method that answers are compared by: %s" % (method, ", ".join(METHODS)))
@@ -140,19 +140,19 @@ def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled:
 
     A request may have a "method" other than GET, without a body.
 
-    With "stand" the requests run inside that test bed, next to its servers, so a slow link has no effect.
+    With "testbed" the requests run inside that test bed, next to its servers, so a slow link has no effect.
     """
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:
         raise Refusal("invalid", "at most %d requests at once" % MAX_REQUESTS)
-    standing = None
-    if args.get("stand"):
-        found = stand.find(str(args["stand"]))
+    found_testbed = None
+    if args.get("testbed"):
+        found = testbed.find(str(args["testbed"]))
         found.enter(far=True)
-        standing = found.listeners
+        found_testbed = found.listeners
     answers = []
     for asked in requests:
         if cancelled.is_set():
             break
-        answers.append(answer(asked, standing))
+        answers.append(answer(asked, found_testbed))
     return {"answers": answers}

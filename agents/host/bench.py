@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from agents.host import install, latency, safe, stand, targets
+from agents.host import install, latency, safe, targets, testbed
 from agents.host.errors import Refusal, no_space
 from agents.host.operations import Emit
 from agents.host.sample import Sampler
@@ -69,42 +69,42 @@ end
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """BenchRequest -> BenchResult (agents/protocol.py); Refusal before the start if the request is not allowed."""
     request = Request(args)
-    standing = stand.find(request.stand) if request.stand else None
+    found_testbed = testbed.find(request.testbed) if request.testbed else None
     address, port = (
-        targets.check(request, standing.listeners, isolated=standing.link is not None)
-        if standing
+        targets.check(request, found_testbed.listeners, isolated=found_testbed.link is not None)
+        if found_testbed
         else targets.check(request)
     )
     # A folder inside the test bed's folder is removed with it, even if this agent is killed.
-    if standing is not None:
-        workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path)
+    if found_testbed is not None:
+        workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=found_testbed.folder.path)
     else:
         workdir, descriptor = safe.new_private_folder("paddock-bench-")
         os.close(descriptor)
     try:
-        binary = _program(request, standing, workdir)
+        binary = _program(request, found_testbed, workdir)
         try:
             _write_inputs(workdir, request)
         except OSError as error:
             raise no_space(error, workdir) from None
         tool = _Tool(request, binary, workdir, address, port)
-        if standing is None:
+        if found_testbed is None:
             return _measure(tool, request, emit, cancelled)
-        standing.enter()
+        found_testbed.enter()
         sources = [source for sources in request.trees.values() for source in sources]
         result = _measure(tool, request, emit, cancelled)
-        return dict(result, server_log=standing.said(sources))
+        return dict(result, server_log=found_testbed.said(sources))
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def _program(request: Request, standing: stand.Stand | None, workdir: str) -> str:
+def _program(request: Request, found_testbed: testbed.Testbed | None, workdir: str) -> str:
     """Path of the load tool: the host's own, that of the test bed, or the uploaded one, copied to a folder where nobody
     else can replace it. Refusal if there is none.
     """
     name = request.argv[0]
-    if standing is not None and name == targets.BUNDLED:
-        return standing.folder.program(name)
+    if found_testbed is not None and name == targets.BUNDLED:
+        return found_testbed.folder.program(name)
     if request.program is not None and name == targets.BUNDLED:
         path = os.path.join(workdir, "." + name)
         try:

@@ -17,7 +17,7 @@ from agents.host import commands, processes, safe
 from agents.host.engines import engine_for
 from agents.host.engines.openlitespeed import PID_FILE
 from agents.host.errors import Refusal
-from agents.host.paths import STAND_PREFIX
+from agents.host.paths import TESTBED_PREFIX
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
 LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # choices of its installer
@@ -74,7 +74,7 @@ def _is_ours(pid: int, *places: str) -> bool:
     A process of another account can claim anything about itself, and that account can change its folders and links at
     any time. Servers of a test bed are excluded, because they are temporary.
     """
-    if any("/" + STAND_PREFIX in place for place in places):
+    if any("/" + TESTBED_PREFIX in place for place in places):
         return False
     try:
         return os.stat("/proc/%d" % pid).st_uid == os.geteuid() and all(_is_own(place) for place in places)

@@ -32,7 +32,7 @@ MODULES = {
     "bench": "agents.host.bench",
     "sample": "agents.host.sample",
     "answers": "agents.host.answers",
-    "stand": "agents.host.stand",
+    "testbed": "agents.host.testbed",
     "application": "agents.host.applications",
     "fingerprint": "agents.host.fingerprint",
     "ports": "agents.host.ports",

@@ -13,7 +13,7 @@ from agents.host import safe
 from agents.host.errors import Refusal
 
 MAX_PATH = 1024
-STAND_PREFIX = "paddock-stand-"  # prefix of the folders of test beds
+TESTBED_PREFIX = "paddock-testbed-"  # prefix of the folders of test beds
 
 
 def check_shape(path: object) -> str:

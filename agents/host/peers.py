@@ -41,7 +41,7 @@ class Peer:
     def __init__(self, args: Dict[str, Any]) -> None:
         self.role, self.word = str(args.get("role")), str(args.get("word"))
         if self.role not in ("load", "servers") or not _WORD.match(self.word):
-            raise Refusal("invalid", "a stand's peer is the load or the servers, and has a word of 32 hex digits")
+            raise Refusal("invalid", "a test bed's peer is the load or the servers, and has a word of 32 hex digits")
         try:
             self.address = str(ipaddress.ip_address(str(args.get("address"))))
         except ValueError:
@@ -110,7 +110,7 @@ def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
     heard = _within(made.near, lambda: _heard(peer))
     if heard != peer.word:
         raise Refusal(
-            "refused", "who answers at %s is not the stand that this load is meant for; refused" % peer.address
+            "refused", "who answers at %s is not the test bed that this load is meant for; refused" % peer.address
         )
     times = sorted(_within(made.near, lambda: [_round_trip_us() for _ in range(_PINGS)]))
     return {"whole_rtt_us": {"min": times[0], "p50": times[len(times) // 2]}}
@@ -120,7 +120,7 @@ def check_listeners(listeners: List[str]) -> None:
     """Check that the load between two hosts goes only through the tunnel."""
     for listener in listeners:
         if listener.rpartition(":")[0] != SERVERS:
-            raise Refusal("refused", "%s is not where the servers of the other host's stand are; refused" % listener)
+            raise Refusal("refused", "%s is not where the servers of the other host's test bed are; refused" % listener)
 
 
 def _heard(peer: Peer) -> str:

@@ -53,7 +53,7 @@ class Request:
             self.input_files = {_text(name): _text(content) for name, content in args.get("input_files", {}).items()}
             self.outputs = [_text(name) for name in args.get("outputs", [])]
             self.idle_s = float(args.get("idle_s", 0.0))
-            self.stand = _text(args.get("stand", ""))
+            self.testbed = _text(args.get("testbed", ""))
             program = args.get("program")
             self.program = None if program is None else {key: _text(program[key]) for key in ("source", "sha256")}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -76,23 +76,23 @@ def file_name(name: str) -> str:
     return name
 
 
-def check(request: Request, standing: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
+def check(request: Request, testbed: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
     """Address and port that the tool will connect to; Refusal, with the reason, if it must not.
 
-    `standing`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
+    `testbed`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
     can reach only the test bed.
     """
     argv = request.argv
-    brought = standing is not None or request.program is not None
+    brought = testbed is not None or request.program is not None
     if not argv or argv[0] not in (*TOOLS, *([BUNDLED] if brought else [])):
         raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
     if not request.allowed or request.target not in request.allowed:
         raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
     address, port = split_target(request.target)
-    if standing is None:
+    if testbed is None:
         require_own(address)
-    elif request.target not in standing:
-        raise Refusal("refused", "%s is no listener of the stand %s; refused" % (request.target, request.stand))
+    elif request.target not in testbed:
+        raise Refusal("refused", "%s is no listener of the test bed %s; refused" % (request.target, request.testbed))
     _check_arguments(request, isolated=isolated)
     _check_urls(request, address, port)
     return address, port

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from typing import Callable, Dict, List
 
-from agents.host import applications, commands, netns, safe, stand_files, stand_servers
+from agents.host import applications, commands, netns, safe, testbed_files, testbed_servers
 from agents.host.errors import Refusal, no_space
 from agents.host.wordpress_php import CONFIG, INSTALL, PLUGIN
 
@@ -26,16 +26,17 @@ _SETUP_S = 120.0
 class WordPress:
     """WordPress of a test bed. Call `lay` before the servers start and `fill` once the database responds."""
 
-    def __init__(self, folder: stand_files.Folder) -> None:
+    def __init__(self, folder: testbed_files.Folder) -> None:
         lacking = applications.missing()
         if lacking:
             raise Refusal(
                 "missing",
-                "this host lacks %s for a stand with WordPress; the panel installs it on request" % ", ".join(lacking),
+                "this host lacks %s for a test bed with WordPress; the panel installs it on request"
+                % ", ".join(lacking),
             )
         self._folder = folder
         self._path = folder.path
-        self._owner = stand_files.owner()
+        self._owner = testbed_files.owner()
 
     def lay(self) -> None:
         """Create WordPress's files, its configuration outside the document root, and an empty database."""
@@ -61,7 +62,7 @@ class WordPress:
 
         # Links of the package lead to other packages, owned by root.
         shutil.copytree(applications.SOURCE, os.path.join(self._path, "www"), ignore=left_out, dirs_exist_ok=True)
-        self._folder.put("www/wp-content/mu-plugins/stand.php", PLUGIN.encode(), 0o644)
+        self._folder.put("www/wp-content/mu-plugins/testbed.php", PLUGIN.encode(), 0o644)
 
     def _configure(self) -> None:
         password = secrets.token_hex(24)
@@ -86,7 +87,7 @@ class WordPress:
 
     def _make_database(self) -> None:
         """Create only the system tables: no account, no test database."""
-        for name in stand_servers.MariaDB.FOLDERS:
+        for name in testbed_servers.MariaDB.FOLDERS:
             self._folder.make("%s/%s" % (_HOME, name), 0o700, self._owner)
         with open(applications.tables(), "rb") as source:
             tables = b"create database mysql;\nuse mysql;\n" + source.read()
@@ -107,7 +108,7 @@ class WordPress:
         php = [commands.find("php"), "-d", "sendmail_path=/bin/true", "-d", "memory_limit=256M"]
         said = self._run([*php, script], "WordPress")
         if not said.endswith("installed"):
-            raise Refusal("failed", "WordPress could not be installed in the stand:\n%s" % said[-3000:])
+            raise Refusal("failed", "WordPress could not be installed in the test bed:\n%s" % said[-3000:])
         self._folder.unlink("install.php")
         self._folder.unlink(_HOME + "/init.sql")
 
@@ -115,7 +116,7 @@ class WordPress:
         """Output of a program run as the servers' account. `source`: an open file for its input."""
         done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
-            raise Refusal("failed", "%s could not be set up in the stand:\n%s" % (what, done.output[-3000:]))
+            raise Refusal("failed", "%s could not be set up in the test bed:\n%s" % (what, done.output[-3000:]))
         return done.output
 
     def _as_account(self, source: int) -> Callable[[], None]:

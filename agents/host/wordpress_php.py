@@ -25,7 +25,7 @@ require_once ABSPATH . 'wp-settings.php';
 # A must-use plugin. Compared servers must send the same page, so pages contain no port.
 PLUGIN = """<?php
 add_filter('pre_http_request', function () {
-    return new WP_Error('stand', 'A stand asks no other machine.');
+    return new WP_Error('testbed', 'A test bed asks no other machine.');
 });
 // Hints name the address too, unless it is SERVER_NAME, which servers do not agree about.
 remove_action('wp_head', 'wp_resource_hints', 2);
@@ -47,7 +47,7 @@ add_action('template_redirect', function () {
 # same. The suite's list of pages depends on their ids (panel/benchmarks/suites/wordpress.py).
 INSTALL = """<?php
 define('WP_INSTALLING', true);
-$_SERVER['HTTP_HOST'] = 'stand.test';
+$_SERVER['HTTP_HOST'] = 'testbed.test';
 $_SERVER['REQUEST_METHOD'] = 'GET';
 $_SERVER['REQUEST_URI'] = '/wp-admin/install.php';
 function wp_mail() {
@@ -58,7 +58,7 @@ function wp_new_blog_notification() {
 require __DIR__ . '/www/wp-load.php';
 require ABSPATH . 'wp-admin/includes/upgrade.php';
 // Nobody is told the password, and nobody needs it.
-wp_install('Stand', 'stand', 'stand@stand.test', false, '', bin2hex(random_bytes(24)));
+wp_install('Testbed', 'testbed', 'testbed@testbed.test', false, '', bin2hex(random_bytes(24)));
 update_option('show_avatars', 0);
 update_option('permalink_structure', '');
 wp_delete_post(1, true);

@@ -172,7 +172,7 @@ def _summary(errors: Errors) -> str:
 
 def _at(place: str, fault: ValidationError) -> Errors:
     """Error of one place, with the field's name for an object."""
-    member = str((getattr(fault, "params", None) or {}).get("member", ""))
+    member = str((getattr(fault, "params", None) or {}).get("field", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
     return flatten(where if member else {place: list(fault.messages)})
 

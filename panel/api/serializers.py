@@ -77,7 +77,7 @@ class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
         return field_class, kwargs
 
 
-class TagsMember(serializers.ListField):
+class TagsListField(serializers.ListField):
     """List of tags; the model validates them."""
 
     def __init__(self, **kwargs: Any) -> None:

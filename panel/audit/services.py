@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.audit.models import AuditEntry
+from panel.core.bulk_insert import rows_insert
 from panel.core.fields import EncryptedTextField
-from panel.core.inserting import rows_insert
 from panel.core.middleware import current_request_id
 
 SECRET = "(secret)"  # noqa: S105 - what stands in place of one

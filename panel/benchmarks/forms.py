@@ -112,7 +112,7 @@ class ScenarioForm(Form):
         """Assign a model error about an argument to that argument's field."""
         for name, errors in error.error_dict.items():
             for one in errors:
-                member = (one.params or {}).get("member", "") if name == "arguments" else ""
+                member = (one.params or {}).get("field", "") if name == "arguments" else ""
                 place = ARGUMENT + member if member else name
                 words = [text.removeprefix(f"{member}: ") for text in one.messages]
                 self.add_error(place if place in self.fields else None, words)

@@ -59,7 +59,7 @@ class Scenario(BaseModel):
             self.arguments = clean(self.tool, self.arguments)
         except ArgumentError as error:
             found["arguments"] = [
-                ValidationError(f"{name}: {words}" if name else words, code="invalid", params={"member": name})
+                ValidationError(f"{name}: {words}" if name else words, code="invalid", params={"field": name})
                 for name, words in error.errors.items()
             ]
         try:
@@ -135,7 +135,7 @@ class Run(Job):
     suite_run = models.ForeignKey(SuiteRun, null=True, blank=True, on_delete=models.CASCADE, related_name="runs")
     case = models.PositiveIntegerField(null=True, blank=True)  # index in the suite's plan
     title = models.CharField(max_length=200)
-    parameters = models.JSONField()  # the frozen scenario; for a suite, with "stand": the definition of its test bed
+    parameters = models.JSONField()  # the frozen scenario; for a suite, with "testbed": the definition of its test bed
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
     reasons = models.JSONField(default=list)  # why the run is invalid, in words
     # kernel, CPUs, tool version; per target: server, version, content; per test bed: the agents' data to find out what
@@ -179,7 +179,7 @@ class RunTarget(models.Model):
         """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None
-            is_setup = bool(self.setup) and self.web_server_id is not None and "stand" in self.run.parameters
+            is_setup = bool(self.setup) and self.web_server_id is not None and "testbed" in self.run.parameters
             if not (is_site or is_setup):
                 raise ValueError("a benchmark target is either a deployed site or an instance on a managed host")
         super().save(*args, **kwargs)

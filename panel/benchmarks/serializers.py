@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, TeamField
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
-from panel.benchmarks.scenarios.quick import QUICK
+from panel.benchmarks.scenarios.ready_made import QUICK
 from panel.benchmarks.suites import SUITES, links
 from panel.benchmarks.suites.definitions import PROTOCOLS
 

@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from panel.benchmarks.runs import comparability, targets
-from panel.benchmarks.runs.answering import answers_of
 from panel.benchmarks.runs.comparability import NotComparable
+from panel.benchmarks.runs.responses import responses_of
 from panel.benchmarks.tools.arguments import Arguments
 from panel.hosts.targets import target_for
 from panel.websites.models import Site
@@ -89,4 +89,4 @@ def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[s
 def _answers(site: Site, paths: list[str], arguments: Arguments, base_url: str) -> list[Answer]:
     revision = targets.live_revision(site)
     endpoint = targets.endpoint_as(revision, arguments, base_url)
-    return answers_of(target_for(revision.web_server.host), endpoint, paths, gzip=bool(arguments.get("gzip")))
+    return responses_of(target_for(revision.web_server.host), endpoint, paths, gzip=bool(arguments.get("gzip")))

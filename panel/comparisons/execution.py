@@ -26,8 +26,8 @@ from panel.benchmarks.runs import services as benchmarks
 from panel.benchmarks.runs import targets
 from panel.benchmarks.runs.execution import run_execute
 from panel.comparisons import copies, servers
-from panel.comparisons.carrying import POLL_S, WAIT_S, carry_out, copy_remove
 from panel.comparisons.comparing import compare
+from panel.comparisons.deploying import POLL_S, WAIT_S, carry_out, copy_remove
 from panel.comparisons.models import UNDER_WAY, Comparison, ComparisonPhase, Contender, ContenderStatus
 from panel.core.errors import ApplicationError, words_of
 from panel.core.jobs import JobStatus
@@ -198,7 +198,7 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, words_of(error))
                 continue
             if done.status == DeploymentStatus.SUCCEEDED:
-                self._mark(contender, ContenderStatus.STANDING)
+                self._mark(contender, ContenderStatus.DEPLOYED)
             else:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
@@ -209,16 +209,16 @@ class _Course:
         contender.save(update_fields=["was_stopped"])
 
     def _compare(self) -> None:
-        standing = self._contenders(ContenderStatus.STANDING)
-        if not standing or standing[0].position != 0:
+        deployed = self._contenders(ContenderStatus.DEPLOYED)
+        if not deployed or deployed[0].position != 0:
             first = self.comparison.contenders.get(position=0)
             raise ApplicationError(f"The copy on the site's current web server could not be deployed: {first.detail}")
-        sites = [contender.copy for contender in standing if contender.copy]
+        sites = [contender.copy for contender in deployed if contender.copy]
         found = compare(sites, self.comparison.load, base_url=self._base_url(), may_leave_out=self.comparison.is_replay)
         arguments = {**self.comparison.load["arguments"], "dynamic": found.dynamic}
         load = {**self.comparison.load, "paths": found.paths, "arguments": arguments}
         self._save(load=load, left_out=[*self.comparison.left_out, *found.left_out])
-        for contender, difference in zip(standing, found.differences, strict=True):
+        for contender, difference in zip(deployed, found.differences, strict=True):
             self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
 
     def _base_url(self) -> str:

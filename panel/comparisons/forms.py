@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import User
-from panel.benchmarks.scenarios.quick import QUICK
+from panel.benchmarks.scenarios.ready_made import QUICK
 from panel.comparisons import selectors, services
 from panel.core.forms import Form
 from panel.hosts.models import WebServer

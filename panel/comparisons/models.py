@@ -71,7 +71,7 @@ class Comparison(Job):
 
 class ContenderStatus(models.TextChoices):
     WAITING = "waiting", _("Waiting")
-    STANDING = "standing", _("Deployed")
+    DEPLOYED = "deployed", _("Deployed")
     REFUSED = "refused", _("Deployment failed")
     DIFFERENT = "different", _("Different responses")
     SAME = "same", _("Same responses")

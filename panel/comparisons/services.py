@@ -20,7 +20,7 @@ from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.runs import targets
 from panel.benchmarks.runs.services import run_cancel, run_delete
-from panel.benchmarks.scenarios.quick import BY_SLUG
+from panel.benchmarks.scenarios.ready_made import BY_SLUG
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.tools.arguments import TOOLS, method_and_path
 from panel.comparisons.models import UNDER_WAY, Comparison, Contender, ContenderStatus

@@ -56,7 +56,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "cancelled": ("neutral", "neutral"),
     "skipped": ("neutral", "neutral"),
     "waiting": ("info", "wait"),
-    "standing": ("info", "ok"),
+    "deployed": ("info", "ok"),
     "refused": ("bad", "bad"),
     "different": ("warn", "warn"),
     "same": ("ok", "ok"),

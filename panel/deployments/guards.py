@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
+from panel.deployments.planning.disabled_files import disabled_revisions
 from panel.deployments.planning.plans import live_revision
-from panel.deployments.planning.resting import resting_revisions
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
@@ -23,12 +23,14 @@ _ADVICE = {
 def removal_guard(site: Site, verb: str) -> None:
     """Raise ApplicationError (in_use) if the site is deployed on a host. `verb` is delete or move."""
     states = SiteState.objects.filter(site=site)
-    state = states.select_related("revision__web_server__host", "resting__web_server__host").first()
+    state = states.select_related("revision__web_server__host", "disabled_revision__web_server__host").first()
     if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
         message = f"{site} is live on {state.revision.web_server}. {_ADVICE[verb]}"
         raise ApplicationError(message, field="web_server" if verb == "move" else "", code="in_use")
-    if state and state.resting:
-        message = f"{site} is disabled, but its files are still on {state.resting.web_server}. {_ADVICE[verb]}"
+    if state and state.disabled_revision:
+        message = (
+            f"{site} is disabled, but its files are still on {state.disabled_revision.web_server}. {_ADVICE[verb]}"
+        )
         raise ApplicationError(message, field="web_server" if verb == "move" else "", code="in_use")
     running = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
     if DeploymentItem.objects.filter(site=site, deployment__status__in=running).exists():
@@ -47,7 +49,7 @@ def history_forget(site: Site) -> None:
     DeploymentItem.objects.filter(site=site).delete()
 
 
-def paths_standing(site: Site, host: Host) -> set[str]:
+def paths_deployed(site: Site, host: Host) -> set[str]:
     """Paths that the site currently serves and logs to on `host`."""
     live = live_revision(site)
     if live is None or live.web_server.host_id != host.pk:
@@ -55,8 +57,8 @@ def paths_standing(site: Site, host: Host) -> set[str]:
     return set(spec_paths(spec_of(live), live.web_server.engine).values())
 
 
-def claims_standing(site: Site, web_server: WebServer) -> set[tuple[str, str]]:
+def claims_deployed(site: Site, web_server: WebServer) -> set[tuple[str, str]]:
     """Names, addresses and services that the site currently uses on `web_server`, disabled or not."""
-    there = [live_revision(site), resting_revisions([site]).get(site.pk)]
+    there = [live_revision(site), disabled_revisions([site]).get(site.pk)]
     specs = [spec_of(revision) for revision in there if revision and revision.web_server_id == web_server.pk]
     return {claim.key for spec in specs for claim in spec_claims(spec, web_server.engine)}

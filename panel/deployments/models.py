@@ -171,17 +171,17 @@ class Deployment(Job):
 class DeploymentItem(models.Model):
     """One site in a deployment.
 
-    Without a revision the site is removed from the host, unless it `rests` there as disabled. `rested`: its disabled
-    files on the host before. `version`: the version of the draft that the deployment makes live, null where the draft
-    differs from the revision.
+    Without a revision the site is removed from the host, unless it `disabled_after` there as disabled.
+    `disabled_before`: its disabled files on the host before. `version`: the version of the draft that the deployment
+    makes live, null where the draft differs from the revision.
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="deployment_items")
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
-    rests = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
-    rested = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+    disabled_after = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    disabled_before = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
     version = models.PositiveIntegerField(null=True)
 
     class Meta:
@@ -253,8 +253,8 @@ class SiteState(models.Model):
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
-    # revision of a disabled site whose files are still on the host, not loaded by the server (planning/resting.py)
-    resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    # revision of a disabled site whose files are still on the host, not loaded by the server (disabled_files.py)
+    disabled_revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     # the version of the draft (Site.version) that is live; null: an earlier revision, which differs from the draft
     live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)

@@ -36,9 +36,10 @@ class PlanSite:
     """One site of a plan.
 
     `number` is the revision that the plan deploys, None when the plan takes the site off the host; `previous` is the
-    live revision. `rests` and `rested` are the revision whose files stay on the host while the site is disabled, after
-    and before the deployment. `version` and `server_version` are the versions of the draft and of its web server from
-    which the files were rendered; `version` is None for an earlier revision that differs from the draft.
+    live revision. `disabled_after` and `disabled_before` are the revision whose files stay on the host while the site
+    is disabled, after and before the deployment. `version` and `server_version` are the versions of the draft and of
+    its web server from which the files were rendered; `version` is None for an earlier revision that differs from the
+    draft.
     """
 
     id: int
@@ -46,8 +47,8 @@ class PlanSite:
     web_server: str
     number: int | None = None
     previous: int | None = None
-    rests: int | None = None
-    rested: int | None = None
+    disabled_after: int | None = None
+    disabled_before: int | None = None
     version: int | None = None
     server_version: int | None = None
 

@@ -80,7 +80,12 @@ def revisions_of(site: Site) -> QuerySet[Revision]:
 def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:
     """The site's deployments, newest first, with their revisions."""
     rows = DeploymentItem.objects.filter(site=site).select_related(
-        "deployment__host", "deployment__requested_by", "revision__web_server", "previous", "rests", "rested"
+        "deployment__host",
+        "deployment__requested_by",
+        "revision__web_server",
+        "previous",
+        "disabled_after",
+        "disabled_before",
     )
     return list(rows.order_by("-deployment__created_at")[:limit])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.api.serializers import StrictSerializer, TagsMember, Truth
+from panel.api.serializers import StrictSerializer, TagsListField, Truth
 from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision, Step
 from panel.deployments.plan import plan_to_json
 
@@ -114,10 +114,10 @@ class PlanInput(StrictSerializer):
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    sites_tagged = TagsMember(
+    sites_tagged = TagsListField(
         allow_empty=False, required=False, help_text="Use instead of `sites`: selects all sites with these tags."
     )
-    hosts_tagged = TagsMember(
+    hosts_tagged = TagsListField(
         allow_empty=False, required=False, help_text="Use instead of `hosts`: selects all hosts with these tags."
     )
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)

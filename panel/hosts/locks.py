@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from panel.core.bulk_insert import rows_insert
 from panel.core.errors import ApplicationError
-from panel.core.inserting import rows_insert
 from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
 

@@ -45,14 +45,14 @@ def offered_fingerprint(host: Host) -> str:
     return fingerprint(host.offered_host_key) if host.offered_host_key else ""
 
 
-def sites_standing(host: Host) -> list[str]:
+def sites_deployed(host: Host) -> list[str]:
     """Names of the sites on the host, which prevent its deletion."""
     return sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
 
 
 def host_losses(host: Host) -> list[str]:
     """Effects of deleting the host, in words; sites that prevent it come first."""
-    losses = [f"the site {name}, which is deployed there" for name in sites_standing(host)]
+    losses = [f"the site {name}, which is deployed there" for name in sites_deployed(host)]
     web_servers, deployments = host.web_servers.count(), host.deployments.count()
     if web_servers:
         words = ngettext("the stored state of %d web server", "the stored state of %d web servers", web_servers)

@@ -6,7 +6,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.api.serializers import StrictModelSerializer, StrictSerializer, TagsMember, names_or_tags, refuse_tags_unless
+from panel.api.serializers import (
+    StrictModelSerializer,
+    StrictSerializer,
+    TagsListField,
+    names_or_tags,
+    refuse_tags_unless,
+)
 from panel.hosts import selectors
 from panel.hosts.models import APPLICATIONS, Engine, Host, HostJob, HostJobKind, WebServer
 from panel.hosts.rules import NO_ROOTS
@@ -17,7 +23,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     """A host. `host_key_fingerprint` is the trusted key, `offered_fingerprint` one that must be confirmed."""
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
-    tags = TagsMember(read_only=True)
+    tags = TagsListField(read_only=True)
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
     offered_fingerprint = serializers.SerializerMethodField()
@@ -70,7 +76,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
 
 class HostInput(StrictModelSerializer):
-    tags = TagsMember(required=False)
+    tags = TagsListField(required=False)
 
     class Meta:
         model = Host
@@ -123,11 +129,11 @@ class HostBulkInput(StrictSerializer):
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    hosts_tagged = TagsMember(
+    hosts_tagged = TagsListField(
         allow_empty=False, required=False, help_text="Use instead of `hosts`: selects all hosts with these tags."
     )
-    add = TagsMember(required=False, help_text="Only for `tag`.")
-    remove = TagsMember(required=False, help_text="Only for `tag`.")
+    add = TagsListField(required=False, help_text="Only for `tag`.")
+    remove = TagsListField(required=False, help_text="Only for `tag`.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         names_or_tags(attrs, "hosts", "hosts_tagged", "hosts")

@@ -20,9 +20,9 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.deployments.models import ReplacedFile, SiteState
+from panel.deployments.planning.disabled_files import disabled_records
 from panel.deployments.planning.plans import live_states
 from panel.deployments.planning.replacing import Original, originals_keep, says_nothing, without
-from panel.deployments.planning.resting import resting_records
 from panel.hosts.models import Engine, WebServer
 from panel.hosts.services import host_update
 from panel.hosts.services.web_servers import web_server_update
@@ -141,9 +141,11 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
     """Files that the panel wrote on this web server, with their sites."""
     states = live_states([web_server])[web_server.pk]
     found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
-    for state in SiteState.objects.filter(resting__web_server=web_server).select_related("site", "resting__web_server"):
-        assert state.resting is not None
-        found |= dict.fromkeys(resting_records(state.resting), state.site.name)
+    for state in SiteState.objects.filter(disabled_revision__web_server=web_server).select_related(
+        "site", "disabled_revision__web_server"
+    ):
+        assert state.disabled_revision is not None
+        found |= dict.fromkeys(disabled_records(state.disabled_revision), state.site.name)
     return found
 
 

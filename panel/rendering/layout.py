@@ -30,7 +30,7 @@ def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") 
     return [RenderedFile(f"{root}/conf.d/{link or name}.conf", text)]
 
 
-def at_rest(path: str, web_server: WebServerSpec) -> str:
+def disabled_path(path: str, web_server: WebServerSpec) -> str:
     """Path of a site's file while the site is disabled; "" if the file is removed.
 
     Files that the server does not load by themselves keep their path: those in sites-available, certificates,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from panel.benchmarks.runs import since_words
-from panel.benchmarks.runs.since import Change, Reality
+from panel.benchmarks.runs import change_texts
+from panel.benchmarks.runs.run_changes import Change, Reality
 from panel.reports.choices import Outcome
 
 
@@ -27,8 +27,8 @@ def of_changes(found: Sequence[Change], since: str) -> Top:
         )
     real = [change for change in found if change.reality == Reality.REAL]
     likely = [change for change in found if change.reality == Reality.LIKELY]
-    sentences = [since_words.sentence(change) for change in sorted(real, key=_worst_first)]
-    sentences += [since_words.sentence(change) for change in sorted(likely, key=_worst_first)]
+    sentences = [change_texts.sentence(change) for change in sorted(real, key=_worst_first)]
+    sentences += [change_texts.sentence(change) for change in sorted(likely, key=_worst_first)]
     if real:
         worse = [change for change in real if not change.is_better]
         outcome = Outcome.WORSE if worse else Outcome.BETTER

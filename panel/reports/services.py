@@ -22,7 +22,7 @@ from panel.benchmarks.selectors import scenarios_visible
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.core.models import version_bump
-from panel.reports import beginning, cron, storing
+from panel.reports import cron, starting, storing
 from panel.reports.choices import OPEN, Kind
 from panel.reports.models import Delivery, Occurrence, Report, Schedule, ScheduleSite
 from panel.websites.models import Site
@@ -182,7 +182,7 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if stored.occurrences.filter(status__in=OPEN).exists():
         raise Conflict(f"A run of {stored} is in progress. Wait until it ends, or cancel it.")
-    occurrence = beginning.begin(stored, timezone.now().replace(microsecond=0), by_hand=True, actor=actor)
+    occurrence = starting.begin(stored, timezone.now().replace(microsecond=0), by_hand=True, actor=actor)
     audit_record(actor=actor, action="schedule.run", target=stored)
     return occurrence
 

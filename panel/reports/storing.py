@@ -11,7 +11,7 @@ from django.utils import timezone
 from panel.accounts.models import Team
 from panel.audit.services import audit_record
 from panel.benchmarks.models import Run, SuiteRun
-from panel.reports import making
+from panel.reports import building
 from panel.reports.choices import NOTEWORTHY, Channel, Kind, Notify
 from panel.reports.document import Document, to_json
 from panel.reports.models import Delivery, Occurrence, Report, Schedule
@@ -27,7 +27,7 @@ def store(
 ) -> Report:
     """Store a report. `document` is built from the run or suite by default."""
     if document is None:
-        document = making.document_of(run, suite_run, [])
+        document = building.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None
     teams = _teams(run, schedule)
     own_name = schedule is not None and schedule.name == document.title
@@ -99,7 +99,7 @@ def prune(schedule: Schedule, *, making_room: int = 0) -> list[str]:
     if not gone:
         return []
     removed = list(schedule.reports.filter(pk__in=gone).order_by("created_at"))
-    titles = [f"{making.when(report.created_at)}, {report.get_outcome_display()}" for report in removed]
+    titles = [f"{building.when(report.created_at)}, {report.get_outcome_display()}" for report in removed]
     schedule.reports.filter(pk__in=gone).delete()
     audit_record(actor=None, action="report.prune", target=schedule, before={"reports": titles})
     return titles

@@ -16,7 +16,7 @@ from panel.benchmarks.models import ENDED, Run, RunStatus, SuiteRun
 from panel.benchmarks.runs.services import run_expire
 from panel.benchmarks.suites.services import suite_expire
 from panel.core.errors import ApplicationError
-from panel.reports import beginning, cron, making, storing
+from panel.reports import building, cron, starting, storing
 from panel.reports.choices import OccurrenceStatus
 from panel.reports.models import Occurrence, Schedule, Watch
 from panel.reports.selectors import SILENT_AFTER
@@ -62,7 +62,7 @@ def _date(pk: int, now: dt.datetime, gap: Gap | None) -> None:
     is_late = now - newest > dt.timedelta(minutes=schedule.grace_minutes)
     _missed(schedule, dates if is_late else dates[:-1], gap)
     if not is_late and not schedule.occurrences.filter(due_at=newest).exists():
-        beginning.begin(schedule, newest, reason=_why_late(newest, now, gap))
+        starting.begin(schedule, newest, reason=_why_late(newest, now, gap))
     Schedule.objects.filter(pk=pk).update(next_due_at=_next(schedule, now))
 
 
@@ -88,7 +88,7 @@ def _missed(schedule: Schedule, dates: list[dt.datetime], gap: Gap | None) -> No
 
 def _why(gap: Gap | None, date: dt.datetime) -> str:
     if gap is not None and gap[0] <= date + SILENT_AFTER:
-        begun, ended = (making.when(moment) for moment in gap)
+        begun, ended = (building.when(moment) for moment in gap)
         return f"The panel, its scheduler, or its worker was not running from {begun} to {ended}."
     return "The panel's worker was too busy to check its schedules on time."
 
@@ -144,7 +144,7 @@ def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
     waiting = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.WAITING)
     if waiting.update(status=OccurrenceStatus.RUNNING, reason=words):
         row.status, row.reason = OccurrenceStatus.RUNNING, words
-        beginning.start(row, row.schedule.run_as)
+        starting.start(row, row.schedule.run_as)
 
 
 @transaction.atomic
@@ -167,7 +167,7 @@ def _report(row: Occurrence) -> None:
     """Build the document before the transaction, because that takes time and changes nothing."""
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)
-    document = making.document_of(run, suite_run, notes)
+    document = building.document_of(run, suite_run, notes)
     with transaction.atomic():
         if not _end(row, OccurrenceStatus.DONE, row.reason):
             return
@@ -202,5 +202,5 @@ def notes_of(row: Occurrence, run: Run | None, suite_run: SuiteRun | None) -> li
 
 
 def _lost(row: Occurrence) -> str:
-    dates = f"{row.dates} dates until {making.when(row.due_at)}" if row.dates > 1 else making.when(row.due_at)
+    dates = f"{row.dates} dates until {building.when(row.due_at)}" if row.dates > 1 else building.when(row.due_at)
     return f"{row.get_status_display()}: {dates}. {row.reason}"

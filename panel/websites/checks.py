@@ -75,8 +75,8 @@ def site_problems(
     if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems
     foreign = (others or ownership.Ownership([site], web_server, is_fetched=True)).foreign(site)
-    problems += claim_problems(ownership.not_standing(foreign, site, web_server))
-    kept, named = paths.standing_paths(site, web_server.host), paths.paths_on(site, web_server)
+    problems += claim_problems(ownership.not_deployed(foreign, site, web_server))
+    kept, named = paths.deployed_paths(site, web_server.host), paths.paths_on(site, web_server)
     return problems + path_clashes(actor, site, web_server.host, kept=kept, named=named)
 
 

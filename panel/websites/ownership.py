@@ -40,7 +40,7 @@ NARROW = 60  # above this number of names, all rows are read instead of single l
 
 # Hook for apps that depend on this one (deployments): it returns the claims that a site already has on a web server.
 # They were allowed at deployment, so operators may deploy them again.
-standing: list[Callable[[Site, WebServer], Set[tuple[str, str]]]] = []
+deployed: list[Callable[[Site, WebServer], Set[tuple[str, str]]]] = []
 
 
 def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
@@ -241,9 +241,9 @@ def foreign_claims(
     return Ownership([site], web_server, claims).foreign(site, kept=kept)
 
 
-def not_standing(claims: list[Claim], site: Site, web_server: WebServer) -> list[Claim]:
+def not_deployed(claims: list[Claim], site: Site, web_server: WebServer) -> list[Claim]:
     """Claims that `site` does not currently have on `web_server`."""
-    there = {key for keys in standing for key in keys(site, web_server)} if claims else set()
+    there = {key for keys in deployed for key in keys(site, web_server)} if claims else set()
     return [claim for claim in claims if claim.key not in there]
 
 

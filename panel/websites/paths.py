@@ -28,7 +28,7 @@ _COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.lo
 
 # Hook for apps that depend on this one (deployments): it returns the paths that a site already serves on a host. They
 # were allowed at deployment, perhaps by an administrator, so operators may deploy them again.
-standing: list[Callable[[Site, Host], set[str]]] = []
+deployed: list[Callable[[Site, Host], set[str]]] = []
 
 
 def log_on(path: str, old: WebServer | None, new: WebServer | None) -> str:
@@ -123,8 +123,8 @@ def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
     return set(site_paths(site).values())
 
 
-def standing_paths(site: Site, host: Host) -> set[str]:
-    return {path for paths in standing for path in paths(site, host)}
+def deployed_paths(site: Site, host: Host) -> set[str]:
+    return {path for paths in deployed for path in paths(site, host)}
 
 
 def _rows(model: type[Model], names: tuple[str, ...], to_site: str, team: Team, host: Host) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Stands and their links: real servers, real namespaces, the real zipapp; and that nothing of them is ever left."""
+"""Test beds and their links: real servers, real namespaces, the real zipapp; and that nothing of them is ever left."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agents.host import link, netem, processes, stand_files, stand_servers
+from agents.host import link, netem, processes, testbed_files, testbed_servers
 from agents.host.errors import Refusal
-from agents.protocol import StandRequest, StandServer, plain
+from agents.protocol import TestbedRequest, TestbedServer, plain
 from panel.benchmarks.testbeds import main_files
 from tests.agents.process import AgentError, AgentProcess
 from tests.support.bundled_programs import netem_binary
@@ -26,10 +26,10 @@ from tests.support.waiting import eventually
 
 CONFIG = """daemon off;
 user PADDOCK-USER PADDOCK-GROUP;
-pid /PADDOCK-STAND/web/server.pid;
-error_log /PADDOCK-STAND/web/error.log;
+pid /PADDOCK-TESTBED/web/server.pid;
+error_log /PADDOCK-TESTBED/web/error.log;
 events { worker_connections 64; }
-http { access_log off; server { listen %s; root /PADDOCK-STAND/www; } }
+http { access_log off; server { listen %s; root /PADDOCK-TESTBED/www; } }
 """
 
 
@@ -54,15 +54,15 @@ def program() -> dict[str, dict[str, str]]:
     return {"paddock-netem": {"source": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}}
 
 
-def stand(port: int, *, address: str = "127.0.0.1", **more: Any) -> dict[str, Any]:
+def testbed(port: int, *, address: str = "127.0.0.1", **more: Any) -> dict[str, Any]:
     listen = f"{address}:{port}"
-    request = StandRequest(
-        id="stand-of-a-test",
+    request = TestbedRequest(
+        id="testbed-of-a-test",
         files=[
             {"path": "web/server.conf", "text": more.pop("config", CONFIG) % listen},
             {"path": "www/page.html", "text": "a page"},
         ],
-        servers=[StandServer("web", "nginx", listen, tool("nginx"))],
+        servers=[TestbedServer("web", "nginx", listen, tool("nginx"))],
         listeners=[listen],
         folders=["web"],
         **more,
@@ -72,8 +72,8 @@ def stand(port: int, *, address: str = "127.0.0.1", **more: Any) -> dict[str, An
 
 
 def up(agent: AgentProcess, request: dict[str, Any]) -> dict[str, Any]:
-    """Asks for the stand; the event that says it is up."""
-    ident = agent.send("stand", request)
+    """Asks for the test bed; the event that says it is up."""
+    ident = agent.send("testbed", request)
     while True:
         message = agent.receive()
         assert message["id"] == ident, message
@@ -86,11 +86,11 @@ def up(agent: AgentProcess, request: dict[str, Any]) -> dict[str, Any]:
 def asked(listener: str, path: str = "/page.html") -> dict[str, Any]:
     address, port = listener.split(":")
     question = {"address": address, "port": int(port), "host": "a.example", "host_header": "a.example"}
-    return {"requests": [{**question, "path": path, "tls": False, "gzip": False}], "stand": "stand-of-a-test"}
+    return {"requests": [{**question, "path": path, "tls": False, "gzip": False}], "testbed": "testbed-of-a-test"}
 
 
 def call(agent: AgentProcess, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """A request beside the stand's own, which goes on."""
+    """A request beside the test bed's own, which goes on."""
     ident = agent.send(op, args)
     while True:
         message = agent.receive()
@@ -102,8 +102,8 @@ def call(agent: AgentProcess, op: str, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def ended(agent: AgentProcess) -> dict[str, Any]:
-    """Ends the stand; what its own request then answers."""
-    answers = [agent.send("stand", {"action": "end", "id": "stand-of-a-test"})]
+    """Ends the test bed; what its own request then answers."""
+    answers = [agent.send("testbed", {"action": "end", "id": "testbed-of-a-test"})]
     while True:
         message = agent.receive()
         if message["id"] not in answers and message["type"] == "result":
@@ -118,7 +118,7 @@ def ab(target: str) -> dict[str, Any]:
 
 def test_testbed_responds_while_held_and_leaves_nothing(agents: AgentProcess, temporary: Path) -> None:
     port = free_port()
-    told = up(agents, stand(port))
+    told = up(agents, testbed(port))
     answer = call(agents, "answers", asked(f"127.0.0.1:{port}"))["answers"][0]
     assert (answer["status"], answer["bytes"]) == (200, 6)
     assert Path(told["folder"]).is_dir()
@@ -132,7 +132,7 @@ def test_testbed_responds_while_held_and_leaves_nothing(agents: AgentProcess, te
 def test_testbed_servers_are_not_detected_as_web_servers(
     agents: AgentProcess, agent_file: Path, tmp_path: Path
 ) -> None:
-    folder = up(agents, stand(free_port()))["folder"]
+    folder = up(agents, testbed(free_port()))["folder"]
     with AgentProcess(agent_file, tmp_path / "of-the-check") as other:
         found = [item["paths"]["main_config"] for item in other.call("facts")["engines"]]
     assert found
@@ -143,19 +143,19 @@ def test_testbed_servers_are_not_detected_as_web_servers(
 def test_load_uses_shaped_link_only(agents: AgentProcess) -> None:
     listener = f"{link.FAR}:8080"
     network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "queue_packets": 7}
-    told = up(agents, stand(8080, address=link.FAR, network=network, programs=program()))
+    told = up(agents, testbed(8080, address=link.FAR, network=network, programs=program()))
     measured = told["network"]
     assert measured["rtt_us"]["min"] >= 4_000, "the delay is never shorter than asked for"
     assert measured["burst"] == [8, 8], "what fills the queue and the wire passes whole"
     assert 0 < measured["rate_kbit"]["forward"] <= 51_000
     load = ab(listener)
-    result = call(agents, "bench", {**load, "stand": "stand-of-a-test"})
+    result = call(agents, "bench", {**load, "testbed": "testbed-of-a-test"})
     assert (result["exit_code"], "Complete requests:      50" in result["stdout"]) == (0, True), result
-    with pytest.raises(AgentError, match="no listener of the stand"):
-        call(agents, "bench", {**ab(f"{link.FAR}:8081"), "stand": "stand-of-a-test"})
+    with pytest.raises(AgentError, match="no listener of the test bed"):
+        call(agents, "bench", {**ab(f"{link.FAR}:8081"), "testbed": "testbed-of-a-test"})
     with pytest.raises(AgentError, match="not an address of this host"):
         call(agents, "bench", load)
-    # The load generator that comes with a stand is a tool of stands only.
+    # The load generator that comes with a test bed is a tool of test beds only.
     bundled = ["gallop-load", "-n", "1", "--connect-to", listener, f"https://{listener}/"]
     with pytest.raises(AgentError, match="is not a load tool"):
         call(agents, "bench", {**load, "argv": bundled})
@@ -166,7 +166,7 @@ def test_load_uses_shaped_link_only(agents: AgentProcess) -> None:
     ):
         argv = ["gallop-load", "-n", "1", *elsewhere, f"https://{listener}/"]
         with pytest.raises(AgentError, match="must be told --connect-to"):
-            call(agents, "bench", {**load, "argv": argv, "stand": "stand-of-a-test"})
+            call(agents, "bench", {**load, "argv": argv, "testbed": "testbed-of-a-test"})
     assert ended(agents)["left"] == []
 
 
@@ -181,10 +181,10 @@ def test_link_uses_emulator_with_kernel_message_when_tc_fails(agents: AgentProce
     refused = kernels_answer()
     assert agents.call("facts")["netem"]["can"] is (refused == "")
     network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "jitter_us": 100, "queue_packets": 7}
-    request = stand(8080, address=link.FAR, network=network, programs=program(), link=wanted)
+    request = testbed(8080, address=link.FAR, network=network, programs=program(), link=wanted)
     if refused and wanted == link.BY_KERNEL:
         with pytest.raises(AgentError, match=re.escape(refused)):
-            agents.call("stand", request)
+            agents.call("testbed", request)
         return
     measured = up(agents, request)["network"]
     by_kernel = not refused and wanted != link.BY_EMULATOR
@@ -192,15 +192,15 @@ def test_link_uses_emulator_with_kernel_message_when_tc_fails(agents: AgentProce
     assert (refused in measured["why"]) if refused and not wanted else (measured["why"] == "")
     assert measured["rtt_us"]["min"] >= 3_800
     assert measured["burst"] == [8, 8]
-    result = call(agents, "bench", {**ab(f"{link.FAR}:8080"), "stand": "stand-of-a-test"})
+    result = call(agents, "bench", {**ab(f"{link.FAR}:8080"), "testbed": "testbed-of-a-test"})
     assert "Complete requests:      50" in result["stdout"]
     assert ended(agents)["left"] == []
 
 
 def test_unknown_link_shaper_is_rejected(agents: AgentProcess) -> None:
-    request = stand(8080, address=link.FAR, network={"rtt_us": 1}, programs=program(), link="ipfw")
+    request = testbed(8080, address=link.FAR, network={"rtt_us": 1}, programs=program(), link="ipfw")
     with pytest.raises(AgentError, match="not by 'ipfw'"):
-        agents.call("stand", request)
+        agents.call("testbed", request)
 
 
 def test_link_direction_is_bottleneck_queue_then_delay() -> None:
@@ -244,7 +244,7 @@ def test_killed_agent_leaves_no_process_and_next_agent_cleans_up(
     killed.env["TMPDIR"] = str(temporary)
     with killed:
         network = {"bandwidth_kbit": 100_000, "rtt_us": 0, "queue_packets": 100}
-        told = up(killed, stand(8080, address=link.FAR, network=network, programs=program()))
+        told = up(killed, testbed(8080, address=link.FAR, network=network, programs=program()))
         os.kill(killed.process.pid, signal.SIGKILL)
     pid = told["servers"]["web"]["pid"]
     assert eventually(lambda: not Path(f"/proc/{pid}").exists())
@@ -252,7 +252,7 @@ def test_killed_agent_leaves_no_process_and_next_agent_cleans_up(
     following.env["TMPDIR"] = str(temporary)
     with following as agent:
         # The emulator and the keepers of its namespaces hold no lock; only the dead agent did.
-        found = agent.call("stand", {"action": "left"})
+        found = agent.call("testbed", {"action": "left"})
         assert found == {"removed": [told["folder"]], "left": [], "boot": told["boot"]}
     assert list(temporary.iterdir()) == []
 
@@ -265,7 +265,7 @@ def test_killed_agent_leaves_no_process_and_next_agent_cleans_up(
         ({"fill": [{"path": "../large", "bytes": 1}]}, "not a plain path"),
         ({"network": {"rtt_us": -1}}, "rtt_us is -1"),
         ({"network": {"rtt_us": 1}}, "is not there"),
-        ({"programs": {"sh": {"source": "/bin/sh", "sha256": ""}}}, "no program of a stand"),
+        ({"programs": {"sh": {"source": "/bin/sh", "sha256": ""}}}, "no program of a test bed"),
         ({"programs": {"paddock-netem": {"source": __file__, "sha256": "0"}}}, "not the one that was announced"),
     ],
 )
@@ -273,11 +273,11 @@ def test_failed_testbed_setup_is_reported_and_removed(
     agents: AgentProcess, temporary: Path, change: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(AgentError, match=words):
-        agents.call("stand", stand(free_port(), **change))
+        agents.call("testbed", testbed(free_port(), **change))
     assert list(temporary.iterdir()) == []
 
 
-# What of lsphp a stand has to do with: it listens where it is told, and has its number of children and its account
+# What of lsphp a test bed has to do with: it listens where it is told, and has its number of children and its account
 # from who started it.
 LSPHP = """#!/usr/bin/env python3
 import os, socketserver, sys
@@ -295,18 +295,18 @@ def test_lsphp_runs_as_web_server_account(agents: AgentProcess, temporary: Path,
     program = server_root / "lsphp"
     program.write_text(LSPHP)
     program.chmod(0o755)
-    request, port = stand(free_port()), free_port()
+    request, port = testbed(free_port()), free_port()
     request["folders"].append("php")
     pool = {"name": "php", "kind": "lsphp", "listen": f"127.0.0.1:{port}", "binary": str(program), "children": 7}
     for children in (0, True, "7", 1001):
         wrong = {**request, "servers": [{**pool, "children": children}]}
         with pytest.raises(AgentError, match=r"children is .* from 1 to 1000"):
-            agents.call("stand", wrong)
+            agents.call("testbed", wrong)
     request["servers"].insert(0, pool)
     told = up(agents, request)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         uid, children = connection.makefile().read().split()
-    assert (int(uid), children) == (stand_files.account().pw_uid, "7")
+    assert (int(uid), children) == (testbed_files.account().pw_uid, "7")
     pid = told["servers"]["php"]["pid"]
     assert ended(agents)["left"] == []
     assert not Path(f"/proc/{pid}").exists()
@@ -314,7 +314,7 @@ def test_lsphp_runs_as_web_server_account(agents: AgentProcess, temporary: Path,
 
 
 def with_wordpress() -> dict[str, Any]:
-    request = stand(free_port())
+    request = testbed(free_port())
     request["files"] += [{"path": path, "text": text, "mode": 0o644} for path, text in main_files.mariadb().items()]
     request["servers"].insert(0, {"name": "mariadb", "kind": "mariadb", "listen": "mariadb.sock"})
     return {**request, "application": "wordpress"}
@@ -329,7 +329,7 @@ def test_testbed_database_runs_unprivileged_with_root_owned_files(
     with agent:
         told = up(agent, with_wordpress())
         folder, pid = Path(told["folder"]), told["servers"]["mariadb"]["pid"]
-        account = stand_files.account().pw_uid
+        account = testbed_files.account().pw_uid
         status = Path(f"/proc/{pid}/status").read_text()
         assert f"Uid:\t{account}\t{account}\t{account}\t{account}\n" in status
         others = {path for path in folder.rglob("*") if path.lstat().st_uid == account}
@@ -349,13 +349,13 @@ def test_folders_of_other_accounts_named_like_testbed_are_left_alone(
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / ".lock").write_text("")
-    (temporary / "paddock-stand-link").symlink_to(victim)
-    theirs = temporary / "paddock-stand-theirs"
+    (temporary / "paddock-testbed-link").symlink_to(victim)
+    theirs = temporary / "paddock-testbed-theirs"
     theirs.mkdir()
     (theirs / ".lock").write_text("")
-    for path in (theirs, theirs / ".lock", temporary / "paddock-stand-link"):
+    for path in (theirs, theirs / ".lock", temporary / "paddock-testbed-link"):
         os.chown(path, 65534, 65534, follow_symlinks=False)
-    assert agents.call("stand", {"action": "left"})["removed"] == []
+    assert agents.call("testbed", {"action": "left"})["removed"] == []
     assert (victim / ".lock").exists()
     assert (theirs / ".lock").exists()
 
@@ -363,12 +363,12 @@ def test_folders_of_other_accounts_named_like_testbed_are_left_alone(
 def test_temporary_folder_writable_by_another_account_is_rejected(agents: AgentProcess, temporary: Path) -> None:
     os.chown(temporary, 65534, 65534)
     with pytest.raises(AgentError, match="can be changed by the account nobody"):
-        agents.call("stand", stand(free_port()))
+        agents.call("testbed", testbed(free_port()))
     assert list(temporary.iterdir()) == []
 
 
 def test_crashed_server_ends_testbed_with_its_message(agents: AgentProcess, temporary: Path) -> None:
-    told = up(agents, stand(free_port()))
+    told = up(agents, testbed(free_port()))
     os.kill(told["servers"]["web"]["pid"], signal.SIGKILL)
     message = agents.receive_result()
     assert message["type"] == "error"
@@ -385,26 +385,26 @@ def test_new_testbed_with_reused_number_is_not_cleaned_up(agent_file: Path, tmp_
         try:
             assert eventually(lambda: space.readlink() != Path("/proc/self/ns/ipc").readlink())
             began, lost = processes.started(other.pid), {"action": "left", "namespaces": [str(space.readlink())]}
-            assert agent.call("stand", lost | {"tick": began - 1})["left"] == []
-            (remnant,) = agent.call("stand", lost | {"tick": began})["left"]
+            assert agent.call("testbed", lost | {"tick": began - 1})["left"] == []
+            (remnant,) = agent.call("testbed", lost | {"tick": began})["left"]
             assert remnant.startswith(f"process {other.pid} (")
             # After another start of the host, neither the number nor the time means anything.
-            assert agent.call("stand", lost | {"tick": began, "boot": "another/1"})["left"] == []
+            assert agent.call("testbed", lost | {"tick": began, "boot": "another/1"})["left"] == []
         finally:
             other.kill()
 
 
 def test_process_that_joined_namespace_later_is_not_killed() -> None:
-    """Its number may be that of a stand that is gone."""
+    """Its number may be that of a test bed that is gone."""
     argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as other:
         space = Path(f"/proc/{other.pid}/ns/ipc")
         try:
             assert eventually(lambda: space.readlink() != Path("/proc/self/ns/ipc").readlink())
             began, names = processes.started(other.pid), {str(space.readlink())}
-            assert stand_servers.inside(names) == [other.pid]
-            assert stand_servers.inside_since_before(names, began + 1) == [other.pid]
-            assert stand_servers.inside_since_before(names, began) == []
+            assert testbed_servers.inside(names) == [other.pid]
+            assert testbed_servers.inside_since_before(names, began + 1) == [other.pid]
+            assert testbed_servers.inside_since_before(names, began) == []
             assert began <= processes.now()
         finally:
             other.kill()

@@ -75,10 +75,10 @@ def test_pending_items_are_on_dashboard_but_not_mailed(people: Cast, mailbox: Ma
     """A host that somebody is just adding, a plan to be confirmed, a host that is paused."""
     wants(people.owner)
     Host.objects.create(name="new-1", status=HostStatus.NEW, site_roots=["/srv/www"])
-    Host.objects.create(name="resting-1", status=HostStatus.UNREACHABLE, is_paused=True, site_roots=["/srv/www"])
+    Host.objects.create(name="disabled-1", status=HostStatus.UNREACHABLE, is_paused=True, site_roots=["/srv/www"])
     planned(people, shop(people))
     page = signed_in(people.owner).get("/").content.decode()
-    assert "new-1" in page and "resting-1" in page and "A plan is waiting" in page
+    assert "new-1" in page and "disabled-1" in page and "A plan is waiting" in page
     alerts_send()
     assert not mailbox.messages
 

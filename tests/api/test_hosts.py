@@ -50,7 +50,7 @@ def test_host_is_added_trusted_and_checked(sshd: SshServer, people: Cast) -> Non
     uuid = check["Location"].removeprefix("/api/v1/jobs/").rstrip("/")
     run_job(uuid)
     job = admin.get(f"jobs/{uuid}/").json()
-    assert (job["type"], job["status"]) == ("job", "succeeded"), job
+    assert (job["type"], job["status"]) == ("host_job", "succeeded"), job
     assert admin.get("hosts/web-2/").json()["facts"]["kernel"]
     assert admin.get("host-jobs/?kind=check").json()["results"]
 

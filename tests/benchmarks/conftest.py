@@ -119,7 +119,7 @@ class Other:
     site: Site
 
 
-class Stand:
+class LiveSites:
     """Two sites on one running nginx: `one` and `two`, the same content."""
 
     def __init__(self, nginx: NginxInstance, one: Site, two: Site) -> None:
@@ -161,7 +161,9 @@ class Stand:
 
 
 @pytest.fixture
-def stand(server_root: Path, team: Team, host: Host, settings: LazySettings, tmp_path: Path) -> Iterator[Stand]:
+def live_sites(
+    server_root: Path, team: Team, host: Host, settings: LazySettings, tmp_path: Path
+) -> Iterator[LiveSites]:
     settings.LOCAL_HOST_ROOT = tmp_path / "host"
     nginx = NginxInstance(server_root)
     web_server = WebServer.objects.create(
@@ -179,5 +181,5 @@ def stand(server_root: Path, team: Team, host: Host, settings: LazySettings, tmp
         sites.append(make_site(name, team, web_server, port))
         deployed(sites[-1])
     with nginx:
-        yield Stand(nginx, *sites)
+        yield LiveSites(nginx, *sites)
     pool.close()

@@ -16,9 +16,9 @@ from django.urls import reverse
 from panel.accounts.models import Team, User
 from panel.benchmarks.models import Run, RunStatus, Scenario
 from panel.benchmarks.runs.services import run_create
-from panel.benchmarks.scenarios.quick import QUICK
+from panel.benchmarks.scenarios.ready_made import QUICK
 from panel.hosts.models import Host, WebServer
-from panel.reports import making
+from panel.reports import building
 from panel.websites.models import Site
 from panel.websites.services import site_update
 from tests.benchmarks.conftest import deployed, make_site
@@ -53,7 +53,7 @@ def test_result_page_names_round_with_hanging_requests(operator: User, run: Run)
     row.save()
     said = f"{row.target.label}, round 2: {hung}"
     assert said in html.unescape(text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid])))
-    assert said in making.run_document(run, []).sections[0].remarks
+    assert said in building.run_document(run, []).sections[0].remarks
 
 
 # --- empty pages name the next action ---

@@ -20,7 +20,7 @@ from panel.benchmarks.runs.services import run_cancel, run_create, run_repeat, s
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Host, HostLock, Layout, WebServer
-from tests.benchmarks.conftest import QUICK, Stand, deployed, make_site
+from tests.benchmarks.conftest import QUICK, LiveSites, deployed, make_site
 from tests.support.bundled_programs import load_binary
 from tests.support.cast import signed_in
 from tests.support.gallop import GallopInstance
@@ -36,8 +36,8 @@ def executed(run: Run) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def test_run_measures_two_sites_round_by_round(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
+def test_run_measures_two_sites_round_by_round(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one, live_sites.two]))
     assert (run.status, run.error) in ((RunStatus.FINISHED, ""), (RunStatus.INVALID, "")), run.error
     rounds = Round.objects.filter(target__run=run).order_by("started_at")
     order = [(row.number, row.target.position) for row in rounds]
@@ -62,13 +62,13 @@ def test_run_measures_two_sites_round_by_round(operator: User, scenario: Scenari
     assert not HostLock.objects.exclude(holder="").exists()
 
 
-def test_run_compares_nginx_and_apache(operator: User, stand: Stand) -> None:
+def test_run_compares_nginx_and_apache(operator: User, live_sites: LiveSites) -> None:
     """nginx and Apache, the same page: what the product exists for."""
     values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
     scenario = scenario_create(actor=operator, name="Both", **values)
-    apache = stand.apache("three")
+    apache = live_sites.apache("three")
     with apache.server:
-        run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, apache.site]))
+        run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one, apache.site]))
     assert run.error == ""
     for row in Round.objects.filter(target__run=run):
         assert row.metrics["requests"] > 100
@@ -80,11 +80,13 @@ def test_run_compares_nginx_and_apache(operator: User, stand: Stand) -> None:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
-def test_run_works_with_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
+def test_run_works_with_every_tool(
+    operator: User, live_sites: LiveSites, tool: str, arguments: dict[str, object]
+) -> None:
     scenario = scenario_create(
         actor=operator, name=tool, tool=tool, arguments={**QUICK, **arguments}, paths=["/"], rounds=1, warmup_s=1
     )
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert run.error == ""
     warm_up, counted = Round.objects.filter(target__run=run).order_by("number")
     assert (warm_up.number, counted.number) == (0, 1)
@@ -93,12 +95,14 @@ def test_run_works_with_every_tool(operator: User, stand: Stand, tool: str, argu
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
 
 
-def test_gallop_load_keeps_rate_and_page_shows_it(operator: User, stand: Stand, settings: LazySettings) -> None:
+def test_gallop_load_keeps_rate_and_page_shows_it(
+    operator: User, live_sites: LiveSites, settings: LazySettings
+) -> None:
     settings.LOAD_BINARY = load_binary()
     arguments = {"requests": 40, "concurrency": 2, "rate_rps": 20}
     values = {"tool": "h2load", "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 0}
     scenario = scenario_create(actor=operator, name="Paced", **values)
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert (run.status, run.error, run.reasons) == (RunStatus.FINISHED, "", [])
     row = Round.objects.get(target__run=run)
     assert row.argv[0] == "gallop-load" and '"open_loop":true' in row.output
@@ -135,15 +139,15 @@ def test_run_over_http3_does_not_depend_on_h2load_of_host(
     assert (row.metrics["requests"], row.metrics["failed"], row.metrics["non2xx"]) == (100, 0, 0)
 
 
-def test_application_is_sampled_separately_from_web_server(operator: User, stand: Stand) -> None:
-    with PhpFpm(stand.nginx.root / "php") as php:
-        stand.serve_php(stand.one, php.address)
+def test_application_is_sampled_separately_from_web_server(operator: User, live_sites: LiveSites) -> None:
+    with PhpFpm(live_sites.nginx.root / "php") as php:
+        live_sites.serve_php(live_sites.one, php.address)
         # So many requests, not seconds: the kernel counts in ticks of 10 ms, and on a machine with much to do a second
         # may hold less of the server's work than one.
         arguments = {"requests": 2_000, "concurrency": 4, "protocol": "h1", "dynamic": True}
         values = {"tool": "h2load", "arguments": arguments, "paths": ["/time.php"], "rounds": 1, "warmup_s": 1}
         scenario = scenario_create(actor=operator, name="PHP", **values)
-        run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+        run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert run.error == ""
     figures = run.summary["targets"][0]["figures"]
     row = Round.objects.get(target__run=run, number=1)
@@ -155,40 +159,40 @@ def test_application_is_sampled_separately_from_web_server(operator: User, stand
     assert figures["cpu_per_1000"]["value"] == pytest.approx(both)
 
 
-def test_run_is_rejected_when_content_differs(operator: User, scenario: Scenario, stand: Stand) -> None:
-    stand.serve(stand.two, "something else")
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
+def test_run_is_rejected_when_content_differs(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    live_sites.serve(live_sites.two, "something else")
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one, live_sites.two]))
     assert run.status == RunStatus.FAILED
     assert "different responses for /" in run.error
     assert "100 bytes" in run.error and "14 bytes" in run.error
     assert not Round.objects.filter(target__run=run).exists()
 
 
-def test_run_is_rejected_when_path_is_missing(operator: User, stand: Stand) -> None:
+def test_run_is_rejected_when_path_is_missing(operator: User, live_sites: LiveSites) -> None:
     scenario = scenario_create(actor=operator, name="Gone", tool="ab", arguments=QUICK, paths=["/gone"])
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert run.status == RunStatus.FAILED
     assert "responds to /gone with status 404" in run.error
 
 
-def test_run_names_web_server_that_is_down(operator: User, scenario: Scenario, stand: Stand) -> None:
-    stand.nginx.stop()
-    assert eventually(lambda: stand.nginx.pid is None)
-    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+def test_run_names_web_server_that_is_down(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    live_sites.nginx.stop()
+    assert eventually(lambda: live_sites.nginx.pid is None)
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert run.status == RunStatus.FAILED
     assert "one (nginx, here) did not respond to /" in run.error
     assert "Connection" in run.error
 
 
-def test_deployment_during_run_makes_it_invalid(operator: User, stand: Stand) -> None:
+def test_deployment_during_run_makes_it_invalid(operator: User, live_sites: LiveSites) -> None:
     scenario = scenario_create(
         actor=operator, name="Once", tool="ab", arguments=QUICK, paths=["/"], rounds=1, warmup_s=1
     )
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def deploy_meanwhile() -> None:
         eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
-        deployed(stand.one, number=2)
+        deployed(live_sites.one, number=2)
         connection.close()
 
     thread = threading.Thread(target=deploy_meanwhile)
@@ -199,10 +203,10 @@ def test_deployment_during_run_makes_it_invalid(operator: User, stand: Stand) ->
     assert any("the deployed revision of one (nginx, here) changed from 1 to 2" in reason for reason in run.reasons)
 
 
-def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, stand: Stand) -> None:
+def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, live_sites: LiveSites) -> None:
     arguments = {"concurrency": 2, "duration_s": 60}
     scenario = scenario_create(actor=operator, name="Long", tool="ab", arguments=arguments, paths=["/"], warmup_s=1)
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def cancel_meanwhile() -> None:
         eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
@@ -220,16 +224,16 @@ def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, stand: Stand
     assert Round.objects.get(target__run=run, number=1).error == "Ended early."
 
 
-def test_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+def test_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
     assert run_cancel(actor=operator, run=run).status == RunStatus.CANCELLED
     assert execution.run_execute(run.uuid) == Attempt.NOTHING
 
 
-def test_run_stays_queued_while_host_is_busy(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
-    assert stand.one.web_server is not None
-    with host_lock(stand.one.web_server.host, "deployment 1"):
+def test_run_stays_queued_while_host_is_busy(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
+    assert live_sites.one.web_server is not None
+    with host_lock(live_sites.one.web_server.host, "deployment 1"):
         assert execution.run_execute(run.uuid) == Attempt.BUSY
     run.refresh_from_db()
     assert run.status == RunStatus.QUEUED
@@ -237,15 +241,15 @@ def test_run_stays_queued_while_host_is_busy(operator: User, scenario: Scenario,
     assert execution.waiting() == [run.uuid]
 
 
-def test_run_is_executed_once(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+def test_run_is_executed_once(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="another", heartbeat_at=timezone.now())
     assert execution.run_execute(run.uuid) == Attempt.NOTHING
     assert execution.orphans_end() == []
 
 
-def test_run_of_dead_worker_fails(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+def test_run_of_dead_worker_fails(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
     long_ago = timezone.now() - timedelta(minutes=5)
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="gone", heartbeat_at=long_ago)
     assert execution.orphans_end() == [run.uuid]
@@ -254,8 +258,8 @@ def test_run_of_dead_worker_fails(operator: User, scenario: Scenario, stand: Sta
     assert "worker stopped during this run" in run.error
 
 
-def test_worker_that_lost_its_run_writes_nothing(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+def test_worker_that_lost_its_run_writes_nothing(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def take_away() -> None:
         eventually(lambda: Round.objects.filter(target__run=run).exists())
@@ -270,9 +274,9 @@ def test_worker_that_lost_its_run_writes_nothing(operator: User, scenario: Scena
     assert (run.status, run.claimed_by, run.progress) == (RunStatus.RUNNING, "another", "theirs")
 
 
-def test_repeated_run_uses_frozen_scenario(operator: User, scenario: Scenario, stand: Stand) -> None:
-    run = run_create(actor=operator, scenario=scenario, sites=[stand.two, stand.one])
+def test_repeated_run_uses_frozen_scenario(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[live_sites.two, live_sites.one])
     Scenario.objects.filter(pk=scenario.pk).update(paths=["/other"])
     again = run_repeat(actor=operator, run=run)
     assert again.parameters == run.parameters
-    assert [target.site for target in again.targets.all()] == [stand.two, stand.one]
+    assert [target.site for target in again.targets.all()] == [live_sites.two, live_sites.one]

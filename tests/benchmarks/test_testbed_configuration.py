@@ -1,4 +1,4 @@
-"""What a stand's servers are configured with: alike whatever port they get, and told apart by it."""
+"""What a test bed's servers are configured with: alike whatever port they get, and told apart by it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = {
 def planned(suite: Suite, *slugs: str, **settings: int) -> Plan:
     setups = [suite.setup(slug) for slug in slugs]
     chosen = replace(suite.settings, **settings)
-    return layout.plan("stand-of-a-test", suite.short[0], setups, suite.content, chosen, PROGRAMS, as_root=True)
+    return layout.plan("testbed-of-a-test", suite.short[0], setups, suite.content, chosen, PROGRAMS, as_root=True)
 
 
 def texts(plan: Plan) -> dict[str, str]:

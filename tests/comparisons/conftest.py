@@ -33,7 +33,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "REPLAY_WARMUP_S", 0)
 
 
-class Stand:
+class LiveSites:
     """`shop` stands on nginx; Apache and gallop are installed on the same machine."""
 
     def __init__(self, machine: Machine, web_servers: dict[str, WebServer]) -> None:
@@ -116,9 +116,9 @@ def before_comparing(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], obje
     monkeypatch.setattr(execution, "compare", meanwhile)
 
 
-def logged(stand: Stand, targets: list[str], *, queries: bool = False, method: str = "GET") -> None:
+def logged(live_sites: LiveSites, targets: list[str], *, queries: bool = False, method: str = "GET") -> None:
     """Visitors' requests in the site's own access log, answered with success."""
-    with stand.log.open("a") as sink:
+    with live_sites.log.open("a") as sink:
         for number, target in enumerate(targets):
             query = f"?secret={number}" if queries else ""
             sink.write(
@@ -127,26 +127,28 @@ def logged(stand: Stand, targets: list[str], *, queries: bool = False, method: s
 
 
 @contextmanager
-def standing(root: Path, sshd: SshServer | None = None) -> Iterator[Stand]:
+def standing(root: Path, sshd: SshServer | None = None) -> Iterator[LiveSites]:
     with NginxInstance(root) as nginx:
         machine = Machine(root, sshd)
         apache, gallop = ApacheInstance(root / "apache"), GallopInstance(root / "gallop")
         servers = {Engine.NGINX: nginx, Engine.APACHE: apache, Engine.NATIVE: gallop}
-        yield Stand(machine, {engine.value: machine.web_server(server, engine) for engine, server in servers.items()})
+        yield LiveSites(
+            machine, {engine.value: machine.web_server(server, engine) for engine, server in servers.items()}
+        )
         apache.stop()
         gallop.stop()
     pool.close()
 
 
 @pytest.fixture
-def stand(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[Stand]:
+def live_sites(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[LiveSites]:
     settings.LOCAL_HOST_ROOT = server_root / "agent-home"
     with standing(server_root) as found:
         yield found
 
 
 @pytest.fixture
-def remote(transactional_db: None, server_root: Path) -> Iterator[tuple[Stand, SshServer]]:
+def remote(transactional_db: None, server_root: Path) -> Iterator[tuple[LiveSites, SshServer]]:
     """The same behind a real sshd."""
     with SshServer(server_root / "sshd") as sshd, standing(server_root, sshd) as found:
         yield found, sshd

@@ -20,7 +20,7 @@ from panel.core.jobs import JobStatus
 from panel.remote import pool
 from panel.websites import services as websites
 from tests.api.caller import caller_of, pointers
-from tests.comparisons.conftest import Stand, carried_out, logged
+from tests.comparisons.conftest import LiveSites, carried_out, logged
 from tests.support.cast import signed_in
 
 Arrived = Counter[tuple[str, str, str]]
@@ -60,27 +60,29 @@ class Applications(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def arrived(stand: Stand) -> Iterator[Arrived]:
+def arrived(live_sites: LiveSites) -> Iterator[Arrived]:
     """What arrives at the application below /app/ of the site, in whose log all methods stand."""
     with Applications() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        owner = stand.machine.people.owner
+        owner = live_sites.machine.people.owner
         servers = [{"address": f"127.0.0.1:{server.server_port}"}]
-        upstream = websites.upstream_create(actor=owner, site=stand.site, name="app", servers=servers)
-        websites.location_create(actor=owner, block=stand.block, pattern="/app/", handler="proxy", upstream=upstream)
-        stand.machine.deploy(stand.site)
-        logged(stand, ["/app/read"] * 6)
+        upstream = websites.upstream_create(actor=owner, site=live_sites.site, name="app", servers=servers)
+        websites.location_create(
+            actor=owner, block=live_sites.block, pattern="/app/", handler="proxy", upstream=upstream
+        )
+        live_sites.machine.deploy(live_sites.site)
+        logged(live_sites, ["/app/read"] * 6)
         for method, times in (("POST", 2), ("HEAD", 3), ("PUT", 1), ("DELETE", 1)):
-            logged(stand, [f"/app/{method.lower()}"] * times, method=method, queries=True)
+            logged(live_sites, [f"/app/{method.lower()}"] * times, method=method, queries=True)
         yield server.arrived
         server.shutdown()
         thread.join()
 
 
-def without(stand: Stand, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+def without(live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """The host's agent finds every program but these."""
-    folder = stand.machine.root / "programs"
+    folder = live_sites.machine.root / "programs"
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for program in Path(place).glob("*"):
@@ -95,20 +97,20 @@ def of_application(comparison: Comparison) -> set[str]:
     return set(comparison.load["paths"]) - {"/"}
 
 
-def asked(stand: Stand, **values: Any) -> dict[str, Any]:
+def asked(live_sites: LiveSites, **values: Any) -> dict[str, Any]:
     shape = {"load": "replay", "concurrency": 2, "duration_s": 1, "rounds": 3}
-    return {**shape, "web_servers": [stand.web_servers["native"].pk], **values}
+    return {**shape, "web_servers": [live_sites.web_servers["native"].pk], **values}
 
 
-def test_replay_sends_other_methods_without_body_in_proportion(stand: Stand, arrived: Arrived) -> None:
-    client = signed_in(stand.machine.people.owner)
+def test_replay_sends_other_methods_without_body_in_proportion(live_sites: LiveSites, arrived: Arrived) -> None:
+    client = signed_in(live_sites.machine.people.owner)
     page = reverse("websites:comparisons", args=["shop"])
     assert "can change or delete data of the application" in client.get(page).content.decode()
     preview = client.get(
         reverse("websites:comparisons_replay", args=["shop"]), {"other_methods": "on"}
     ).content.decode()
     assert "HEAD /app/head<" in preview and "POST /app/post<" in preview and "secret" not in preview
-    answer = client.post(page, asked(stand, other_methods="on"))
+    answer = client.post(page, asked(live_sites, other_methods="on"))
     assert answer.status_code == 302, answer.content
     comparison = carried_out(Comparison.objects.get())
     assert comparison.status == JobStatus.SUCCEEDED, comparison.error
@@ -137,34 +139,36 @@ def test_replay_sends_other_methods_without_body_in_proportion(stand: Stand, arr
     assert audited["load"]["methods"] == ["DELETE", "GET", "HEAD", "POST"]
 
 
-def test_replay_sends_only_get_and_head_by_default(stand: Stand, arrived: Arrived) -> None:
-    caller = caller_of(stand.machine.people.owner)
+def test_replay_sends_only_get_and_head_by_default(live_sites: LiveSites, arrived: Arrived) -> None:
+    caller = caller_of(live_sites.machine.people.owner)
     seen = caller.get("comparisons/replay/?site=shop").json()  # type: ignore[attr-defined]
     assert {share["method"] for share in seen["paths"]} == {"GET", "HEAD"}
     assert seen["left_out"] == 4
     assert "Sent with POST: 2. Not selected for replay" in " ".join(seen["reasons"])
-    answer = caller.post("comparisons/", {"site": "shop", **asked(stand)})
+    answer = caller.post("comparisons/", {"site": "shop", **asked(live_sites)})
     assert answer.status_code == 202, answer.content
     assert of_application(Comparison.objects.get()) == {"/app/read", "HEAD /app/head"}
     assert Comparison.objects.get().load["tool"] == "h2load"
     assert answer.json()["left_out"] == seen["reasons"]  # type: ignore[attr-defined]
 
 
-def test_get_replay_uses_wrk_and_is_rejected_without_a_tool(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    caller = caller_of(stand.machine.people.owner)
-    logged(stand, ["/"] * 3)
-    assert caller.post("comparisons/", {"site": "shop", **asked(stand)}).status_code == 202
+def test_get_replay_uses_wrk_and_is_rejected_without_a_tool(
+    live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = caller_of(live_sites.machine.people.owner)
+    logged(live_sites, ["/"] * 3)
+    assert caller.post("comparisons/", {"site": "shop", **asked(live_sites)}).status_code == 202
     assert Comparison.objects.get().load["tool"] == "wrk"
-    without(stand, monkeypatch, "wrk", "h2load", "siege")
-    answer = caller.post("comparisons/", {"site": "shop", **asked(stand)})
+    without(live_sites, monkeypatch, "wrk", "h2load", "siege")
+    answer = caller.post("comparisons/", {"site": "shop", **asked(live_sites)})
     assert answer.status_code == 422 and pointers(answer) == ["/load"]
     assert "Install one of wrk, h2load, siege." in answer.content.decode()
 
 
-def test_repeated_comparison_keeps_load_and_web_servers(stand: Stand) -> None:
-    client = signed_in(stand.machine.people.owner)
-    first = stand.queued()
-    services.comparison_cancel(actor=stand.machine.people.owner, comparison=first)
+def test_repeated_comparison_keeps_load_and_web_servers(live_sites: LiveSites) -> None:
+    client = signed_in(live_sites.machine.people.owner)
+    first = live_sites.queued()
+    services.comparison_cancel(actor=live_sites.machine.people.owner, comparison=first)
     first = carried_out(first)
     again = reverse("comparisons:again", args=[first.uuid])
     assert again in client.get(reverse("comparisons:detail", args=[first.uuid])).content.decode()
@@ -178,10 +182,10 @@ def test_repeated_comparison_keeps_load_and_web_servers(stand: Stand) -> None:
     assert Comparison.objects.count() == 2, "one at a time"
 
 
-def test_other_methods_require_replay(stand: Stand) -> None:
-    caller = caller_of(stand.machine.people.owner)
+def test_other_methods_require_replay(live_sites: LiveSites) -> None:
+    caller = caller_of(live_sites.machine.people.owner)
     answer = caller.post(
-        "comparisons/", {"site": "shop", **asked(stand, load="quick:ab-keep-alive", other_methods=True)}
+        "comparisons/", {"site": "shop", **asked(live_sites, load="quick:ab-keep-alive", other_methods=True)}
     )
     assert answer.status_code == 422 and pointers(answer) == ["/other_methods"]
     scenario = {"name": "Orders", "tool": "wrk", "arguments": {"duration_s": 1}, "paths": ["POST /app/post"]}

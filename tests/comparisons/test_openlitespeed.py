@@ -23,7 +23,7 @@ from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine, Layout
 from panel.websites import services as websites
-from tests.comparisons.conftest import Stand, before_comparing, carried_out, logged
+from tests.comparisons.conftest import LiveSites, before_comparing, carried_out, logged
 from tests.comparisons.test_faults import Killed, die
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.support.php import PhpFpm
@@ -67,11 +67,13 @@ def application() -> Iterator[int]:
 if source() is not None:
 
     @pytest.fixture
-    def four(stand: Stand) -> Iterator[Stand]:
+    def four(live_sites: LiveSites) -> Iterator[LiveSites]:
         """OpenLiteSpeed too is installed on the machine, and stopped."""
-        server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
-        stand.web_servers["openlitespeed"] = stand.machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
-        yield stand
+        server = OpenLiteSpeedInstance(live_sites.machine.root / "lsws").manage()
+        live_sites.web_servers["openlitespeed"] = live_sites.machine.web_server(
+            server, Engine.OPENLITESPEED, Layout.VHOSTS
+        )
+        yield live_sites
         server.stop()
 
     def found(comparison: Comparison) -> list[tuple[str, str, str]]:
@@ -80,7 +82,7 @@ if source() is not None:
     def alike(labels: list[str]) -> list[tuple[str, str, str]]:
         return [(label, ContenderStatus.SAME, "") for label in labels]
 
-    def test_openlitespeed_comparison_measures_pages_php_and_proxy(four: Stand, application: int) -> None:
+    def test_openlitespeed_comparison_measures_pages_php_and_proxy(four: LiveSites, application: int) -> None:
         owner, root = four.machine.people.owner, four.machine.files("shop", PAGE)
         # Not HTTP_HOST: Debian's own fastcgi_params of nginx takes the port out of it.
         (root / "hello.php").write_text("<?php echo 'hello ', $_SERVER['REQUEST_URI'], ' ', strlen($_GET['q'] ?? '');")
@@ -107,7 +109,7 @@ if source() is not None:
             assert target["figures"]["throughput_rps"]["value"] > 0, target["label"]
         assert four.machine.answers("shop", PAGE)
 
-    def test_site_switches_to_openlitespeed_and_back(four: Stand) -> None:
+    def test_site_switches_to_openlitespeed_and_back(four: LiveSites) -> None:
         comparison = four.tried()
         for position, name in ((3, "openlitespeed"), (2, "native"), (3, "openlitespeed"), (0, "nginx")):
             four.switched(comparison.contenders.get(position=position))
@@ -123,7 +125,7 @@ if source() is not None:
             way_back = results.way_back(comparison)
             assert (way_back.label if way_back else "") == ("nginx" if position else "")
 
-    def test_rejected_switch_to_openlitespeed_is_rolled_back(four: Stand) -> None:
+    def test_rejected_switch_to_openlitespeed_is_rolled_back(four: LiveSites) -> None:
         earlier = four.tried()
         people = four.machine.people
         people.owner.role = "admin"  # whoever copies raw directives must be allowed to write them
@@ -149,7 +151,7 @@ if source() is not None:
         assert "nginx" in four.machine.get("shop").headers["server"]
         four.assert_as_before()
 
-    def test_openlitespeed_site_is_compared_with_its_own_log(four: Stand) -> None:
+    def test_openlitespeed_site_is_compared_with_its_own_log(four: LiveSites) -> None:
         comparison = four.tried()
         four.switched(comparison.contenders.get(position=3))
         four.running |= {"openlitespeed"}
@@ -166,7 +168,7 @@ if source() is not None:
         assert set(again.load["paths"]) == {"/", "/index.html"}
         four.assert_as_before()
 
-    def test_dead_worker_leaves_nothing_on_openlitespeed(four: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_dead_worker_leaves_nothing_on_openlitespeed(four: LiveSites, monkeypatch: pytest.MonkeyPatch) -> None:
         before_comparing(monkeypatch, die)
         comparison = four.queued()
         with pytest.raises(Killed):

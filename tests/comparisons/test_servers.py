@@ -13,74 +13,82 @@ from panel.core.jobs import JobStatus
 from panel.hosts import execution as jobs
 from panel.hosts.models import HostJobKind
 from panel.hosts.services import host_job_request
-from tests.comparisons.conftest import Stand, before_comparing, carried_out
+from tests.comparisons.conftest import LiveSites, before_comparing, carried_out
 from tests.support.ports import free_port
 
 
-def tried_while(stand: Stand, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> Comparison:
+def tried_while(live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> Comparison:
     """A comparison that is cancelled once its copies stand and `happens` is over."""
 
     def meanwhile() -> None:
         happens()
-        services.comparison_cancel(actor=stand.machine.people.owner, comparison=Comparison.objects.get())
+        services.comparison_cancel(actor=live_sites.machine.people.owner, comparison=Comparison.objects.get())
 
     before_comparing(monkeypatch, meanwhile)
-    return stand.tried()
+    return live_sites.tried()
 
 
-def told(stand: Stand, action: str) -> None:
+def told(live_sites: LiveSites, action: str) -> None:
     """An admin has gallop started or stopped."""
-    params = {"web_server": stand.web_servers["native"].pk, "action": action}
-    admin, host = stand.machine.people.admin, stand.machine.host
+    params = {"web_server": live_sites.web_servers["native"].pk, "action": action}
+    admin, host = live_sites.machine.people.admin, live_sites.machine.host
     job = host_job_request(actor=admin, host=host, kind=HostJobKind.SERVICE, params=params)
     jobs.host_job_execute(job.uuid)
     job.refresh_from_db()
     assert job.status == JobStatus.SUCCEEDED, job.error
 
 
-def test_comparison_restores_stopped_and_running_web_servers(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    told(stand, "start")
-    stand.running.add("native")
+def test_comparison_restores_stopped_and_running_web_servers(
+    live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(live_sites, "start")
+    live_sites.running.add("native")
     during: list[set[str]] = []
-    tried_while(stand, monkeypatch, lambda: during.append(stand.found_running()))
+    tried_while(live_sites, monkeypatch, lambda: during.append(live_sites.found_running()))
     assert during == [{"nginx", "apache", "native"}]
-    stand.assert_as_before()
+    live_sites.assert_as_before()
     assert not Contender.objects.filter(was_stopped=True).exists()
 
 
-def test_web_server_that_got_site_keeps_running(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = stand.machine
-    blog = machine.site("blog", stand.web_servers["native"], port=free_port())
-    tried_while(stand, monkeypatch, lambda: machine.deploy(blog))
-    stand.running.add("native")
-    stand.assert_running()
+def test_web_server_that_got_site_keeps_running(live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = live_sites.machine
+    blog = machine.site("blog", live_sites.web_servers["native"], port=free_port())
+    tried_while(live_sites, monkeypatch, lambda: machine.deploy(blog))
+    live_sites.running.add("native")
+    live_sites.assert_running()
 
 
-def test_web_server_started_by_someone_else_keeps_running(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried_while(stand, monkeypatch, lambda: told(stand, "start"))
-    stand.running.add("native")
-    stand.assert_running()
+def test_web_server_started_by_someone_else_keeps_running(
+    live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried_while(live_sites, monkeypatch, lambda: told(live_sites, "start"))
+    live_sites.running.add("native")
+    live_sites.assert_running()
 
 
-def test_web_server_stopped_before_comparison_is_stopped_again(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    told(stand, "start")
-    told(stand, "stop")
-    tried_while(stand, monkeypatch, lambda: None)
-    stand.assert_as_before()
+def test_web_server_stopped_before_comparison_is_stopped_again(
+    live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(live_sites, "start")
+    told(live_sites, "stop")
+    tried_while(live_sites, monkeypatch, lambda: None)
+    live_sites.assert_as_before()
 
 
-def test_failed_stop_of_web_server_is_reported_and_retried(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_stop_of_web_server_is_reported_and_retried(
+    live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = servers.stop_again
 
     def busy(*arguments: object) -> None:
         raise ApplicationError("The host is busy.")
 
     monkeypatch.setattr(servers, "stop_again", busy)
-    comparison = tried_while(stand, monkeypatch, lambda: None)
+    comparison = tried_while(live_sites, monkeypatch, lambda: None)
     assert comparison.status == JobStatus.QUEUED
     assert "on gallop: The host is busy." in comparison.remains
-    assert "native" in stand.found_running()
+    assert "native" in live_sites.found_running()
     monkeypatch.setattr(servers, "stop_again", real)
     Comparison.objects.update(retry_at=None)
     assert carried_out(comparison).status == JobStatus.CANCELLED
-    stand.assert_as_before()
+    live_sites.assert_as_before()

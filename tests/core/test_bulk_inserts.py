@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.accounts.models import User
 from panel.audit.models import AuditEntry
-from panel.core.inserting import rows_insert
+from panel.core.bulk_insert import rows_insert
 from panel.deployments.models import Deployment, Step, StepStatus
 from panel.hosts.models import Host
 

@@ -286,7 +286,7 @@ def test_bulk_move_of_drafts_and_live_sites_shares_port(people: Cast, three: lis
 def test_bulk_actions_treat_disabled_sites_apart_from_drafts(people: Cast, three: list[Site]) -> None:
     """Their files lie on their host, so they are no drafts, and they move apart from others."""
     state = SiteState.objects.get(site=three[0])
-    SiteState.objects.filter(pk=state.pk).update(status="disabled", resting=state.revision, revision=None)
+    SiteState.objects.filter(pk=state.pk).update(status="disabled", disabled_revision=state.revision, revision=None)
     Site.objects.filter(pk=three[0].pk).update(enabled=False)
     client = signed_in(people.owner)
     alone = text_of(client, "/sites/+move/?site=one")

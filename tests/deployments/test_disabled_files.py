@@ -94,7 +94,11 @@ def test_file_of_disabled_site_stays_and_is_reused_when_enabled(place: Place) ->
     assert place.disabled.read_text() == text
     assert not place.served.exists() and not place.served.is_symlink()
     state = SiteState.objects.get(site=place.shop)
-    assert (state.status, state.revision, state.resting) == (SiteStatus.DISABLED, None, deployment.items.get().previous)
+    assert (state.status, state.revision, state.disabled_revision) == (
+        SiteStatus.DISABLED,
+        None,
+        deployment.items.get().previous,
+    )
     if not links:
         (renamed,) = [file for file in deployment.plan.files if file.renamed_from]
         assert (renamed.path, renamed.renamed_from) == (str(place.disabled), str(place.served))
@@ -104,7 +108,7 @@ def test_file_of_disabled_site_stays_and_is_reused_when_enabled(place: Place) ->
     assert place.is_served()
     assert place.served.read_text() == text
     assert place.disabled.exists() == links
-    assert SiteState.objects.get(site=place.shop).resting is None
+    assert SiteState.objects.get(site=place.shop).disabled_revision is None
 
 
 def test_enabling_site_deploys_changes_made_while_disabled(place: Place) -> None:
@@ -149,7 +153,7 @@ def test_site_enabled_by_hand_is_drift_and_is_removed(place: Place) -> None:
     assert not place.served.exists()
     assert place.disabled.exists()
     assert Drift.objects.get().resolution == "overwritten"
-    assert SiteState.objects.get(site=place.shop).resting is not None
+    assert SiteState.objects.get(site=place.shop).disabled_revision is not None
 
 
 def test_deleting_disabled_site_removes_its_files(place: Place) -> None:
@@ -180,7 +184,7 @@ def test_site_stays_disabled_when_web_server_rejects_it(place: Place) -> None:
     assert deployment.status == DeploymentStatus.ROLLED_BACK
     assert place.disabled.read_text() == text
     assert not place.served.exists()
-    assert SiteState.objects.get(site=place.shop).resting is not None
+    assert SiteState.objects.get(site=place.shop).disabled_revision is not None
 
 
 def test_enable_plan_is_closed_when_another_enabled_site(machine: Machine, nginx: NginxInstance) -> None:
@@ -213,7 +217,7 @@ def test_disabled_site_moves_to_another_web_server(machine: Machine, nginx: Ngin
     assert machine.run(plan).status == DeploymentStatus.SUCCEEDED, plan.error
     assert not list((nginx.root / "conf.d").iterdir())
     shop.refresh_from_db()
-    assert (shop.web_server, SiteState.objects.get().resting) == (second, None)
+    assert (shop.web_server, SiteState.objects.get().disabled_revision) == (second, None)
 
 
 def test_rollback_enables_disabled_site(machine: Machine, nginx: NginxInstance) -> None:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from panel.audit.models import AuditEntry
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.revisions.rendered import frozen_now, revisions_keep
-from panel.deployments.rollback.services import draft_set_back
+from panel.deployments.rollback.services import draft_restore
 from panel.rendering import spec
 from panel.websites import freeze
 from panel.websites import services as websites
@@ -197,7 +197,7 @@ def test_draft_reset_restores_every_field(people: Cast) -> None:
     # all gone but what the revision does not know
     apart = {"snippets": {}, "locations": [{"pattern": "/f/", "snippets": {"apache": "# kept"}}]}
     websites.site_define(actor=people.admin, site=site, data=empty | {"blocks": [{**empty["blocks"][0], **apart}]})
-    draft_set_back(actor=people.admin, site=Site.objects.get(), revision=Revision.objects.get(pk=row.pk))
+    draft_restore(actor=people.admin, site=Site.objects.get(), revision=Revision.objects.get(pk=row.pk))
     assert freeze.site_spec(site, people.nginx) == before
     texts = {row.engine: row.text for row in site.snippets.filter(location__pattern="/f/")}
     assert texts == {"nginx": "expires 1h;", "apache": "# kept"}

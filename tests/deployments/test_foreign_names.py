@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services
 from panel.deployments.planning.plans import live_revision
-from panel.deployments.rollback.services import draft_set_back
+from panel.deployments.rollback.services import draft_restore
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Allowance, Listen, ServerName, Site
@@ -107,7 +107,7 @@ def test_rollback_is_rejected_when_name_now_belongs_to_another_team(people: Cast
     name, service = caught.value.message_dict["revision"]
     assert "old.example" in name and ALLOW in name and "127.0.0.1:3000" in service and LIST in service
     with pytest.raises(ValidationError, match=ALLOW):
-        draft_set_back(actor=people.owner, site=site, revision=first)
+        draft_restore(actor=people.owner, site=site, revision=first)
     services.site_rollback(actor=people.admin, site=site, revision=first)
 
 

@@ -8,7 +8,7 @@ from panel.deployments.drift.services import drift_adopt, pin_release
 from panel.deployments.models import Deployment, Drift, Revision, SiteState
 from panel.deployments.planning import services
 from panel.deployments.revisions.rendered import sha256_of
-from panel.deployments.rollback.services import draft_set_back
+from panel.deployments.rollback.services import draft_restore
 from panel.websites import services as websites
 from panel.websites.models import Site
 from panel.websites.versions import IS_PENDING
@@ -77,14 +77,14 @@ def test_earlier_revision_is_another_version_than_the_draft(people: Cast, site: 
     live(people, site)
     confirm(people, services.site_rollback(actor=people.owner, site=site, revision=revision(site, 1)))
     assert has_changes(site)
-    draft_set_back(actor=people.owner, site=site, revision=revision(site, 1))
+    draft_restore(actor=people.owner, site=site, revision=revision(site, 1))
     assert not has_changes(site)
 
 
 def test_earlier_revision_that_the_draft_says_leaves_no_changes(people: Cast, site: Site) -> None:
     edit(people, site)
     live(people, site)
-    draft_set_back(actor=people.owner, site=site, revision=revision(site, 1))
+    draft_restore(actor=people.owner, site=site, revision=revision(site, 1))
     assert has_changes(site)
     confirm(people, services.site_rollback(actor=people.owner, site=site, revision=revision(site, 1)))
     assert not has_changes(site)

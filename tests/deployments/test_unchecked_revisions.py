@@ -8,7 +8,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments.models import Revision
 from panel.deployments.planning.services import site_rollback
 from panel.deployments.revisions.rendered import blobs_keep
-from panel.deployments.rollback.services import draft_set_back
+from panel.deployments.rollback.services import draft_restore
 from panel.rendering.spec import RenderedFile
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -53,5 +53,5 @@ def test_revision_without_path_checks_offers_draft_reset_instead(people: Cast) -
             site_rollback(actor=actor, site=site, revision=revision)
     answer = caller_of(people.owner).post("sites/shop/rollback/", {"revision": 1})
     assert answer.status_code == 422 and "Set the draft back" in answer.content.decode(), answer.content
-    draft_set_back(actor=people.owner, site=site, revision=revision)
+    draft_restore(actor=people.owner, site=site, revision=revision)
     assert site.blocks.get().rewrites == [CLIMBING]

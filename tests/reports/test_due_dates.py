@@ -16,7 +16,7 @@ from panel.benchmarks.runs.services import run_cancel
 from panel.core.errors import Conflict
 from panel.deployments.models import Revision, SiteState
 from panel.hosts.models import Host
-from panel.reports import beginning, watching
+from panel.reports import starting, watching
 from panel.reports.choices import Kind, OccurrenceStatus, Overlap
 from panel.reports.models import Occurrence, Report, Schedule, Watch
 from panel.reports.services import schedule_create, schedule_pause, schedule_resume, schedule_run_now
@@ -78,7 +78,7 @@ def test_killed_worker_neither_loses_nor_repeats_date(schedule: Schedule, point:
         getattr(open_one, "close_pool", lambda: None)()
     child = os.fork()
     if child == 0:  # it never comes back from here
-        begin = beginning.begin
+        begin = starting.begin
 
         def killed(*args: object, **kwargs: object) -> None:
             if point == "after":

@@ -15,7 +15,7 @@ from panel.reports import delivering, watching
 from panel.reports.choices import Kind, Notify
 from panel.reports.models import Delivery, Report, Schedule
 from panel.reports.services import schedule_create
-from tests.benchmarks.conftest import Stand, stand  # noqa: F401 - a fixture
+from tests.benchmarks.conftest import LiveSites, live_sites  # noqa: F401 - a fixture
 from tests.reports.test_delivery import Mailbox, Receiver, mailbox, receiver  # noqa: F401 - fixtures
 from tests.reports.test_due_dates import DUE, due
 
@@ -36,7 +36,7 @@ def measured(schedule: Schedule, days: int) -> Report:
 
 
 def test_due_date_leads_to_mail_and_webhook(
-    stand: Stand,  # noqa: F811
+    live_sites: LiveSites,  # noqa: F811
     admin: User,
     mailbox: Mailbox,  # noqa: F811
     receiver: Receiver,  # noqa: F811
@@ -57,7 +57,7 @@ def test_due_date_leads_to_mail_and_webhook(
         notify=Notify.ALWAYS,
         webhook_url=receiver.url,
         webhook_secret="a secret of the webhook",
-        sites=[stand.one, stand.two],
+        sites=[live_sites.one, live_sites.two],
     )
     first, second = measured(schedule, 0), measured(schedule, 1)
     assert first.outcome in ("first", "invalid"), first.headline

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from panel.benchmarks.models import Run, RunTarget
 from panel.core import cells
-from panel.reports import making
+from panel.reports import building
 from panel.reports.choices import Form
 from panel.reports.document import Cell, Document, Picture, Section, Table, from_json, to_json
 from panel.reports.writers import WRITERS
@@ -30,7 +30,7 @@ FORMULAS = ["=1+1", "+1", "-1+2", "@SUM(A1)", "\t=1+1", "\r=1+1", " =1+1", "=cmd
 @pytest.fixture
 def document(history: History) -> Document:
     history.runs((1.0, 1.01, 0.99, 1.0))
-    return making.run_document(history.run(0.8), ["Missed: 2026-01-01 02:00 UTC. The panel did not run."])
+    return building.run_document(history.run(0.8), ["Missed: 2026-01-01 02:00 UTC. The panel did not run."])
 
 
 def written(document: Document, form: str) -> bytes:

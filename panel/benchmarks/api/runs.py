@@ -21,7 +21,7 @@ from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.models import Run, Scenario
 from panel.benchmarks.runs import exports, services
-from panel.benchmarks.scenarios.quick import BY_SLUG
+from panel.benchmarks.scenarios.ready_made import BY_SLUG
 from panel.benchmarks.serializers import (
     HistoryPointSerializer,
     QuickInput,

@@ -21,7 +21,7 @@ class Aim:
     """One target.
 
     `allowed` are the listeners that the agent may send load to, `trees` the roots of its process trees. `server()`
-    returns its current state: {"engine", "version", "workers", "revision", "digest"}. `stand` is the id of its test
+    returns its current state: {"engine", "version", "workers", "revision", "digest"}. `testbed` is the id of its test
     bed, `load` the host of the load generator if it is another.
     """
 
@@ -32,7 +32,7 @@ class Aim:
     allowed: list[str]
     trees: dict[str, list[str]]
     server: Callable[[], dict[str, Any]]
-    stand: str = ""
+    testbed: str = ""
     load: Target | None = None
 
     @property
@@ -56,11 +56,11 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
         endpoint=targets.endpoint_as(revision, run.parameters["arguments"], row.base_url),
         allowed=targets.allowed(revision),
         trees=targets.trees(revision),
-        server=lambda: _standing_there(revision),
+        server=lambda: _deployed_there(revision),
     )
 
 
-def _standing_there(revision: Revision) -> dict[str, Any]:
+def _deployed_there(revision: Revision) -> dict[str, Any]:
     site = Site.objects.select_related("state__revision").get(pk=revision.site_id)
     current = getattr(getattr(site, "state", None), "revision", None)
     web_server = revision.web_server

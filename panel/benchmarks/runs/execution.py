@@ -13,7 +13,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from panel.benchmarks.models import Run, RunStatus
-from panel.benchmarks.runs import lost
+from panel.benchmarks.runs import connection_loss
 from panel.benchmarks.runs.measuring import Cancelled, LostRun, Measuring
 from panel.core.errors import ApplicationError
 from panel.hosts import claims
@@ -42,7 +42,7 @@ def run_execute(uuid: UUID) -> Attempt:
 
 def _hosts(run: Run) -> list[Host]:
     """Hosts of the run's targets and of its load generator."""
-    load = run.parameters.get("stand", {}).get("load_host")
+    load = run.parameters.get("testbed", {}).get("load_host")
     found = Q(web_servers__in=run.targets.values("web_server")) | Q(pk=load)
     return list(Host.objects.filter(found).distinct().order_by("pk"))
 
@@ -93,10 +93,10 @@ def orphan_ask(uuid: UUID) -> Attempt:
     """Record the remains of such a run, as reported by the agents of its hosts, while the hosts are locked."""
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)
-    stands = run.fingerprint.get("stands", {})
+    testbeds = run.fingerprint.get("testbeds", {})
     try:
         with host_locks(dict.fromkeys(hosts, f"benchmark {uuid}")):
-            words = [lost.left_now(target_for(host), stands.get(host.name, {})) for host in hosts]
+            words = [connection_loss.leftovers_report(target_for(host), testbeds.get(host.name, {})) for host in hosts]
     except HostBusy:
         return Attempt.BUSY
     error = " ".join([run.error, *words])

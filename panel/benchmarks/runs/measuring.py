@@ -14,13 +14,13 @@ from agents.protocol import BenchRequest
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus
-from panel.benchmarks.runs import comparability, lost, validity
+from panel.benchmarks.runs import comparability, connection_loss, validity
 from panel.benchmarks.runs.aims import Aim, site_aims
-from panel.benchmarks.runs.answering import answers_of
 from panel.benchmarks.runs.measured import measured_json
+from panel.benchmarks.runs.responses import responses_of
 from panel.benchmarks.statistics.summary import summarize
 from panel.benchmarks.suites.definitions import stored_case
-from panel.benchmarks.testbeds import stands
+from panel.benchmarks.testbeds import lifecycle
 from panel.benchmarks.tools.arguments import Arguments, method_and_path
 from panel.benchmarks.tools.commands import BUNDLED, Command, command
 from panel.benchmarks.tools.parsers import Output, ParseError, parse
@@ -60,7 +60,7 @@ class Measuring:
         self.bundled = 0  # threads of the bundled load generator, if it replaces h2load
         self.network: dict[str, Any] = {}
         self.programs: dict[str, Any] = {}  # bundled programs: SHA-256 by name
-        self.stands: dict[str, dict[str, Any]] = {}  # by host, the agent's data to find out what is left
+        self.testbeds: dict[str, dict[str, Any]] = {}  # by host, the agent's data to find out what is left
         self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside a test bed
         self.after: dict[str, Any] = {}
         self.lost: Aim | None = None  # the target whose host stopped responding
@@ -69,32 +69,32 @@ class Measuring:
 
     def measure(self) -> None:
         """Measure all rounds. Raises Cancelled, LostRun, or an ApplicationError that fails the run."""
-        if "stand" not in self.run.parameters:
+        if "testbed" not in self.run.parameters:
             self.aims = site_aims(self.run)
             self._measure_sites()
             return
         self._note("Starting the web servers")
-        with stands.standing(self.run, self._check, self._wait) as stand:
-            self.aims, self.network, self.stands = stand.aims, stand.network, stand.known
-            self.programs = {"programs": stand.programs} if stand.programs else {}
+        with lifecycle.testbed_open(self.run, self._check, self._wait) as testbed:
+            self.aims, self.network, self.testbeds = testbed.aims, testbed.network, testbed.known
+            self.programs = {"programs": testbed.programs} if testbed.programs else {}
             self._measure_all()
 
     def _measure_sites(self) -> None:
         try:
             self._measure_all()
         except RemoteError as error:
-            if self.lost is None or not lost.is_loss(error):
+            if self.lost is None or not connection_loss.is_connection_loss(error):
                 raise
             known = self.run.fingerprint.get("hosts", {}).get(self.lost.host, {})
             asked = {"boot": known.get("boot", "")}
-            raise ApplicationError(lost.told(error, self.lost.remote, asked, self._wait)) from error
+            raise ApplicationError(connection_loss.told(error, self.lost.remote, asked, self._wait)) from error
 
     def _measure_all(self) -> None:
         self._note("Checking the hosts")
         before = self._fingerprint()
         self._require_tool(before)
         before["hosts"] = {name: host | self.programs for name, host in before["hosts"].items()}
-        self._save(fingerprint={**before, **({"stands": self.stands} if self.stands else {})})
+        self._save(fingerprint={**before, **({"testbeds": self.testbeds} if self.testbeds else {})})
         rounds = self.run.parameters["rounds"]
         if self.run.parameters["warmup_s"]:
             for aim in self.aims:
@@ -130,7 +130,7 @@ class Measuring:
         """
         if not self.network:
             return []
-        network = stored_case(self.run.parameters["stand"]["case"]).network
+        network = stored_case(self.run.parameters["testbed"]["case"]).network
         found = network.deviations(self.network["measured"]) if network else []
         return [f"The emulated link differed from its profile: {words}." for words in found]
 
@@ -203,7 +203,7 @@ class Measuring:
 
     def _answers(self, aim: Aim) -> list[dict[str, Any]]:
         gzip = bool(self.arguments["gzip"])
-        return answers_of(aim.remote, aim.endpoint, self.paths, gzip=gzip, stand=aim.stand)
+        return responses_of(aim.remote, aim.endpoint, self.paths, gzip=gzip, testbed=aim.testbed)
 
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
         for host in dict.fromkeys(aim.loaded_from.name for aim in self.aims):
@@ -214,7 +214,7 @@ class Measuring:
                 self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
             elif tool is None:
                 raise ApplicationError(f"{self.tool} is not installed on {host}. Install it, then start the run again.")
-        if self.bundled and "stand" not in self.run.parameters:
+        if self.bundled and "testbed" not in self.run.parameters:
             self._bring_bundled()
 
     def _needs_bundled(self, tool: dict[str, Any] | None) -> bool:
@@ -245,7 +245,7 @@ class Measuring:
     def _round(self, aim: Aim, number: int) -> None:
         """Measure one round. Number 0 is the warm-up: kept, never counted."""
         seconds = self.run.parameters["warmup_s"] if number == 0 else 0
-        parser = bool(self.run.parameters.get("stand", {}).get("case", {}).get("parser"))
+        parser = bool(self.run.parameters.get("testbed", {}).get("case", {}).get("parser"))
         built = command(
             self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds, parser=parser, bundled=self.bundled
         )
@@ -282,14 +282,14 @@ class Measuring:
         """
         if aim.load is None:
             return self._call(aim, "bench", asdict(request), timeout, watch=True)
-        asked = {"id": aim.stand, "trees": aim.trees, "hz": request.sample_hz}
+        asked = {"id": aim.testbed, "trees": aim.trees, "hz": request.sample_hz}
         with pool.session(aim.remote) as servers:
-            watching = servers.ask("stand", {"action": "watch", **asked})
+            watching = servers.ask("testbed", {"action": "watch", **asked})
             try:
                 away = replace(aim, remote=aim.load)
                 result = self._call(away, "bench", asdict(replace(request, trees={})), timeout, watch=True)
             finally:
-                servers.call("stand", {"action": "watched", "id": aim.stand}, timeout=CALL_SPARE_S)
+                servers.call("testbed", {"action": "watched", "id": aim.testbed}, timeout=CALL_SPARE_S)
             seen = watching.result(timeout=CALL_SPARE_S)
         costs = {name: {**seen[name], **result[name]} for name in ("samples", "cpu_s")}
         return {**result, **costs, "server_log": seen["server_log"]}
@@ -311,7 +311,7 @@ class Measuring:
             input_files=built.input_files,
             outputs=built.outputs,
             idle_s=float(self.run.parameters.get("idle_s", IDLE_S)) if idle else 0.0,
-            stand=aim.stand,
+            testbed=aim.testbed,
             program=self.uploaded.get(aim.host) if self.bundled else None,
         )
 

@@ -9,7 +9,7 @@ from panel.benchmarks.charts import pictures
 from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Run
-from panel.benchmarks.runs import since, since_words
+from panel.benchmarks.runs import change_texts, run_changes
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.suites import links
@@ -120,8 +120,8 @@ def compared(runs: list[Run]) -> dict[str, Any]:
 
 def _against(first: list[Measured], run: Run) -> dict[str, Any]:
     """Differences of `run` from the first compared run, for targets that both have."""
-    found = since.changes(selectors.measured_rounds(run), first, {})
-    return {"run": run, "table": since_words.table(found) if found else None}
+    found = run_changes.changes(selectors.measured_rounds(run), first, {})
+    return {"run": run, "table": change_texts.table(found) if found else None}
 
 
 def _told_apart(runs: list[Run]) -> list[str]:

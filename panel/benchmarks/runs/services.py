@@ -20,7 +20,7 @@ from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
 from panel.benchmarks.runs import targets
-from panel.benchmarks.scenarios.quick import Quick
+from panel.benchmarks.scenarios.ready_made import Quick
 from panel.benchmarks.selectors import scenarios_visible
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Revision

@@ -211,7 +211,7 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
 # --- how long it takes ---
 
 # Time to start the servers and the link, measure the link, compare the responses twice, and stop everything.
-_STAND_S = 8.0
+_TESTBED_S = 8.0
 _SHAPED_S = 4.0
 _UNKNOWN_S = 10.0
 
@@ -220,7 +220,7 @@ def expected_s(suite: Suite, case: Case, servers: Sequence[str]) -> float:
     """Estimated seconds of a case, from the published figures. `servers`: the published name of each configuration."""
     rounds = sum(_load_s(suite, case, name) + 2 * case.idle_s for name in servers) * case.rounds
     warming = (case.warmup_s + 1.0) * len(servers) if case.warmup_s else 0.0
-    return _STAND_S + (_SHAPED_S if case.network else 0.0) + warming + rounds
+    return _TESTBED_S + (_SHAPED_S if case.network else 0.0) + warming + rounds
 
 
 def _load_s(suite: Suite, case: Case, server: str) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from panel.benchmarks.models import SuiteRun
-from panel.benchmarks.runs import since, since_words
-from panel.benchmarks.runs.since import Change
+from panel.benchmarks.runs import change_texts, run_changes
+from panel.benchmarks.runs.run_changes import Change
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites.definitions import Case
@@ -64,11 +64,11 @@ def asked_otherwise(now: Side, before: Side) -> list[str]:
     return [case.title for case, old in shared if not is_same_load(case, old)]
 
 
-def case_changes(now: Outcome, before: Outcome, earlier: since.Earlier | None = None) -> list[Change]:
+def case_changes(now: Outcome, before: Outcome, earlier: run_changes.Earlier | None = None) -> list[Change]:
     """Changes of the case's own figure, by configuration; failed and invalid cases have none."""
     if now.words or before.words:
         return []
-    return since.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])
+    return run_changes.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])
 
 
 def _table(sides: Sequence[Side], slug: str) -> Table:
@@ -93,4 +93,4 @@ def _table(sides: Sequence[Side], slug: str) -> Table:
 def _ratio(change: Change | None) -> Cell:
     if change is None:
         return NONE
-    return Cell(f"{change.ratio.value:.3f}", change.ratio.value, since_words.verdict(change))
+    return Cell(f"{change.ratio.value:.3f}", change.ratio.value, change_texts.verdict(change))

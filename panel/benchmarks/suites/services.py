@@ -20,9 +20,9 @@ from panel.audit.services import audit_record
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
 from panel.benchmarks.runs import services
 from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.availability import available_setups
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PRESETS, Application, Case, Setup, Suite, stored_case
-from panel.benchmarks.suites.lineup import lineup
 from panel.benchmarks.tools.arguments import clean, clean_paths
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts import preparing
@@ -51,7 +51,7 @@ def suite_start(
     _check_load_host(actor, host, choice)
     definition = SUITES[suite]
     choice = choice or Choice()
-    taking = lineup(definition, PRESETS[PRESETS.index(preset)], host, setups, choice)
+    taking = available_setups(definition, PRESETS[PRESETS.index(preset)], host, setups, choice)
     _check_prepared(definition, host, choice)
     row = SuiteRun(
         suite=suite,
@@ -198,14 +198,14 @@ def _refused(run: Run, words: str) -> None:
 
 
 def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None) -> dict[str, Any]:
-    stand: dict[str, Any] = {
+    testbed: dict[str, Any] = {
         "suite": definition.slug,
         "case": case.stored(),
         "application": choice.application,
         "link": choice.link,
     }
     if load is not None:
-        stand["load_host"] = load.pk
+        testbed["load_host"] = load.pk
     return {
         "name": case.title,
         "tool": case.tool.value,
@@ -216,7 +216,7 @@ def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None
         "timeout_s": case.timeout_s,
         "allowed_error_percent": case.allowed_error_percent,
         "idle_s": case.idle_s,
-        "stand": stand,
+        "testbed": testbed,
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agents.protocol import StandRequest, StandServer, plain
+from agents.protocol import TestbedRequest, TestbedServer, plain
 from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
 from panel.benchmarks.testbeds import main_files
 from panel.benchmarks.tools.commands import Endpoint
@@ -20,12 +20,12 @@ from panel.rendering.nginx.scope import Dialect
 from panel.rendering.spec import Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles, WebServerSpec
 from panel.websites.certificates import self_signed
 
-NAME = "stand.test"
+NAME = "testbed.test"
 FAR = "10.77.0.2"  # agents/host/link.py
 PEER = "10.77.1.2"  # agents/host/peers.py
 PORTS = range(20_000, 32_000)  # below Linux's range of ephemeral ports
 WWW = f"{main_files.ROOT}/www"
-_TLS = TlsFiles("stand", f"{main_files.ROOT}/tls/stand.crt", f"{main_files.ROOT}/tls/stand.key")
+_TLS = TlsFiles("testbed", f"{main_files.ROOT}/tls/testbed.crt", f"{main_files.ROOT}/tls/testbed.key")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Place:
 class Plan:
     """Plan of a test bed. `request` is for the servers' host."""
 
-    request: StandRequest
+    request: TestbedRequest
     places: list[Place]
-    load: StandRequest | None = None  # request for the load generator's host, if different
+    load: TestbedRequest | None = None  # request for the load generator's host, if different
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class _Lot:
 
     place: Place
     files: dict[str, str]
-    servers: list[StandServer]
+    servers: list[TestbedServer]
 
 
 def plan(
@@ -123,7 +123,7 @@ def plan(
     address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
     ground = _Ground(settings, address, bool(case.arguments.get("tls")), as_root)
     lots = _lots(setups, programs, ground)
-    request = StandRequest(
+    request = TestbedRequest(
         id=ident,
         files=[{"path": path, "text": text} for path, text in _texts(lots, ground, content, ready_made).items()],
         fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
@@ -139,7 +139,7 @@ def plan(
     return _between(request, places, peers) if peers else Plan(request, places)
 
 
-def _between(request: StandRequest, places: list[Place], peers: Peers) -> Plan:
+def _between(request: TestbedRequest, places: list[Place], peers: Peers) -> Plan:
     """Split the plan: servers on one host, link and load generator on the other."""
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
@@ -171,8 +171,8 @@ def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str)
     return files
 
 
-def _databases(ready_made: str) -> list[StandServer]:
-    return [StandServer(main_files.DATABASE, "mariadb", f"{main_files.DATABASE}.sock")] if ready_made else []
+def _databases(ready_made: str) -> list[TestbedServer]:
+    return [TestbedServer(main_files.DATABASE, "mariadb", f"{main_files.DATABASE}.sock")] if ready_made else []
 
 
 def _folders(setup: Setup) -> list[str]:
@@ -204,25 +204,25 @@ def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
     return Place(setup, endpoint, trees, digest)
 
 
-def _servers(place: Place, program: Program, php: str) -> list[StandServer]:
+def _servers(place: Place, program: Program, php: str) -> list[TestbedServer]:
     """Programs of the configuration, in start order. `php` is the address of its own lsphp."""
     setup = place.setup
     pools = []
     if setup.php_children and setup.php == "fpm":
-        pools = [StandServer(main_files.pool(setup), "php-fpm", "php.sock")]
+        pools = [TestbedServer(main_files.pool(setup), "php-fpm", "php.sock")]
     elif setup.php == "lsphp-tcp":
-        pools = [StandServer(main_files.pool(setup), "lsphp", php, program.lsphp, setup.php_children)]
-    return [*pools, StandServer(setup.slug, setup.engine, place.endpoint.target, program.binary)]
+        pools = [TestbedServer(main_files.pool(setup), "lsphp", php, program.lsphp, setup.php_children)]
+    return [*pools, TestbedServer(setup.slug, setup.engine, place.endpoint.target, program.binary)]
 
 
-def request_json(request: StandRequest) -> dict[str, Any]:
+def request_json(request: TestbedRequest) -> dict[str, Any]:
     data: dict[str, Any] = plain(request)
     return data
 
 
 def _certificate() -> dict[str, str]:
     bundle = self_signed([NAME], now=datetime.datetime.now(datetime.UTC), days=2)
-    return {"tls/stand.crt": bundle.certificate_pem, "tls/stand.key": bundle.private_key_pem}
+    return {"tls/testbed.crt": bundle.certificate_pem, "tls/testbed.key": bundle.private_key_pem}
 
 
 def able(setup: Setup, program: Program) -> Setup:
@@ -276,7 +276,7 @@ def site(setup: Setup, address: str, port: int, *, tls: bool) -> SiteSpec:
         tls=_TLS if tls else None,
         locations=locations,
     )
-    return SiteSpec(name="stand", blocks=(block,), php_pools=pools)
+    return SiteSpec(name="testbed", blocks=(block,), php_pools=pools)
 
 
 def network_words(network: Network | None) -> str:

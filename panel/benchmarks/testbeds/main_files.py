@@ -16,8 +16,8 @@ from panel.rendering.openlitespeed.main import file_access
 from panel.rendering.openlitespeed.quoting import line as openlitespeed_line
 from panel.rendering.tree import Node, block, directive, print_tree
 
-# Placeholders that the agent replaces on its host (agents/host/stand_files.py).
-ROOT = "/PADDOCK-STAND"
+# Placeholders that the agent replaces on its host (agents/host/testbed_files.py).
+ROOT = "/PADDOCK-TESTBED"
 MODULES = "/PADDOCK-APACHE-MODULES"
 DATABASE = "mariadb"
 USER, GROUP = "PADDOCK-USER", "PADDOCK-GROUP"

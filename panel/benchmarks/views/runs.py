@@ -21,12 +21,12 @@ from panel.benchmarks import selectors, stream
 from panel.benchmarks.forms import RunFilterForm, RunForm, asked_sites
 from panel.benchmarks.models import Run
 from panel.benchmarks.runs import exports, results, services
-from panel.benchmarks.scenarios.quick import QUICK
+from panel.benchmarks.scenarios.ready_made import QUICK
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
 from panel.core.http import Request
+from panel.core.row_selection import ticked
 from panel.core.stream import region_view
-from panel.core.ticking import ticked
 from panel.core.ui import Crumb
 
 PAGE = 50

@@ -18,7 +18,7 @@ from panel.benchmarks.choices import Tool
 from panel.benchmarks.forms import ScenarioForm
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.runs import services
-from panel.benchmarks.scenarios.quick import BY_SLUG, QUICK
+from panel.benchmarks.scenarios.ready_made import BY_SLUG, QUICK
 from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.tools.arguments import TOOLS
 from panel.benchmarks.views.runs import PAGE, crumbs

@@ -24,8 +24,8 @@ from panel.benchmarks.suites import comparing as suite_comparing
 from panel.benchmarks.suites import exports as suite_exports
 from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites import services as suite_services
+from panel.benchmarks.suites.availability import presets_expected
 from panel.benchmarks.suites.definitions import PRESETS
-from panel.benchmarks.suites.lineup import presets_expected
 from panel.benchmarks.suites.services import NotPrepared
 from panel.benchmarks.views.runs import crumbs
 from panel.core.errors import ApplicationError

@@ -155,7 +155,7 @@ class Deployments(Resource):
 
         204: nothing was left to plan, and the change is done.
         """
-        planned = retry.deployment_plan_again(actor=self.actor, deployment=self.whole())
+        planned = retry.deployment_replan(actor=self.actor, deployment=self.whole())
         return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(responses=StepSerializer(many=True))

@@ -137,9 +137,9 @@ class DeployableSites(Sites):
         """
         site = self.get_object()
         expected, revision = self.expected_version(site), self._revision(site)
-        if request.auth is None and rollback.set_back_changes_snippets(site, revision):
+        if request.auth is None and rollback.restore_changes_snippets(site, revision):
             require_sudo(request, "write raw directives")
-        rollback.draft_set_back(actor=self.actor, site=site, revision=revision, expected_version=expected)
+        rollback.draft_restore(actor=self.actor, site=site, revision=revision, expected_version=expected)
         return self.answer(self.get_object())
 
     @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})

@@ -14,9 +14,9 @@ from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
+from panel.deployments.planning.disabled_files import disabled_revision_ids
 from panel.deployments.planning.live_versions import live_versions_follow
 from panel.deployments.planning.plans import live_numbers, live_revision
-from panel.deployments.planning.resting import resting_numbers
 from panel.hosts.models import WebServer
 from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
@@ -85,9 +85,9 @@ def refuse_busy(sites: Iterable[int]) -> None:
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     """Reject plans that differ from the current database state, with a constant number of queries."""
     sites = [item.site for item in items]
-    live, resting = live_numbers(sites), resting_numbers(sites)
+    live, disabled = live_numbers(sites), disabled_revision_ids(sites)
     for item in items:
-        if resting.get(item.site_id) != item.rested_id:
+        if disabled.get(item.site_id) != item.disabled_before_id:
             raise Conflict(
                 f"This plan is outdated: the disabled files of {item.site} were changed on the host. Plan again."
             )

@@ -28,8 +28,8 @@ from panel.deployments.models import (
 )
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning import diffs
+from panel.deployments.planning.disabled_files import disabled_records, served_path
 from panel.deployments.planning.plans import LIVE, link_words, roots_of, secret_words, shown, signature
-from panel.deployments.planning.resting import resting_records, served_path
 from panel.deployments.planning.services import deployment_plan
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.hosts.locks import HostBusy, host_lock
@@ -57,12 +57,12 @@ def _managed(host: Host) -> dict[str, _Managed]:
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
             files[path] = _Managed(state.site, state.revision.web_server, record)
-    for state in _resting(host):
-        assert state.resting is not None
-        web_server = state.resting.web_server
-        for path in records_of(state.resting.files):  # a server would load the disabled site from such a file
+    for state in _disabled_states(host):
+        assert state.disabled_revision is not None
+        web_server = state.disabled_revision.web_server
+        for path in records_of(state.disabled_revision.files):  # a server would load the disabled site from such a file
             files[path] = _Managed(state.site, web_server, FileRecord(path, 0o644))
-        for path, record in resting_records(state.resting).items():
+        for path, record in disabled_records(state.disabled_revision).items():
             files[path] = _Managed(state.site, web_server, record)
     for web_server_state in WebServerState.objects.filter(web_server__host=host).select_related("web_server"):
         for path, record in records_of([*web_server_state.files, *web_server_state.main_files]).items():
@@ -70,9 +70,9 @@ def _managed(host: Host) -> dict[str, _Managed]:
     return files
 
 
-def _resting(host: Host) -> Iterable[SiteState]:
-    states = SiteState.objects.filter(status=SiteStatus.DISABLED, resting__web_server__host=host)
-    return states.select_related("site", "resting__web_server")
+def _disabled_states(host: Host) -> Iterable[SiteState]:
+    states = SiteState.objects.filter(status=SiteStatus.DISABLED, disabled_revision__web_server__host=host)
+    return states.select_related("site", "disabled_revision__web_server")
 
 
 def drift_check(host: Host) -> list[Drift]:
@@ -186,7 +186,7 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     records = [kept if record.path == path else record for record in records_of(state.files).values()]
     revision = revision_of_records(actor, site, drift.web_server, state.spec, records)
     SiteState.objects.filter(site=site, revision=state).update(revision=revision)
-    SiteState.objects.filter(site=site, resting=state).update(resting=revision)
+    SiteState.objects.filter(site=site, disabled_revision=state).update(disabled_revision=revision)
     plans_outdate([site.pk])  # the draft now has the host's text
     _close(drift, DriftResolution.ADOPTED)
     status_refresh(site)
@@ -206,8 +206,10 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
         )
     if not drift.found_sha256:
         raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
-    state = SiteState.objects.select_related("revision__web_server", "resting__web_server").get(site=drift.site)
-    revision = state.revision or state.resting
+    state = SiteState.objects.select_related("revision__web_server", "disabled_revision__web_server").get(
+        site=drift.site
+    )
+    revision = state.revision or state.disabled_revision
     if revision is None or revision.web_server_id != drift.web_server_id:
         raise Conflict(f"{drift.site} is no longer on {drift.web_server}.")
     if not drift.expected_sha256:

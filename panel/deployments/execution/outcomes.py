@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
-from panel.core.inserting import rows_insert
+from panel.core.bulk_insert import rows_insert
 from panel.deployments.confirmation.services import disabling_take_back, wake_workers
 from panel.deployments.execution import steps
 from panel.deployments.guards import history_forget
@@ -31,7 +31,7 @@ from panel.deployments.models import (
     WebServerState,
 )
 from panel.deployments.plan import FileRecord
-from panel.deployments.planning.overtaken import overtaken_cancel
+from panel.deployments.planning.outdated import outdated_plans_cancel
 from panel.deployments.planning.replacing import replaced_done
 from panel.hosts.claims import Claim
 from panel.hosts.models import WebServer
@@ -150,7 +150,7 @@ def _succeeded(ends: Sequence[End]) -> None:
     WebServer.objects.filter(is_running=False, pk__in=answered.values("web_server")).update(is_running=True)
     _states_set(items, deployments)
     _drift_close(items, deployments)
-    overtaken_cancel(items)
+    outdated_plans_cancel(items)
     replaced_done([item.revision_id for item in items if item.revision_id])
     for deployment in deployments.values():
         _follow(deployment)
@@ -206,8 +206,8 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
         deploys = item.revision_id and kind != DeploymentKind.OVERWRITE
         version = item.version if deploys else before.get(item.site_id)
-        states.append((item.site_id, status, item.revision_id, item.rests_id, version, now, None))
-    columns = ["status", "revision", "resting", "live_version", "deployed_at", "last_failure"]
+        states.append((item.site_id, status, item.revision_id, item.disabled_after_id, version, now, None))
+    columns = ["status", "revision", "disabled_revision", "live_version", "deployed_at", "last_failure"]
     rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
 
 

@@ -12,7 +12,7 @@ from panel.deployments.execution.probes import guards_of, probes_of
 from panel.deployments.execution.sending import Dispatch
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, SiteState
 from panel.deployments.plan import FileAction, FileRecord, PlanFile
-from panel.deployments.planning import outside
+from panel.deployments.planning import resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.plans import Entry, live_states, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
@@ -97,7 +97,7 @@ class _Draft:
             guards=list(dict.fromkeys(guards)),
         )
         attempted = self.deployment.started_at is not None
-        names = frozenset(outside.names_of(self.changes))
+        names = frozenset(resolved_names.names_of(self.changes))
         return Dispatch(self.deployment, request, self.stand, attempted, tuple(compared), names)
 
 

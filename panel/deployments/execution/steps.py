@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.db.models import Count, Max
 
 from agents.protocol import StepEvent
-from panel.core.inserting import rows_insert
+from panel.core.bulk_insert import rows_insert
 from panel.deployments.models import Deployment, Step, StepStatus
 
 logger = logging.getLogger(__name__)

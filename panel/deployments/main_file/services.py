@@ -45,10 +45,10 @@ def main_plan(*, actor: User, web_server: WebServer, managed: bool) -> Deploymen
     """
     require(actor, Action.ADMINISTER)
     _refuse(web_server)
-    standing = main_records(web_server)
-    if not managed and not standing:
+    deployed = main_records(web_server)
+    if not managed and not deployed:
         raise ApplicationError(f"The main file of {web_server} already is the distribution's.", field="managed")
-    plan = _writing(web_server, standing) if managed else _handing_back(web_server, standing)
+    plan = _writing(web_server, deployed) if managed else _handing_back(web_server, deployed)
     with transaction.atomic():
         row = Deployment.objects.create(
             host=web_server.host,
@@ -86,11 +86,11 @@ def _paths(web_server: WebServer) -> tuple[str, str]:
     return path, path + KEPT
 
 
-def _original(web_server: WebServer, standing: dict[str, FileRecord]) -> tuple[str, FileRecord]:
+def _original(web_server: WebServer, deployed: dict[str, FileRecord]) -> tuple[str, FileRecord]:
     """The distribution's text and its record, under the file's own name."""
     path, kept = _paths(web_server)
-    if standing:
-        record = standing[kept]
+    if deployed:
+        record = deployed[kept]
         return contents([record.sha256])[record.sha256], FileRecord(path, record.mode, record.sha256)
     found = _look(web_server, {path: ""}).get(path)
     if found is None or found.sha256 != sha256_of(found.content):
@@ -109,14 +109,14 @@ def _rendered(web_server: WebServer, text: str) -> Managed:
         raise ApplicationError(f"{web_server.paths['main_config']} {error.message}.") from error
 
 
-def _writing(web_server: WebServer, standing: dict[str, FileRecord]) -> Plan:
+def _writing(web_server: WebServer, deployed: dict[str, FileRecord]) -> Plan:
     path, kept = _paths(web_server)
-    text, original = _original(web_server, standing)
+    text, original = _original(web_server, deployed)
     made = _rendered(web_server, text)
     files = blobs_keep({0: [RenderedFile(path, made.text), RenderedFile(kept, text)]})[0]
     entries = [
-        Entry(path, "", web_server.pk, standing.get(path, original), files[0]),
-        Entry(kept, "", web_server.pk, standing.get(kept), files[1]),
+        Entry(path, "", web_server.pk, deployed.get(path, original), files[0]),
+        Entry(kept, "", web_server.pk, deployed.get(kept), files[1]),
     ]
     nearest = (
         "To keep your own value, set it in a file in conf.d. Values in the server blocks of sites take precedence."
@@ -130,12 +130,12 @@ def _writing(web_server: WebServer, standing: dict[str, FileRecord]) -> Plan:
     return _plan(web_server, entries, warnings, files)
 
 
-def _handing_back(web_server: WebServer, standing: dict[str, FileRecord]) -> Plan:
+def _handing_back(web_server: WebServer, deployed: dict[str, FileRecord]) -> Plan:
     path, kept = _paths(web_server)
-    _, original = _original(web_server, standing)
+    _, original = _original(web_server, deployed)
     entries = [
-        Entry(path, "", web_server.pk, standing[path], original),
-        Entry(kept, "", web_server.pk, standing[kept], None),
+        Entry(path, "", web_server.pk, deployed[path], original),
+        Entry(kept, "", web_server.pk, deployed[kept], None),
     ]
     return _plan(web_server, entries, [], [])
 

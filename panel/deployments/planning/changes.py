@@ -13,13 +13,13 @@ class Change:
     """Change of one site from its live revision (`old`) to a new one (`new`); None: not deployed.
 
     `version` is the version of the draft that `new` was rendered from, None without a draft.
-    `rested` and `rests`: the revision whose files stay on the host while the site is disabled, before and after
-    (resting.py).
+    `disabled_before` and `disabled_after`: the revision whose files stay on the host while the site is disabled, before
+    and after (disabled_files.py).
     """
 
     site: Site
     old: Revision | None
     new: Revision | None
     version: int | None = None
-    rested: Revision | None = None
-    rests: Revision | None = None
+    disabled_before: Revision | None = None
+    disabled_after: Revision | None = None

@@ -14,10 +14,10 @@ from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.models import PinnedFile, Revision, SiteState, SiteStatus, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile, PlanSite, PlanWarning
-from panel.deployments.planning import diffs, outside
+from panel.deployments.planning import diffs, resolved_names
 from panel.deployments.planning.changes import Change
+from panel.deployments.planning.disabled_files import disabled_records
 from panel.deployments.planning.replacing import Taken, replaced
-from panel.deployments.planning.resting import resting_records
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
@@ -156,7 +156,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
         pins = _pins(hosts.values())
         unchecked = [answer() for answer in answers]
     for draft in drafts:
-        outside.refuse(draft.host, draft.changes, draft.refused)
+        resolved_names.refuse(draft.host, draft.changes, draft.refused)
     return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
@@ -217,7 +217,7 @@ def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
     """Web servers of the changes; those that lose sites come first, to free ports before another server uses them."""
     found: dict[int, WebServer] = {}
     for change in changes:
-        before = change.old or change.rested
+        before = change.old or change.disabled_before
         if before and (change.new is None or before.web_server_id != change.new.web_server_id):
             found.setdefault(before.web_server_id, before.web_server)
     for change in changes:
@@ -227,36 +227,36 @@ def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
 
 
 def _plan_site(change: Change) -> PlanSite:
-    revision = change.new or change.old or change.rested
+    revision = change.new or change.old or change.disabled_before
     return PlanSite(
         id=change.site.pk,
         name=change.site.name,
         web_server=str(revision.web_server) if revision else "",
         number=change.new.number if change.new else None,
         previous=change.old.number if change.old else None,
-        rests=change.rests.number if change.rests else None,
-        rested=change.rested.number if change.rested else None,
+        disabled_after=change.disabled_after.number if change.disabled_after else None,
+        disabled_before=change.disabled_before.number if change.disabled_before else None,
         version=change.version,
         server_version=change.new.web_server.row_version if change.new else None,
     )
 
 
 def _site_entries(change: Change) -> list[Entry]:
-    old, new = _records(change.old, change.rested), _records(change.new, change.rests)
+    old, new = _records(change.old, change.disabled_before), _records(change.new, change.disabled_after)
     # The files from which a server would load a disabled site must be absent, whoever created them.
-    gone = records_of(change.rests.files).keys() if change.rests else set()
+    gone = records_of(change.disabled_after.files).keys() if change.disabled_after else set()
     entries = []
     for path in sorted(old.keys() | new.keys() | gone):
-        revision = (change.new or change.rests) if path in new else (change.old or change.rested)
+        revision = (change.new or change.disabled_after) if path in new else (change.old or change.disabled_before)
         assert revision is not None
         entries.append(Entry(path, change.site.name, revision.web_server_id, old.get(path), new.get(path)))
     return entries
 
 
-def _records(serving: Revision | None, resting: Revision | None) -> dict[str, FileRecord]:
+def _records(serving: Revision | None, disabled: Revision | None) -> dict[str, FileRecord]:
     if serving is not None:
         return records_of(serving.files)
-    return resting_records(resting) if resting else {}
+    return disabled_records(disabled) if disabled else {}
 
 
 def _renames(files: list[PlanFile]) -> list[PlanFile]:
@@ -335,7 +335,7 @@ def _ask(draft: _Draft) -> Callable[[], str]:
         return lambda: words
     secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}
     expected = {entry.path: entry.expect for entry in entries}
-    names = outside.names_of(draft.changes)
+    names = resolved_names.names_of(draft.changes)
     try:
         answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots)
         refused = host_agent.refused_ask(host, names) if names else None

@@ -125,13 +125,13 @@ def is_taking_over(changes: Sequence[Change]) -> set[int]:
 
 def replaced_done(revisions: Iterable[int]) -> None:
     """Record that these revisions are live and their lines are removed from the host's own files."""
-    standing: dict[int, set[int]] = {}
+    deployed: dict[int, set[int]] = {}
     for web_server, site in (
         Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("web_server", "site")
     ):
-        standing.setdefault(web_server, set()).add(site)
-    for row in ReplacedFile.objects.filter(web_server__in=standing):
-        own = {pk for part in row.parts for pk in part["sites"]} & standing[row.web_server_id]
+        deployed.setdefault(web_server, set()).add(site)
+    for row in ReplacedFile.objects.filter(web_server__in=deployed):
+        own = {pk for part in row.parts for pk in part["sites"]} & deployed[row.web_server_id]
         if own - set(row.done):
             row.done = sorted({*row.done, *own})
             row.save(update_fields=["done"])

@@ -39,7 +39,7 @@ def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
         place = web_server or site.web_server
         used = ownership.site_claims(site, is_fetched=True)
         claims = [claim for claim in used if claim.kind == "service" and is_name(claim.value)]
-        if place is not None and (claims := ownership.not_standing(claims, site, place)):
+        if place is not None and (claims := ownership.not_deployed(claims, site, place)):
             found.setdefault(place.host, {})[site] = claims
     return found
 

@@ -16,8 +16,8 @@ from django.db import transaction
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, require_each
 from panel.audit.services import audit_record_all
+from panel.core.bulk_insert import rows_insert
 from panel.core.errors import ApplicationError
-from panel.core.inserting import rows_insert
 from panel.deployments import host_agent
 from panel.deployments.confirmation.services import (
     ACTIVE,
@@ -29,10 +29,10 @@ from panel.deployments.confirmation.services import (
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
 from panel.deployments.planning.changes import Change
+from panel.deployments.planning.disabled_files import can_stay_disabled, disabled_revisions
 from panel.deployments.planning.live_versions import live_versions_recognize
 from panel.deployments.planning.plans import live_revision, live_revisions, plans_make
 from panel.deployments.planning.resolving import resolved_problems
-from panel.deployments.planning.resting import can_rest, resting_revisions
 from panel.deployments.planning.superseding import supersede
 from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
 from panel.deployments.rollback.services import is_said
@@ -40,7 +40,7 @@ from panel.hosts.models import Host, WebServer
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
-from panel.websites.ownership import Ownership, foreign_claims, not_standing, spec_claims
+from panel.websites.ownership import Ownership, foreign_claims, not_deployed, spec_claims
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_web_server_set
 
@@ -141,12 +141,15 @@ def _plan_and_store(
         items = [
             [
                 *(row.pk, change.version),
-                *(part and part.pk for part in (change.site, change.new, change.old, change.rests, change.rested)),
+                *(
+                    part and part.pk
+                    for part in (change.site, change.new, change.old, change.disabled_after, change.disabled_before)
+                ),
             ]
             for row in rows
             for change in hosts[row.host]
         ]
-        columns = ["deployment", "version", "site", "revision", "previous", "rests", "rested"]
+        columns = ["deployment", "version", "site", "revision", "previous", "disabled_after", "disabled_before"]
         rows_insert(DeploymentItem, columns, items)
         live_versions_recognize(change for changes in hosts.values() for change in changes)
         supersede(actor, rows, {change.site.pk for changes in hosts.values() for change in changes})
@@ -208,14 +211,14 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
     host_agent.connect_soon(
         web_server.host for _, web_server in placed
     )  # connect while the sites are frozen and rendered
-    live, resting = live_revisions(sites, [web_server for _, web_server in placed]), resting_revisions(sites)
+    live, disabled = live_revisions(sites, [web_server for _, web_server in placed]), disabled_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
     freeze.parts_forget(item.site for item in frozen)
     changes = []
     for item in frozen:
         pk = item.site.pk
-        change = Change(item.site, live.get(pk), new[pk], item.site.version, resting.get(pk))
+        change = Change(item.site, live.get(pk), new[pk], item.site.version, disabled.get(pk))
         changes.append((item.web_server.host, change))
     return changes
 
@@ -230,21 +233,24 @@ def _live_or_refuse(site: Site) -> Revision:
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     """Changes that disable sites; their files stay on the host where no server loads them."""
     live = [(site, _live_or_refuse(site)) for site in sites]
-    return [(old.web_server.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
+    return [
+        (old.web_server.host, Change(site, old, None, disabled_after=old if can_stay_disabled(old) else None))
+        for site, old in live
+    ]
 
 
 def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     """Changes that remove deployed or disabled sites completely from their hosts."""
-    live, resting = live_revisions(sites), resting_revisions(sites)
-    changes = [Change(site, live.get(site.pk), None, rested=resting.get(site.pk)) for site in sites]
-    return [(before.web_server.host, item) for item in changes if (before := item.old or item.rested)]
+    live, disabled = live_revisions(sites), disabled_revisions(sites)
+    changes = [Change(site, live.get(site.pk), None, disabled_before=disabled.get(site.pk)) for site in sites]
+    return [(before.web_server.host, item) for item in changes if (before := item.old or item.disabled_before)]
 
 
 def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    resting, found = resting_revisions(sites), []
+    disabled, found = disabled_revisions(sites), []
     for site in sites:
-        if kept := resting.get(site.pk):
-            found.append((kept.web_server.host, Change(site, None, None, rested=kept, rests=kept)))
+        if kept := disabled.get(site.pk):
+            found.append((kept.web_server.host, Change(site, None, None, disabled_before=kept, disabled_after=kept)))
         else:
             old = _live_or_refuse(site)
             found.append((old.web_server.host, Change(site, old, old)))
@@ -273,7 +279,7 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         )
     site.refresh_from_db(fields=["version"])
     version = site.version if is_said(site, revision) else None
-    change = Change(site, live_revision(site), revision, version, resting_revisions([site]).get(site.pk))
+    change = Change(site, live_revision(site), revision, version, disabled_revisions([site]).get(site.pk))
     return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.web_server.host, change)])[0]
 
 
@@ -282,19 +288,19 @@ def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
     if may(actor, Action.ADMINISTER):
         return
     web_server, spec = revision.web_server, spec_of(revision)
-    kept = paths.standing_paths(site, web_server.host)
+    kept = paths.deployed_paths(site, web_server.host)
     problems = checks.path_clashes(
         actor, site, web_server.host, kept=kept, named=paths.spec_paths(spec, web_server.engine)
     )
     claims = foreign_claims(site, web_server, claims=spec_claims(spec, web_server.engine))
-    problems += checks.claim_problems(not_standing(claims, site, web_server))
+    problems += checks.claim_problems(not_deployed(claims, site, web_server))
     if problems:
         raise ValidationError({"revision": [problem.message for problem in problems]})
 
 
-def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple[list[Site], list[Site]]:
+def _deployed_or_not(chosen: Sequence[Site], *, with_disabled: bool = True) -> tuple[list[Site], list[Site]]:
     """Split sites into those on a host (deployed, or disabled there) and those neither there nor being deployed."""
-    there = live_revisions(chosen).keys() | (resting_revisions(chosen).keys() if with_resting else set())
+    there = live_revisions(chosen).keys() | (disabled_revisions(chosen).keys() if with_disabled else set())
     nowhere = [site for site in chosen if site.pk not in there]
     refuse_busy(site.pk for site in nowhere)
     return [site for site in chosen if site.pk in there], nowhere
@@ -305,8 +311,8 @@ def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
     Undeployed sites are disabled at once; if no site is deployed, there is no plan.
     """
-    standing, nowhere = _stand_or_not(_allowed(actor, sites), with_resting=False)
-    plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
+    deployed, nowhere = _deployed_or_not(_allowed(actor, sites), with_disabled=False)
+    plans = deployment_plan(actor=actor, sites=deployed, kind=DeploymentKind.DISABLE) if deployed else []
     with transaction.atomic():
         for site in nowhere:
             site_enable(actor=actor, site=site, enabled=False)
@@ -322,8 +328,8 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     """Plan to remove the sites from their hosts; after success they are deleted with their history. Undeployed sites
     are deleted at once.
     """
-    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
-    changes = _leaving_changes(standing)
+    deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    changes = _leaving_changes(deployed)
     plans = _by_host(actor, DeploymentKind.DISABLE, changes, Then(OnSuccess.DELETE)) if changes else []
     with transaction.atomic():
         for site in nowhere:
@@ -342,7 +348,7 @@ def site_move(*, actor: User, site: Site, web_server: WebServer) -> list[Deploym
     On one host that is one transaction. Between hosts the site is first deployed and verified on the new host, then
     removed from the old one: two deployments of a batch, the second waiting for the first.
     """
-    if not resting_revisions([site]):
+    if not disabled_revisions([site]):
         _live_or_refuse(site)
     return sites_move(actor=actor, sites=[site], web_server=web_server)
 
@@ -353,20 +359,20 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
     The first of the batch is the one that the others wait for. Undeployed sites need no plan: `web_server` becomes
     their web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
     """
-    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
-    resting = resting_revisions(standing)
-    if resting and len(resting) < len(standing) + len(nowhere):
-        names = ", ".join(site.name for site in standing if site.pk in resting)
+    deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    disabled = disabled_revisions(deployed)
+    if disabled and len(disabled) < len(deployed) + len(nowhere):
+        names = ", ".join(site.name for site in deployed if site.pk in disabled)
         raise ApplicationError(
             f"Disabled sites: {names}. Move disabled sites separately from enabled sites.", field="sites"
         )
-    if resting:
-        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), Then(OnSuccess.MOVE, web_server))
+    if disabled:
+        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(deployed), Then(OnSuccess.MOVE, web_server))
     if nowhere:
-        _move_drafts(actor, nowhere, standing, web_server, is_comparison=True)
-    plans = _move_plans(actor, standing, nowhere, web_server) if standing else []
+        _move_drafts(actor, nowhere, deployed, web_server, is_comparison=True)
+    plans = _move_plans(actor, deployed, nowhere, web_server) if deployed else []
     if nowhere:
-        _move_drafts(actor, nowhere, standing, web_server)
+        _move_drafts(actor, nowhere, deployed, web_server)
     return plans
 
 

@@ -18,7 +18,7 @@ def _sites(deployment: Deployment) -> list[Site]:
     return [item.site for item in deployment.items.select_related("site__team", "site__web_server__host")]
 
 
-def can_plan_again(deployment: Deployment) -> bool:
+def can_replan(deployment: Deployment) -> bool:
     """Return whether a new plan is possible: the deployment did not succeed, or still waits for confirmation.
 
     The second half of a move cannot be planned without the first.
@@ -28,20 +28,20 @@ def can_plan_again(deployment: Deployment) -> bool:
     return (waits or deployment.status in _ENDED) and deployment.waits_for_id is None and is_left
 
 
-def may_plan_again(user: User, deployment: Deployment) -> bool:
-    if not can_plan_again(deployment):
+def may_replan(user: User, deployment: Deployment) -> bool:
+    if not can_replan(deployment):
         return False
     if deployment.kind == DeploymentKind.MAIN:
         return may(user, Action.ADMINISTER)
     return all(may(user, Action.DEPLOY, site.team) for site in _sites(deployment))
 
 
-def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deployment]:
+def deployment_replan(*, actor: User, deployment: Deployment) -> list[Deployment]:
     """Make a new plan of the same kind for the sites of `deployment`, from their current state.
 
     Empty if the remaining sites needed no plan and are done. Raises the same errors as the planning of each kind.
     """
-    if not can_plan_again(deployment):
+    if not can_replan(deployment):
         raise Conflict(f"{deployment} has nothing left to plan.")
     sites, target = _sites(deployment), deployment.target
     match deployment.kind:

@@ -27,14 +27,14 @@ from panel.deployments.revisions.rendered import (
 )
 from panel.rendering.spec import RenderedFile
 from panel.websites import freeze
+from panel.websites.definition_from_spec import definition_of
 from panel.websites.models import Site
 from panel.websites.services import site_define, site_export
 from panel.websites.services.definition import changes_snippets
-from panel.websites.thawing import definition_of
 
 
 @dataclass(frozen=True)
-class SetBack:
+class DraftRestore:
     """Result. `kept`: the revision with the previous draft; None if the draft could not be rendered."""
 
     is_changed: bool
@@ -42,7 +42,7 @@ class SetBack:
     is_live: bool = False  # the draft now equals the live revision
 
 
-def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_version: int | None = None) -> SetBack:
+def draft_restore(*, actor: User, site: Site, revision: Revision, expected_version: int | None = None) -> DraftRestore:
     """Change the draft to the content of `revision`; the previous draft is kept as a revision.
 
     Certificates are matched by name, and texts adopted from the host stay adopted. Raises PermissionDenied (only
@@ -53,7 +53,7 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
     if is_said(site, revision):
-        return SetBack(is_changed=False)
+        return DraftRestore(is_changed=False)
     with transaction.atomic():
         kept = _kept(actor, site)
         site_define(
@@ -65,7 +65,7 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
             noted={"revision": revision.number},
         )
         is_live = live_version_is_draft(site, revision.pk)  # nothing waits for deployment
-    return SetBack(is_changed=True, kept=kept, is_live=is_live)
+    return DraftRestore(is_changed=True, kept=kept, is_live=is_live)
 
 
 def is_said(site: Site, revision: Revision) -> bool:
@@ -73,7 +73,7 @@ def is_said(site: Site, revision: Revision) -> bool:
     return freeze.site_spec(site, revision.web_server) == spec_of(revision)
 
 
-def set_back_changes_snippets(site: Site, revision: Revision) -> bool:
+def restore_changes_snippets(site: Site, revision: Revision) -> bool:
     """Return whether restoring the revision changes raw directives."""
     return changes_snippets(site_export(site), _definition(site, revision))
 

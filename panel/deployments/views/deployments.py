@@ -154,12 +154,12 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "drifted": [path for row in batch for path in row.plan.drifted],
         "changed": sum(len(row.plan.changed_files) for row in batch),
         "main_returns": not deployment.plan.main_files,
-        "row_rests": any(line.rests for row in batch for line in row.plan.sites),
+        "row_stays_disabled": any(line.disabled_after for row in batch for line in row.plan.sites),
         **_course(deployment),
         "sites": sites,
         "newer": _newer(request, deployment),
         "draft_stays": _draft_stays(deployment),
-        "may_plan_again": retry.may_plan_again(request.user, deployment),
+        "may_replan": retry.may_replan(request.user, deployment),
     }
     if is_plan:
         items = [item for row in batch for item in row.items.all()]
@@ -325,7 +325,7 @@ def plan_again(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
     back = reverse("deployments:detail", args=[uuid])
     done = _("Done. No deployment was needed.")
-    work = lambda: retry.deployment_plan_again(actor=request.user, deployment=deployment)  # noqa: E731
+    work = lambda: retry.deployment_replan(actor=request.user, deployment=deployment)  # noqa: E731
     return planned(request, work, back, done, reverse("deployments:list"))
 
 

@@ -61,7 +61,7 @@ def set_back(request: Request, name: str, number: int) -> HttpResponse:
     """
     site = site_or_404(request, name)
     row = get_object_or_404(selectors.revisions_of(site), number=number)
-    if may(request.user, Action.ADMINISTER) and rollback.set_back_changes_snippets(site, row):
+    if may(request.user, Action.ADMINISTER) and rollback.restore_changes_snippets(site, row):
         return _set_back_raw(request, site, row)
     return _set_back(request, site, row)
 
@@ -70,14 +70,14 @@ def _set_back(request: Request, site: Site, row: Revision) -> HttpResponse:
     version = request.POST.get("version", "")
     expected = int(version) if version.isascii() and version.isdecimal() and len(version) < 10 else None
     try:
-        done = rollback.draft_set_back(actor=request.user, site=site, revision=row, expected_version=expected)
+        done = rollback.draft_restore(actor=request.user, site=site, revision=row, expected_version=expected)
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("websites:revision", args=[site.name, row.number]))
     _tell(request, site, row, done)
     return redirect("websites:detail", site.name)
 
 
-def _tell(request: Request, site: Site, row: Revision, done: rollback.SetBack) -> None:
+def _tell(request: Request, site: Site, row: Revision, done: rollback.DraftRestore) -> None:
     """Show a message with an undo button if the previous draft was kept."""
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:

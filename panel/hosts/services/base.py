@@ -21,21 +21,21 @@ def store(
     instance: BaseModel,
     action: str,
     values: Mapping[str, Any],
-    members: frozenset[str],
+    allowed: frozenset[str],
     expected_version: int | None = None,
 ) -> None:
-    """Create or change one object, or nothing. `actor` None is the panel itself; only `members` may be set.
+    """Create or change one object, or nothing. `actor` None is the panel itself; only fields in `allowed` may be set.
 
     Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
-    unknown = set(values) - members
+    unknown = set(values) - allowed
     if unknown:
         name = sorted(unknown)[0]
         kind = instance._meta.verbose_name
         raise ApplicationError(
-            f"Unknown field “{name}” of a {kind}. Known fields: {', '.join(sorted(members))}.",
+            f"Unknown field “{name}” of a {kind}. Known fields: {', '.join(sorted(allowed))}.",
             field=name,
             code="unknown",
         )

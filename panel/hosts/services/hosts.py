@@ -41,7 +41,7 @@ SECRETS_GONE = gettext_lazy(
     "Its new host key is trusted. The stored key and passwords belonged to the old one and were cleared: edit the host "
     "and enter them again."
 )
-MEMBERS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
+FIELDS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
 
 def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
@@ -53,7 +53,7 @@ def host_create(*, actor: User, name: str, address: str, username: str, **values
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
     with transaction.atomic():
-        store(actor=actor, instance=host, action="host.create", values=given, members=MEMBERS)
+        store(actor=actor, instance=host, action="host.create", values=given, allowed=FIELDS)
         host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
     return host
 
@@ -73,7 +73,7 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
             instance=host,
             action="host.update",
             values=values,
-            members=MEMBERS,
+            allowed=FIELDS,
             expected_version=expected_version,
         )
         if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
@@ -241,7 +241,7 @@ def register_local_host() -> Host:
         _open_to_workers()
     values = {"name": name, "site_roots": [str(root)], "username": _login()}
     host = Host(connection=Connection.LOCAL, status=HostStatus.READY)
-    store(actor=None, instance=host, action="host.register", values=values, members=MEMBERS)
+    store(actor=None, instance=host, action="host.register", values=values, allowed=FIELDS)
     return host
 
 
@@ -258,7 +258,7 @@ def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
     line = " ".join(host_key.split()[:2])
     host = Host(connection=Connection.SSH, status=HostStatus.READY, host_key=line)
     with transaction.atomic():
-        store(actor=None, instance=host, action="host.register", values={"name": name, **values}, members=MEMBERS)
+        store(actor=None, instance=host, action="host.register", values={"name": name, **values}, allowed=FIELDS)
         host_job_request(actor=None, host=host, kind=HostJobKind.CHECK)
     return host
 

@@ -22,7 +22,7 @@ EDITABLE = frozenset(
         *("own_ports", "own_listeners"),
     }
 )
-MEMBERS = EDITABLE | {"engine", "is_running"}
+FIELDS = EDITABLE | {"engine", "is_running"}
 
 
 def web_server_create(
@@ -38,7 +38,7 @@ def web_server_create(
         instance=web_server,
         action="web_server.create",
         values={"engine": engine, "paths": paths, **values},
-        members=MEMBERS,
+        allowed=FIELDS,
     )
     return web_server
 
@@ -52,7 +52,7 @@ def web_server_update(
         instance=web_server,
         action="web_server.update",
         values=values,
-        members=EDITABLE if actor is not None else MEMBERS,
+        allowed=EDITABLE if actor is not None else FIELDS,
         expected_version=expected_version,
     )
     return web_server

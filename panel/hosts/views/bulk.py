@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, require
 from panel.core.http import Request
+from panel.core.row_selection import go_on, ticked
 from panel.core.tags import tags_counted
-from panel.core.ticking import go_on, ticked
 from panel.core.ui import Crumb
 from panel.core.views.tags import TagsPage, tags_page
 from panel.hosts import services

@@ -116,7 +116,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         if attempt(form, work):
             messages.success(request, _("The host %s was deleted from the panel.") % name)
             return redirect("hosts:list")
-    standing = selectors.sites_standing(host)
+    standing = selectors.sites_deployed(host)
     return _confirm_page(
         request,
         host,

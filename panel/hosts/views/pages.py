@@ -16,8 +16,8 @@ from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.jobs import JobStatus
+from panel.core.row_selection import can_select_all, the_others
 from panel.core.templatetags.ui import bytes_iec
-from panel.core.ticking import can_tick_all, the_others
 from panel.core.ui import Crumb
 from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
@@ -61,7 +61,7 @@ def host_list(request: Request) -> HttpResponse:
         host.changed_count, host.is_busy = waiting.get(host.pk, 0), host.pk in busy  # type: ignore[attr-defined]
     context = {
         "page": page,
-        "can_tick_all": can_tick_all(page),
+        "can_select_all": can_select_all(page),
         "hosts": rows,
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),

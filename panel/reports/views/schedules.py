@@ -18,8 +18,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from panel.accounts.permissions import Action, may
 from panel.benchmarks.forms import SuiteForm, asked_sites, suite_fields
 from panel.benchmarks.suites import SUITES, choosing
+from panel.benchmarks.suites.availability import presets_expected
 from panel.benchmarks.suites.definitions import PRESETS
-from panel.benchmarks.suites.lineup import presets_expected
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
-from panel.websites import lines, members
+from panel.websites import field_names, lines
 from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.models import Certificate, Listen, Location, ServerBlock
 from panel.websites.validators import server_names_normalized
@@ -108,7 +108,7 @@ class BlockForm(PartForm[ServerBlock]):
 
     class Meta:
         model = ServerBlock
-        fields = members.BLOCK
+        fields = field_names.BLOCK
         labels = {
             "root": _("Document root"),
             "autoindex": _("List folders without an index file"),
@@ -228,7 +228,7 @@ class LocationForm(PartForm[Location]):
 
     class Meta:
         model = Location
-        fields = members.LOCATION
+        fields = field_names.LOCATION
         labels = {
             "match": _("Path"),
             "pattern": _("Pattern"),

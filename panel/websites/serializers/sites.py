@@ -9,13 +9,13 @@ from rest_framework import serializers
 from panel.api.serializers import (
     StrictModelSerializer,
     StrictSerializer,
-    TagsMember,
+    TagsListField,
     TeamField,
     names_or_tags,
     refuse_tags_unless,
 )
 from panel.audit.services import SECRET
-from panel.websites import members
+from panel.websites import field_names
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -41,7 +41,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
     engine = serializers.SerializerMethodField()
     domains = serializers.SerializerMethodField()
     status = serializers.SerializerMethodField()
-    tags = TagsMember(read_only=True)
+    tags = TagsListField(read_only=True)
 
     class Meta:
         model = Site
@@ -84,7 +84,7 @@ class SiteChange(StrictSerializer):
     health_path = serializers.CharField(max_length=300, required=False)
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)
-    tags = TagsMember(required=False)
+    tags = TagsListField(required=False)
 
 
 class QuickSite(StrictSerializer):
@@ -101,7 +101,7 @@ class QuickSite(StrictSerializer):
     certificate = serializers.CharField(required=False, max_length=63)
     health_path = serializers.CharField(required=False, max_length=300)
     notes = serializers.CharField(required=False, allow_blank=True)
-    tags = TagsMember(required=False)
+    tags = TagsListField(required=False)
 
 
 class CloneInput(StrictSerializer):
@@ -152,13 +152,13 @@ class BulkInput(StrictSerializer):
     sites = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
-    sites_tagged = TagsMember(
+    sites_tagged = TagsListField(
         allow_empty=False, required=False, help_text="Use instead of `sites`: selects all sites with these tags."
     )
     web_server = serializers.IntegerField(min_value=1, required=False, help_text="The new web server, only for `move`.")
 
-    add = TagsMember(required=False, help_text="Only for `tag`.")
-    remove = TagsMember(required=False, help_text="Only for `tag`.")
+    add = TagsListField(required=False, help_text="Only for `tag`.")
+    remove = TagsListField(required=False, help_text="Only for `tag`.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         names_or_tags(attrs, "sites", "sites_tagged", "sites")
@@ -215,7 +215,7 @@ class BlockSerializer(StrictModelSerializer):
             "position",
             "listens",
             "names",
-            *members.BLOCK,
+            *field_names.BLOCK,
             "created_at",
             "updated_at",
         ]
@@ -248,7 +248,7 @@ class LocationSerializer(StrictModelSerializer):
             "id",
             "block",
             "position",
-            *members.LOCATION,
+            *field_names.LOCATION,
             "created_at",
             "updated_at",
         ]

@@ -31,7 +31,7 @@ def site_is_live(site: Site) -> bool:
 def site_is_there(site: Site) -> bool:
     """Return whether the site is deployed there, or disabled with its files kept there."""
     state = getattr(site, "state", None)
-    return state is not None and (state.revision_id or state.resting_id) is not None
+    return state is not None and (state.revision_id or state.disabled_revision_id) is not None
 
 
 @login_required

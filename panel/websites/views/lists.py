@@ -18,8 +18,8 @@ from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
+from panel.core.row_selection import can_select_all, go_on, the_others, ticked
 from panel.core.tags import tags_counted
-from panel.core.ticking import can_tick_all, go_on, the_others, ticked
 from panel.core.ui import Crumb
 from panel.core.views.tags import TagsPage, tags_page
 from panel.deployments.models import Deployment
@@ -57,7 +57,7 @@ def site_list(request: Request) -> HttpResponse:
         return others
     context = {
         "page": page,
-        "can_tick_all": can_tick_all(page),
+        "can_select_all": can_select_all(page),
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),
         "may_change": may(request.user, Action.CHANGE),
@@ -160,16 +160,16 @@ def bulk_move(request: Request) -> HttpResponse:
         return redirect("websites:list")
     form = SitesMoveForm(request.POST if request.method == "POST" else None)
     drafts = [site for site in sites if not site_is_there(site)]
-    resting = [site for site in sites if site_is_there(site) and not site_is_live(site)]
+    disabled = [site for site in sites if site_is_there(site) and not site_is_live(site)]
     if request.method == "POST" and form.is_valid():
         return _moved(request, sites, drafts, form.cleaned_data["web_server"])
     context = {
         "form": form,
         "sites": sites,
         "drafts": len(drafts),
-        "standing": len(sites) - len(drafts) - len(resting),
-        "resting": resting,
-        "is_mixed": bool(resting) and len(resting) < len(sites),
+        "deployed": len(sites) - len(drafts) - len(disabled),
+        "disabled_revision": disabled,
+        "is_mixed": bool(disabled) and len(disabled) < len(sites),
         "title": ngettext("Move %d site", "Move %d sites", len(sites)) % len(sites),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
     }

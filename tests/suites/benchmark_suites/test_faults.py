@@ -1,6 +1,6 @@
 """What goes wrong in the middle of a suite: its run ends in words, what the tool said is kept, and nothing stays.
 
-Everything here is real: the agent, the servers of the stand, the load tool. The test finds them and harms them.
+Everything here is real: the agent, the servers of the test bed, the load tool. The test finds them and harms them.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def test_testbed_of_killed_worker_is_removed_and_reported(
     assert run.status == RunStatus.FAILED
     assert run.error.startswith("The panel's worker stopped during this run.")
     assert run.error.endswith("The run left nothing on here.")
-    assert set(run.fingerprint["stands"]) == {"here"} and run.fingerprint["stands"]["here"]["namespaces"]
+    assert set(run.fingerprint["testbeds"]) == {"here"} and run.fingerprint["testbeds"]["here"]["namespaces"]
     suite_advance(row)
     row.refresh_from_db()
     assert row.status == SuiteStatus.FINISHED, "the suite goes on without it"
@@ -261,7 +261,7 @@ def test_testbed_of_killed_worker_is_removed_and_reported(
 
 @pytest.fixture
 def small_disk(temporary: Path) -> Iterator[Path]:
-    """A file system of its own for stands and runs. It holds what a stand leaves free, and little more."""
+    """A file system of its own for test beds and runs. It holds what a test bed leaves free, and little more."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m,mode=755", "paddock-test", str(temporary)], check=True)
     try:
         yield temporary

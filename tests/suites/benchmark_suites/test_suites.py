@@ -22,8 +22,8 @@ from panel.accounts.models import User
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites import results as suite_results
+from panel.benchmarks.suites.availability import expected
 from panel.benchmarks.suites.choosing import Choice, duration_words
-from panel.benchmarks.suites.lineup import expected
 from panel.benchmarks.suites.results import tables
 from panel.benchmarks.suites.services import suite_cancel, suite_repeat, suite_start
 from panel.core.errors import ApplicationError
@@ -45,7 +45,7 @@ def servers(host: Host, settings: LazySettings, server_root: Path, monkeypatch: 
     host.save()
     yield host
     pool.close()
-    assert not list(server_root.glob("*paddock-stand-*")), "nothing of a stand is left"
+    assert not list(server_root.glob("*paddock-testbed-*")), "nothing of a test bed is left"
 
 
 def result_page(client: Client, row: SuiteRun) -> str:
@@ -147,7 +147,7 @@ def test_full_php_pool_is_reported(operator: User, servers: Host, monkeypatch: p
 def test_http3_suite_runs_over_shaped_links(operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="http3-2019", preset="short", host=servers, setups=["gallop"])
     *multiplexed, shallow = carried_out(row)
-    runs = {run.parameters["stand"]["case"]["arguments"]["protocol"]: run for run in multiplexed}
+    runs = {run.parameters["testbed"]["case"]["arguments"]["protocol"]: run for run in multiplexed}
     for protocol in ("h3", "h2", "h1"):
         run = runs[protocol]
         assert run.error == ""

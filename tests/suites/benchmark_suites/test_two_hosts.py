@@ -40,7 +40,7 @@ SLUG = "small-static-files"
 
 @dataclass(frozen=True)
 class Two:
-    """`load` and `servers` as the panel knows them, where their stands and runs lie, and the machines."""
+    """`load` and `servers` as the panel knows them, where their test beds and runs lie, and the machines."""
 
     load: Host
     servers: Host
@@ -227,27 +227,27 @@ def test_load_targets_testbed_of_its_own_run_only(two: Two) -> None:
     word, other = "0" * 32, "1" * 32
     addresses = [machine.address for machine in two.machines]
     listener = f"{peers.SERVERS}:8080"
-    stand = {"id": "stand-of-a-test", "files": [], "servers": [], "listeners": [listener]}
+    testbed = {"id": "testbed-of-a-test", "files": [], "servers": [], "listeners": [listener]}
     up = threading.Event()
 
     def hold() -> None:
         with pool.session(target_for(two.servers)) as agent:
             peer = {**common, "role": "servers", "address": addresses[0], "word": word}
-            agent.call("stand", {**stand, "peer": peer, "action": "start"}, on_event=lambda _: up.set())
+            agent.call("testbed", {**testbed, "peer": peer, "action": "start"}, on_event=lambda _: up.set())
 
     holding = threading.Thread(target=hold)
     holding.start()
     assert up.wait(30)
     with pool.session(target_for(two.load)) as agent:
         peer = {**common, "role": "load", "address": addresses[1], "word": other}
-        with pytest.raises(OperationRefused, match="is not the stand that this load is meant for"):
-            agent.call("stand", {**stand, "network": {}, "peer": peer, "action": "start"})
+        with pytest.raises(OperationRefused, match="is not the test bed that this load is meant for"):
+            agent.call("testbed", {**testbed, "network": {}, "peer": peer, "action": "start"})
         for elsewhere in ("192.0.2.1:80", f"{addresses[1]}:22", "10.77.0.2:80"):
-            asked = {**stand, "listeners": [elsewhere], "network": {}, "peer": {**peer, "word": word}}
-            with pytest.raises(OperationRefused, match="is not where the servers of the other host's stand are"):
-                agent.call("stand", {**asked, "action": "start"})
+            asked = {**testbed, "listeners": [elsewhere], "network": {}, "peer": {**peer, "word": word}}
+            with pytest.raises(OperationRefused, match="is not where the servers of the other host's test bed are"):
+                agent.call("testbed", {**asked, "action": "start"})
     with pool.session(target_for(two.servers)) as agent:
-        agent.call("stand", {"action": "end", "id": "stand-of-a-test"})
+        agent.call("testbed", {"action": "end", "id": "testbed-of-a-test"})
     holding.join()
 
 

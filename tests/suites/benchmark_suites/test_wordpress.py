@@ -85,7 +85,7 @@ def test_wordpress_is_browsed_and_removed_afterwards(
     assert "WordPress, 4 custom paths" in result_page(signed_in(operator), row)
     pool.close()
     assert not [words for words in databases() if str(server_root) in words]
-    assert not list(server_root.glob("*paddock-stand-*")), "nothing of the stand is left"
+    assert not list(server_root.glob("*paddock-testbed-*")), "nothing of the test bed is left"
 
 
 def test_wordpress_suite_on_unprepared_host_is_rejected_with_remedy(operator: User, admin: User, servers: Host) -> None:

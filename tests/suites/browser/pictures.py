@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 from panel.comparisons import execution
 from panel.comparisons.models import Comparison
 from panel.hosts.models import Engine, Layout
-from tests.comparisons.conftest import Stand, logged, stand
+from tests.comparisons.conftest import LiveSites, live_sites, logged
 from tests.deployments.real_host import Machine
 from tests.imports.conftest import agent_home, apache, apache_remote
 from tests.imports.test_pages import open_sudo
@@ -28,7 +28,7 @@ from tests.suites.browser.test_interaction import page_of
 from tests.support.cast import cast, signed_in, web_server
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 
-__all__ = ["agent_home", "apache", "apache_remote", "stand"]
+__all__ = ["agent_home", "apache", "apache_remote", "live_sites"]
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 
 
@@ -111,12 +111,12 @@ def test_import_and_which_location(browser: Browser, live_server: Any, apache_re
     page.context.close()
 
 
-def test_which_server(browser: Browser, live_server: Any, stand: Stand) -> None:
+def test_which_server(browser: Browser, live_server: Any, live_sites: LiveSites) -> None:
     assert source(), "PADDOCK_OPENLITESPEED names no installation"
-    server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
-    stand.web_servers["openlitespeed"] = stand.machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
-    logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"])
-    page = page_of(browser, live_server.url, signed_in(stand.machine.people.owner))
+    server = OpenLiteSpeedInstance(live_sites.machine.root / "lsws").manage()
+    live_sites.web_servers["openlitespeed"] = live_sites.machine.web_server(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+    logged(live_sites, ["/"] * 6 + ["/index.html"] * 3 + ["/old"])
+    page = page_of(browser, live_server.url, signed_in(live_sites.machine.people.owner))
     page.goto("/sites/shop/servers/")
     for name in ("Apache httpd", "gallop", "OpenLiteSpeed"):
         page.get_by_label(name).check()

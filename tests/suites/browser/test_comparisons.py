@@ -15,17 +15,17 @@ from panel.comparisons.comparing import Verdict
 from panel.comparisons.models import Comparison
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
-from tests.comparisons.conftest import Stand, brief, logged, stand
+from tests.comparisons.conftest import LiveSites, brief, live_sites, logged
 from tests.suites.browser.conftest import ARTIFACTS
 from tests.suites.browser.test_interaction import page_of
 from tests.support.cast import signed_in
 
-__all__ = ["brief", "stand"]
+__all__ = ["brief", "live_sites"]
 
 
 @pytest.fixture
-def page(browser: Browser, live_server: Any, stand: Stand) -> Iterator[Page]:
-    page = page_of(browser, live_server.url, signed_in(stand.machine.people.owner))
+def page(browser: Browser, live_server: Any, live_sites: LiveSites) -> Iterator[Page]:
+    page = page_of(browser, live_server.url, signed_in(live_sites.machine.people.owner))
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
@@ -55,9 +55,9 @@ def switched(page: Page) -> None:
 
 
 def test_site_is_compared_on_every_web_server_and_switched(
-    page: Page, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    page: Page, live_sites: LiveSites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"], queries=True)
+    logged(live_sites, ["/"] * 6 + ["/index.html"] * 3 + ["/old"], queries=True)
     page.goto("/sites/shop/")
     page.click("text=Compare web servers")
     page.click("text=Preview the requests")

@@ -10,7 +10,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from panel.core import ticking
+from panel.core import row_selection
 from panel.hosts.models import Host, HostJob, HostStatus
 from panel.websites.models import Site
 from tests.support.cast import Cast, cast, signed_in
@@ -56,7 +56,7 @@ def test_viewer_gets_no_row_checkboxes(people: Cast) -> None:
 
 
 def test_select_all_is_hidden_above_limit(people: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticking, "MOST", COUNT - 1)
+    monkeypatch.setattr(row_selection, "MOST", COUNT - 1)
     client = signed_in(people.owner)
     assert "others=" not in client.get("/sites/").content.decode()
     assert "<html" in client.get("/sites/?others=1").content.decode()

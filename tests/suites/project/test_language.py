@@ -88,7 +88,7 @@ def test_interface_has_no_banned_words(language: ModuleType) -> None:
         ("The fault is no one's.", True),
         ("The old state is put back.", True),
         ("Return whether the site is live.", False),
-        ('Files of disabled sites. `stands` is a name, {"stand"} a key.', False),
+        ('Files of disabled sites. `testbeds` is a name, {"testbed"} a key.', False),
         ("Return the digest, which is no longer valid after a reload.", False),
     ],
 )

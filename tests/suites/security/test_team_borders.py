@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from panel.accounts.models import SavedView
 from panel.benchmarks.models import Scenario
-from panel.benchmarks.scenarios.quick import QUICK
+from panel.benchmarks.scenarios.ready_made import QUICK
 from tests.api.caller import caller_of
 from tests.suites.security import world as marks
 from tests.suites.security.world import World

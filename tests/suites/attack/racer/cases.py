@@ -189,8 +189,8 @@ def answers(world: World) -> dict[str, Any]:
 
 
 def remnants(world: World, _agent: Path) -> None:
-    """Folders of the attacker's that are named like those of stands of lost agents."""
-    for name in ("paddock-stand-one", "paddock-stand-two"):
+    """Folders of the attacker's that are named like those of test beds of lost agents."""
+    for name in ("paddock-testbed-one", "paddock-testbed-two"):
         world.file(Path(world.env["TMPDIR"]) / name / ".lock")
         world.give(Path(world.env["TMPDIR"]) / name)
 
@@ -271,8 +271,8 @@ CASES: dict[str, list[Case]] = {
         )
     ],
     "answers": [Case("result", asks("answers", answers))],
-    "stand": [
-        Case("result", asks("stand", lambda world: {"action": "left"}), remnants),
+    "testbed": [
+        Case("result", asks("testbed", lambda world: {"action": "left"}), remnants),
         Case("up result", testbed_case.talk),
     ],
     "application": [Case("result", asks("application", lambda world: {"name": "wordpress", "action": "plan"}))],

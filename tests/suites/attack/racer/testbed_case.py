@@ -8,16 +8,16 @@ from tests.suites.attack.racer.world import Agent, World
 
 NGINX = """daemon off;
 user PADDOCK-USER PADDOCK-GROUP;
-pid /PADDOCK-STAND/web/server.pid;
-error_log /PADDOCK-STAND/web/error.log;
+pid /PADDOCK-TESTBED/web/server.pid;
+error_log /PADDOCK-TESTBED/web/error.log;
 events { worker_connections 64; }
-http { access_log off; server { listen 127.0.0.1:21099; root /PADDOCK-STAND/www; } }
+http { access_log off; server { listen 127.0.0.1:21099; root /PADDOCK-TESTBED/www; } }
 """
 FPM = """[global]
 daemonize = no
-error_log = /PADDOCK-STAND/php/error.log
+error_log = /PADDOCK-TESTBED/php/error.log
 [www]
-listen = /PADDOCK-STAND/php/php.sock
+listen = /PADDOCK-TESTBED/php/php.sock
 user = PADDOCK-USER
 group = PADDOCK-GROUP
 pm = static
@@ -29,7 +29,7 @@ def talk(world: World, agent: Agent) -> str:
     texts = {"web/server.conf": NGINX, "php/server.conf": FPM, **main_files.mariadb()}
     request = {
         "action": "start",
-        "id": "stand-of-the-racer",
+        "id": "testbed-of-the-racer",
         "files": [{"path": path, "text": text, "mode": 0o644} for path, text in texts.items()],
         "servers": [
             {"name": "mariadb", "kind": "mariadb", "listen": "mariadb.sock"},
@@ -40,9 +40,9 @@ def talk(world: World, agent: Agent) -> str:
         "folders": ["www", "web"],
         "application": "wordpress",
     }
-    ident = agent.start("stand", request)
+    ident = agent.start("testbed", request)
     up = agent.wait(ident, lambda data: data.get("state") == "up")
     if up["type"] != "event":
         return outcome_of(up)
-    agent.call("stand", {"action": "end", "id": "stand-of-the-racer"})
+    agent.call("testbed", {"action": "end", "id": "testbed-of-the-racer"})
     return f"up {outcome_of(agent.wait(ident))}"

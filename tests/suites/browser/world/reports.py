@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run
-from panel.reports import making, storing
+from panel.reports import building, storing
 from panel.reports.models import Occurrence, Report, Schedule
 from panel.reports.services import schedule_create
 from panel.websites.models import Site
@@ -72,7 +72,7 @@ def _report(run: Run, schedule: Schedule) -> Report:
     due = timezone.now() - timedelta(days=90)
     row = Occurrence.objects.create(schedule=schedule, due_at=due, status="finished", run=run)
     document = replace(
-        making.run_document(run, [f"Missed: 3 dates until 2026-01-26 01:30 UTC. {WHY_MISSED}"]),
+        building.run_document(run, [f"Missed: 3 dates until 2026-01-26 01:30 UTC. {WHY_MISSED}"]),
         outcome="worse",
         headline="A significant change since the run of 2026-01-05 01:30 UTC. shop, nginx: throughput is 0.82 "
         "× the previous value (0.81 to 0.84, 95 % confidence), worse: significant.",

@@ -14,13 +14,13 @@ EACH_S = 20.0
 SPARE_S = 30.0
 
 
-def answers_of(
-    remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, stand: str = ""
+def responses_of(
+    remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, testbed: str = ""
 ) -> list[dict[str, Any]]:
     """One response for each path (with an optional method, see arguments.py), in the format of agents/host/answers.py;
     repeated requests are sent once.
 
-    `stand` is the id of the test bed. Raises RemoteError.
+    `testbed` is the id of the test bed. Raises RemoteError.
     """
     common = {
         "address": endpoint.address,
@@ -31,7 +31,7 @@ def answers_of(
         "gzip": gzip,
     }
     different = list(dict.fromkeys(paths))
-    asked = {"requests": [{**common, **_request(path)} for path in different], "stand": stand}
+    asked = {"requests": [{**common, **_request(path)} for path in different], "testbed": testbed}
     with pool.session(remote) as agent:
         answers = agent.call("answers", asked, timeout=EACH_S * len(different) + SPARE_S)["answers"]
     by_path = dict(zip(different, answers, strict=True))

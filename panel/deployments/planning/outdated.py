@@ -11,7 +11,7 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 WORDS = "Outdated: another plan has deployed {site}. Plan again."
 
 
-def overtaken_cancel(done: Sequence[DeploymentItem]) -> None:
+def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:
     """Cancel plans, with their batches, that start from a state of these sites that is no longer current.
 
     A plan that starts from the live revision is still valid, for example one made before drift was overwritten.

@@ -1,4 +1,4 @@
-"""Lineup of a suite on a host: its configurations, the remaining cases, and their duration."""
+"""Availability of a suite on a host: its configurations, the remaining cases, and their duration."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s, protocols
 from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS, Case, PresetName, Setup, Suite, speaking
 from panel.benchmarks.testbeds.layout import able
-from panel.benchmarks.testbeds.stands import program
+from panel.benchmarks.testbeds.lifecycle import program
 from panel.core.errors import ApplicationError
 from panel.hosts.models import Host, WebServer
 
 
 @dataclass(frozen=True)
-class Lineup:
+class Availability:
     """`setups` with their web servers; the reasons why others are left out; and the cases that some of them support."""
 
     setups: list[tuple[Setup, WebServer]]
@@ -25,8 +25,11 @@ class Lineup:
     cases: list[Case]
 
 
-def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice) -> Lineup:
-    """Lineup of the chosen part; no `setups` means all. ApplicationError if the choice is invalid or leaves nothing."""
+def available_setups(
+    suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice
+) -> Availability:
+    """Availability of the chosen part; no `setups` means all. ApplicationError if the choice is invalid or leaves
+    nothing."""
     chosen = choice.of(suite, preset)
     check_setups(suite, setups)
     available, left_out = _available(suite, host, setups)
@@ -34,14 +37,14 @@ def lineup(suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], 
         raise ApplicationError(" ".join(left_out), field="setups")
     if not available:
         raise ApplicationError(f"{host.name} has none of the suite's web servers. {' '.join(left_out)}", field="host")
-    standing = [setup for setup, _ in available]
-    cases = [case for case in chosen if speaking(case, standing)]
+    usable = [setup for setup, _ in available]
+    cases = [case for case in chosen if speaking(case, usable)]
     if not cases:
-        names = "; ".join(setup.label for setup in standing)
+        names = "; ".join(setup.label for setup in usable)
         spoken = ", ".join(PROTOCOLS[name] for name in protocols(chosen))
         words = f"These web servers on {host.name} do not support {spoken}, which the cases need: {names}."
         raise ApplicationError(words, field="protocols")
-    return Lineup(available, left_out, cases)
+    return Availability(available, left_out, cases)
 
 
 def presets_expected(
@@ -65,17 +68,18 @@ def presets_expected(
 def expected(
     slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
 ) -> tuple[int, float]:
-    """Number of cases, and their estimated seconds from the published figures. ApplicationError as in `lineup`."""
+    """Number of cases, and their estimated seconds from the published figures. ApplicationError as in
+    `available_setups`."""
     suite = SUITES[slug]
     if host is not None:
-        taking = lineup(suite, preset, host, setups, choice)
-        standing, cases = [setup for setup, _ in taking.setups], taking.cases
+        taking = available_setups(suite, preset, host, setups, choice)
+        usable, cases = [setup for setup, _ in taking.setups], taking.cases
     else:
         check_setups(suite, setups)
-        standing = [setup for setup in suite.setups if not setups or setup.slug in setups]
-        cases = [case for case in choice.of(suite, preset) if speaking(case, standing)]
+        usable = [setup for setup in suite.setups if not setups or setup.slug in setups]
+        cases = [case for case in choice.of(suite, preset) if speaking(case, usable)]
     return len(cases), sum(
-        expected_s(suite, case, [setup.published for setup in speaking(case, standing)]) for case in cases
+        expected_s(suite, case, [setup.published for setup in speaking(case, usable)]) for case in cases
     )
 
 

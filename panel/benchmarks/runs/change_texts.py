@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.charts.svg import Table
-from panel.benchmarks.runs.since import Change, Reality
+from panel.benchmarks.runs.run_changes import Change, Reality
 from panel.benchmarks.statistics.intervals import Interval
 from panel.benchmarks.statistics.summary import BY_NAME
 

@@ -17,7 +17,7 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from panel.benchmarks.models import Run, RunTarget
-from panel.benchmarks.runs import lost
+from panel.benchmarks.runs import connection_loss
 from panel.benchmarks.runs.aims import Aim
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import Case, Content, Settings, stored_case
@@ -36,7 +36,7 @@ _ATTEMPTS = 4  # ports are chosen here and may be in use there
 
 
 @dataclass(frozen=True)
-class Standing:
+class OpenTestbed:
     """A running test bed.
 
     `network` is the requested link and its measurements, `programs` the SHA-256 of uploaded programs by name. `known`:
@@ -50,7 +50,7 @@ class Standing:
 
 
 @contextmanager
-def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[Standing]:
+def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[OpenTestbed]:
     """Start a test bed and stop it at the end.
 
     `check` is called during the start, `waiting` while a lost host is awaited; an exception of either stops the test
@@ -71,7 +71,7 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
                 allowed=plan.request.listeners,
                 trees={tree: [_source(ups[0], words)] for tree, words in place.trees.items()},
                 server=_described(place, web_server),
-                stand=plan.request.id,
+                testbed=plan.request.id,
                 load=load,
             )
             for row, web_server, place in zip(rows, web_servers, plan.places, strict=True)
@@ -79,12 +79,12 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
         own = plan.load or plan.request
         programs = {name: brought["sha256"] for name, brought in own.programs.items()}
         network = {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}
-        yield Standing(aims, network, programs, {item.name: item.known for item in held})
+        yield OpenTestbed(aims, network, programs, {item.name: item.known for item in held})
     except RemoteError as error:
         # The end of a test bed explains more than its absence.
         failed = [item.failure for item in held if isinstance(item.failure, RemoteError)]
-        failure = error if lost.is_loss(error) else next(iter(failed), error)
-        if not lost.is_loss(failure):
+        failure = error if connection_loss.is_connection_loss(error) else next(iter(failed), error)
+        if not connection_loss.is_connection_loss(failure):
             raise failure from error
         _end(held)
         raise ApplicationError(" ".join(_told(held, failure, waiting))) from error
@@ -133,12 +133,12 @@ def _told(held: list[_Held], error: RemoteError, waiting: Callable[[], None]) ->
     away = [item for item in held if item.result is None]
     here = [item for item in held if item.result is not None]
     told = [item.told(error, waiting) for item in away] or [error.message]
-    return told + [lost.left_words(item.name, []) for item in here]
+    return told + [connection_loss.leftovers_text(item.name, []) for item in here]
 
 
 def _load_host(run: Run) -> Host | None:
     """Managed host of the load generator, if it is not the servers' host."""
-    pk = run.parameters["stand"].get("load_host")
+    pk = run.parameters["testbed"].get("load_host")
     if pk is None:
         return None
     found = Host.objects.filter(pk=pk).first()
@@ -168,10 +168,10 @@ def _described(place: standings.Place, web_server: WebServer) -> Callable[[], di
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
     """Plan of the test bed. `remotes`: the servers' host and, if different, the load's host."""
-    stand = run.parameters["stand"]
-    suite = SUITES[stand["suite"]]
-    case: Case = stored_case(stand["case"])
-    application = suite.application(stand["application"]) if stand.get("application") else None
+    testbed = run.parameters["testbed"]
+    suite = SUITES[testbed["suite"]]
+    case: Case = stored_case(testbed["case"])
+    application = suite.application(testbed["application"]) if testbed.get("application") else None
     content: Content = application.content if application else suite.content
     settings: Settings = suite.settings
     load_host = _load_host(run)
@@ -202,7 +202,7 @@ def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes
         isolated=case.parser or any(setup.php == "lsphp-tcp" for setup in setups),
         ready_made=application.ready_made if application else "",
         uploads=uploads,
-        link=stand.get("link", ""),
+        link=testbed.get("link", ""),
         peers=standings.new_peers(*(_address(remote) for remote in remotes)) if load_host else None,
     )
 
@@ -226,7 +226,7 @@ def program(web_server: WebServer) -> standings.Program:
 
 
 class _Held:
-    """The agent's `stand` request, with a waiting thread of its own."""
+    """The agent's `testbed` request, with a waiting thread of its own."""
 
     def __init__(self, remote: Target, ident: str, request: dict[str, Any]) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name
@@ -240,7 +240,7 @@ class _Held:
     def _hold(self, request: dict[str, Any]) -> None:
         try:
             with pool.session(self._remote) as agent:
-                self.result = agent.call("stand", request, on_event=self._events.put)
+                self.result = agent.call("testbed", request, on_event=self._events.put)
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             self.failure = error
         self._events.put({"state": "ended"})
@@ -271,7 +271,7 @@ class _Held:
         if self._thread.is_alive():
             # If the host is gone, its agent has noticed and stops the test bed by itself.
             with suppress(RemoteError), pool.session(self._remote) as agent:
-                agent.call("stand", {"action": "end", "id": self._ident}, timeout=30.0)
+                agent.call("testbed", {"action": "end", "id": self._ident}, timeout=30.0)
         self._thread.join(60.0)
         if self.result and self.result["left"]:
             remains = "; ".join(self.result["left"])
@@ -280,5 +280,5 @@ class _Held:
     def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
         """Report, in words, on the test bed after the connection to its agent was lost."""
         if self.result is not None:
-            return f"{error.message} {lost.left_words(self._remote.name, [])}"
-        return lost.told(error, self._remote, self.known, waiting)
+            return f"{error.message} {connection_loss.leftovers_text(self._remote.name, [])}"
+        return connection_loss.told(error, self._remote, self.known, waiting)

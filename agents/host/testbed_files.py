@@ -1,7 +1,7 @@
 """Folder of a test bed: files sent by the panel, and pages of a given size.
 
-Everything is below one new folder, whose name replaces /PADDOCK-STAND in texts; other placeholders stand for values of
-the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
+Everything is below one new folder, whose name replaces /PADDOCK-TESTBED in texts; other placeholders stand for values
+of the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
 folder, whose lock has been released.
 """
 
@@ -18,11 +18,11 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from agents.host import install, safe
 from agents.host.errors import Refusal, no_space
-from agents.host.paths import STAND_PREFIX
+from agents.host.paths import TESTBED_PREFIX
 
 Owner = Optional[Tuple[int, int]]
 
-PLACE = "/PADDOCK-STAND"
+PLACE = "/PADDOCK-TESTBED"
 MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
 ACCOUNTS = ("www-data", "apache", "nginx", "http", "nobody")
 PROGRAMS = ("paddock-netem", "gallop-load")
@@ -39,7 +39,7 @@ class Folder:
     """
 
     def __init__(self) -> None:
-        path, self._descriptor = safe.new_private_folder("." + STAND_PREFIX)
+        path, self._descriptor = safe.new_private_folder("." + TESTBED_PREFIX)
         base, draft = os.path.split(path)
         self._base = os.open(base, safe.FOLDER)
         os.fchmod(self._descriptor, 0o755)  # workers run as other users
@@ -105,7 +105,7 @@ class Folder:
     def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
         """Descriptor of a file's folder, created if missing, and the file's name."""
         if not _PATH.match(path):
-            raise Refusal("refused", "%r is not a plain path below the stand's folder" % path)
+            raise Refusal("refused", "%r is not a plain path below the test bed's folder" % path)
         *parts, last = path.split("/")
         descriptor = os.dup(self._descriptor)
         try:
@@ -117,7 +117,7 @@ class Folder:
                 os.close(descriptor)
                 descriptor = inner
                 if os.fstat(descriptor).st_uid != os.geteuid():
-                    raise Refusal("refused", "%s lies in a folder of another account's in the stand" % path)
+                    raise Refusal("refused", "%s lies in a folder of another account's in the test bed" % path)
             yield descriptor, last
         finally:
             os.close(descriptor)
@@ -126,7 +126,7 @@ class Folder:
         """Install uploaded, verified programs where only the agent's account can replace them."""
         for name, item in wanted.items():
             if name not in PROGRAMS:
-                raise Refusal("refused", "%r is no program of a stand; there are %s" % (name, ", ".join(PROGRAMS)))
+                raise Refusal("refused", "%r is no program of a test bed; there are %s" % (name, ", ".join(PROGRAMS)))
             with contextlib.suppress(FileExistsError):
                 os.close(safe.new_folder(".bin", self._descriptor, 0o755))
             with install.Place(self.program(name)) as place:
@@ -183,7 +183,7 @@ def check(args: Dict[str, Any]) -> None:
 def found() -> List[str]:
     """Folders of all test beds on this host, including running ones, but not other folders with similar names."""
     root = safe.temporary_folder()
-    names = sorted(name for name in os.listdir(root) if name.startswith(STAND_PREFIX))
+    names = sorted(name for name in os.listdir(root) if name.startswith(TESTBED_PREFIX))
     return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]
 
 

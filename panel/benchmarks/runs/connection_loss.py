@@ -16,7 +16,7 @@ LOOK_EVERY_S = 2.0
 _CALL_S = 60.0
 
 
-def is_loss(error: RemoteError) -> bool:
+def is_connection_loss(error: RemoteError) -> bool:
     """Return whether the host was lost; an error response does not count."""
     return not isinstance(error, OperationRefused)
 
@@ -40,17 +40,17 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
             f"{time.monotonic() - began:.0f} s, with a new boot ID (boot {before[:8]} before, {now[:8]} "
             "now)."
         )
-    return f"{words} {left_words(remote.name, found['left'])}"
+    return f"{words} {leftovers_text(remote.name, found['left'])}"
 
 
-def left_now(remote: Target, asked: Mapping[str, Any]) -> str:
+def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
     """Report, in words, on the remains of a run whose worker died; `asked` as in `told`. Never raises."""
     try:
         with pool.session(remote) as agent:
-            found = agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)
+            found = agent.call("testbed", {"action": "left", **asked}, timeout=_CALL_S)
     except RemoteError as silent:
         return _silent_words(remote, silent)
-    return left_words(remote.name, found["left"])
+    return leftovers_text(remote.name, found["left"])
 
 
 def _silent_words(remote: Target, silent: RemoteError) -> str:
@@ -60,7 +60,7 @@ def _silent_words(remote: Target, silent: RemoteError) -> str:
     )
 
 
-def left_words(host: str, left: list[str]) -> str:
+def leftovers_text(host: str, left: list[str]) -> str:
     return f"Leftovers of the run on {host}: {'; '.join(left)}." if left else f"The run left nothing on {host}."
 
 
@@ -70,7 +70,7 @@ def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None])
     while True:
         try:
             with pool.session(remote) as agent:
-                return agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)
+                return agent.call("testbed", {"action": "left", **asked}, timeout=_CALL_S)
         except (OperationRefused, HostKeyChanged, HostKeyUnknown):
             raise
         except RemoteError:

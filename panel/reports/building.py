@@ -14,7 +14,7 @@ from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
-from panel.benchmarks.runs import results, since, since_words
+from panel.benchmarks.runs import change_texts, results, run_changes
 from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.suites import SUITES, choosing
 from panel.benchmarks.suites import comparing as suite_comparing
@@ -70,7 +70,7 @@ def run_document(run: Run, notes: Sequence[str]) -> Document:
     charts = [*_history(run, earlier), *(picture(chart) for chart in results.result(run)["charts"])]
     if sections and charts:
         sections.append(Section("Charts", pictures=charts))
-    around = since.around(run.fingerprint, before.fingerprint) if before and run.fingerprint else []
+    around = run_changes.around(run.fingerprint, before.fingerprint) if before and run.fingerprint else []
     return Document(
         title=run.title,
         made_at=when(run.finished_at),
@@ -95,7 +95,7 @@ def _since(before: Run | None) -> str:
     return f"the run of {when(before.finished_at)}" if before else ""
 
 
-def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[since.Change]]:
+def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[run_changes.Change]]:
     if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
         return headline.of_failure(run.error or "the run was cancelled."), []
     if run.status == RunStatus.INVALID:
@@ -106,7 +106,7 @@ def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[since.Change]]
     known: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in earlier:
         _collect(known, row.summary)
-    found = since.changes(selectors.measured_rounds(run), selectors.measured_rounds(before), known)
+    found = run_changes.changes(selectors.measured_rounds(run), selectors.measured_rounds(before), known)
     return headline.of_changes(found, _since(before)), found
 
 
@@ -150,10 +150,10 @@ def _verdict(found: dict[str, str]) -> str:
     return f"{found['label']}: {found['times']} × the throughput of {found['baseline']} {spread}."
 
 
-def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
+def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
     if not compared:
         return []
-    table = since_words.table(compared)
+    table = change_texts.table(compared)
     rows = [
         [
             *(Cell(text) for text in row[:3]),
@@ -265,7 +265,7 @@ def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
     for run in row.runs.order_by("case"):
         same = old.get(row.plan[run.case or 0]["slug"])
         if same is not None and run.fingerprint and same.fingerprint:
-            found += since.around(run.fingerprint, same.fingerprint)
+            found += run_changes.around(run.fingerprint, same.fingerprint)
     cases = suite_comparing.asked_otherwise(suite_comparing.side_of(row), suite_comparing.side_of(before))
     return [*dict.fromkeys(found), *(f"{words} has different settings, so it is not compared" for words in cases)]
 
@@ -279,7 +279,7 @@ def _suite_table(table: SuiteTable) -> Table:
     return Table(table.title, table.head, rows, table.note, table.names)
 
 
-def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> tuple[Top, list[since.Change]]:
+def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> tuple[Top, list[run_changes.Change]]:
     now = suite_comparing.side_of(row).outcomes
     if not any(outcome.status == RunStatus.FINISHED for outcome in now.values()):
         words = "the suite was cancelled." if row.status == SuiteStatus.CANCELLED else "no case of the suite succeeded."

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Set
 
-from agents.host import applications, commands, namespace, netns, paths, processes, safe, sample, stand_files, unix
+from agents.host import applications, commands, namespace, netns, paths, processes, safe, sample, testbed_files, unix
 from agents.host.engines.openlitespeed import TEMPORARY as LITESPEED_RUN
 from agents.host.engines.openlitespeed import HeldFolder, accounts
 from agents.host.errors import Refusal
@@ -205,7 +205,7 @@ class OpenLiteSpeed(Server):
         with self._at_home() as home:
             for folder in ("bin", "run", "shm", "logs", "tmp", "cgid", "sockets"):
                 # Its workers create the sockets of their child processes.
-                owner = stand_files.owner() if folder == "sockets" else None
+                owner = testbed_files.owner() if folder == "sockets" else None
                 with contextlib.suppress(FileExistsError):
                     os.close(safe.new_folder(folder, home, 0o755, owner))
             os.symlink(self._binary, "bin/openlitespeed", dir_fd=home)
@@ -268,7 +268,7 @@ def _as_account() -> List[str]:
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise Refusal("missing", "setpriv(1) is not installed on this host (package util-linux)")
-    account, dies = stand_files.account(), ["--pdeathsig=KILL"]
+    account, dies = testbed_files.account(), ["--pdeathsig=KILL"]
     return [setpriv, "--reuid=%d" % account.pw_uid, "--regid=%d" % account.pw_gid, "--clear-groups", *dies, "--"]
 
 
@@ -313,7 +313,7 @@ def made(item: Dict[str, Any], folder: str) -> Server:
     """Server from the panel's data: {"name", "kind", "binary", "listen"}; its files are in the folder `name`."""
     name, kind = str(item.get("name")), str(item.get("kind"))
     if kind not in _PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
-        raise Refusal("invalid", "a stand's server has a plain name and is one of %s" % ", ".join(sorted(_PROGRAMS)))
+        raise Refusal("invalid", "a test bed's server has a plain name and is one of %s" % ", ".join(sorted(_PROGRAMS)))
     binary = str(item.get("binary") or "") or (applications.database() if kind == "mariadb" else newest_fpm())
     paths.check_shape(binary)
     if not re.match(r"(?:%s)\Z" % _PROGRAMS[kind], os.path.basename(binary)):

@@ -43,14 +43,14 @@ def ticked(request: Request, field: str) -> list[str]:
     return list(kept["values"]) if kept.get("key") == key else []
 
 
-def can_tick_all(page: Page[Any]) -> bool:
+def can_select_all(page: Page[Any]) -> bool:
     """Return whether the filters match more rows than this page shows, but not too many."""
     return page.paginator.num_pages > 1 and page.paginator.count <= MOST
 
 
 def the_others(request: Request, page: Page[Any], field: str) -> HttpResponse | None:
     """Selected checkboxes of matching rows on other pages, if requested (`?others`)."""
-    if "others" not in request.GET or not can_tick_all(page):
+    if "others" not in request.GET or not can_select_all(page):
         return None
     here = {row.pk for row in page.object_list}
     fits = cast("QuerySet[Any]", page.paginator.object_list)

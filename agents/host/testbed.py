@@ -15,30 +15,30 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Set
 
-from agents.host import link, peers, processes, sample, stand_files, stand_servers, wordpress
+from agents.host import link, peers, processes, sample, testbed_files, testbed_servers, wordpress
 from agents.host.errors import Refusal
 from agents.host.operations import Emit
 
 _ID = re.compile(r"[a-z0-9-]{8,64}\Z")
 _NAMESPACE = re.compile(r"(?:pid|net|ipc):\[[0-9]+\]\Z")
 _ENDING_S = 10.0
-_live: Dict[str, Stand] = {}
+_live: Dict[str, Testbed] = {}
 _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """StandRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the remains."""
+    """TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the remains."""
     action = args.get("action")
     if action == "left":
-        return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
+        return {"removed": testbed_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
     ident = str(args.get("id"))
     if not _ID.match(ident):
-        raise Refusal("invalid", "a stand's id is 8 to 64 of a-z, 0-9 and -")
+        raise Refusal("invalid", "a test bed's id is 8 to 64 of a-z, 0-9 and -")
     if action == "end":
-        stand = _live.get(ident)
-        if stand is not None:
-            stand.finished.set()
-        return {"ended": stand is not None}
+        testbed = _live.get(ident)
+        if testbed is not None:
+            testbed.finished.set()
+        return {"ended": testbed is not None}
     if action == "watch":
         return find(ident).watch(args, cancelled)
     if action == "watched":
@@ -49,23 +49,23 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     return _start(ident, args, emit, cancelled)
 
 
-def find(ident: str) -> Stand:
+def find(ident: str) -> Testbed:
     """Running test bed with that id; Refusal if there is none."""
-    stand = _live.get(ident)
-    if stand is None:
-        raise Refusal("missing", "the stand %s does not run on this host (any more); run again" % ident)
-    return stand
+    testbed = _live.get(ident)
+    if testbed is None:
+        raise Refusal("missing", "the test bed %s does not run on this host (any more); run again" % ident)
+    return testbed
 
 
-class Stand:
+class Testbed:
     def __init__(self, ident: str, args: Dict[str, Any]) -> None:
-        stand_files.check(args)
+        testbed_files.check(args)
         self.ident = ident
         self.finished = threading.Event()
         self.seen = threading.Event()
         self.listeners: List[str] = [str(item) for item in args.get("listeners", [])]
-        self.folder = stand_files.Folder()
-        self.servers: List[stand_servers.Server] = []
+        self.folder = testbed_files.Folder()
+        self.servers: List[testbed_servers.Server] = []
         self.link: Optional[link.Link] = None
         self.namespaces: Set[str] = set()
         self._heard: Dict[str, int] = {}
@@ -78,7 +78,7 @@ class Stand:
         if application is not None:
             emit({"state": "application"})
             application.lay()
-        self.servers = [stand_servers.made(item, self.folder.path) for item in args.get("servers", [])]
+        self.servers = [testbed_servers.made(item, self.folder.path) for item in args.get("servers", [])]
         peer = peers.Peer(args["peer"]) if args.get("peer") else None
         joined = self._connect(args, peer, emit)
         keeper = self.link.far if self.link else None
@@ -120,7 +120,7 @@ class Stand:
 
     def _application(self, name: str) -> Optional[wordpress.WordPress]:
         if name not in ("", "wordpress"):
-            raise Refusal("invalid", "%r is no application of a stand; there is wordpress" % name)
+            raise Refusal("invalid", "%r is no application of a test bed; there is wordpress" % name)
         return wordpress.WordPress(self.folder) if name else None
 
     def enter(self, far: bool = False) -> None:
@@ -162,28 +162,28 @@ class Stand:
         if self.link is not None:
             self.link.close()
         self.folder.remove()
-        stayed = stand_servers.inside_since_before(self.namespaces, tick)
+        stayed = testbed_servers.inside_since_before(self.namespaces, tick)
         return left(stayed, self.folder.path)
 
 
 def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    stand_files.sweep()
+    testbed_files.sweep()
     with _lock:
         if _live:
             raise Refusal("busy", "another comparison is set up on this host; try again when it has ended")
-        stand = _live[ident] = Stand(ident, args)
+        testbed = _live[ident] = Testbed(ident, args)
     logs: Dict[str, str] = {}
     try:
-        emit(stand.build(args, emit, cancelled))
-        while not (stand.finished.wait(0.1) or cancelled.is_set()):
-            dead = stand.dead()
+        emit(testbed.build(args, emit, cancelled))
+        while not (testbed.finished.wait(0.1) or cancelled.is_set()):
+            dead = testbed.dead()
             if dead:
-                words = "\n".join(server.words() for server in stand.servers if server.name in dead)
+                words = "\n".join(server.words() for server in testbed.servers if server.name in dead)
                 raise Refusal("failed", "%s ended in the middle of the run:\n%s" % (", ".join(dead), words))
-        logs = {server.name: server.words() for server in stand.servers}
+        logs = {server.name: server.words() for server in testbed.servers}
     finally:
         try:
-            remains = stand.close()
+            remains = testbed.close()
         finally:
             with _lock:
                 _live.pop(ident, None)
@@ -198,7 +198,7 @@ def _require_free(listeners: List[str]) -> None:
             try:
                 probe.bind((host, int(port)))
             except OSError as error:
-                raise Refusal("busy", "%s cannot be used for the stand: %s" % (listener, error.strerror)) from None
+                raise Refusal("busy", "%s cannot be used for the test bed: %s" % (listener, error.strerror)) from None
 
 
 def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
@@ -213,7 +213,7 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
     tick = int(args.get("tick") or processes.now())
     deadline = time.monotonic() + _ENDING_S
     while True:
-        found = left(stand_servers.inside_since_before(namespaces, tick + 1))
+        found = left(testbed_servers.inside_since_before(namespaces, tick + 1))
         if not found or time.monotonic() > deadline or cancelled.wait(0.1):
             return found
 
@@ -223,6 +223,6 @@ def left(pids: List[int], folder: str = "") -> List[str]:
     found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):
         found += ["interface " + name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(link.PREFIX)]
-    folders = [folder] if folder else stand_files.found()
-    held = {stand.folder.path for stand in _live.values()} - {folder}
+    folders = [folder] if folder else testbed_files.found()
+    held = {testbed.folder.path for testbed in _live.values()} - {folder}
     return found + ["folder " + path for path in folders if os.path.exists(path) and path not in held]

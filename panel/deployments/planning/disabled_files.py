@@ -14,21 +14,21 @@ from panel.deployments.models import Revision, SiteState, SiteStatus
 from panel.deployments.plan import FileRecord
 from panel.deployments.revisions.rendered import records_of
 from panel.hosts.models import Engine
-from panel.rendering.layout import at_rest
+from panel.rendering.layout import disabled_path
 from panel.websites import freeze
 from panel.websites.models import Site
 
 
-def can_rest(revision: Revision) -> bool:
+def can_stay_disabled(revision: Revision) -> bool:
     return revision.web_server.engine != Engine.OPENLITESPEED
 
 
-def resting_records(revision: Revision) -> dict[str, FileRecord]:
+def disabled_records(revision: Revision) -> dict[str, FileRecord]:
     """Files of this revision on the host while it is disabled, by path."""
     web_server = freeze.web_server_spec(revision.web_server)
     found = {}
     for record in records_of(revision.files).values():
-        if path := at_rest(record.path, web_server):
+        if path := disabled_path(record.path, web_server):
             found[path] = replace(record, path=path)
     return found
 
@@ -36,19 +36,19 @@ def resting_records(revision: Revision) -> dict[str, FileRecord]:
 def served_path(revision: Revision, path: str) -> str:
     """Path of a disabled site's file while the site is enabled."""
     web_server = freeze.web_server_spec(revision.web_server)
-    return next(record for record in records_of(revision.files) if at_rest(record, web_server) == path)
+    return next(record for record in records_of(revision.files) if disabled_path(record, web_server) == path)
 
 
-def resting_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
+def disabled_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
     """Revision of each disabled site with files on a host, by site id."""
     states = SiteState.objects.filter(
-        site__in=[site.pk for site in sites], status=SiteStatus.DISABLED, resting__isnull=False
+        site__in=[site.pk for site in sites], status=SiteStatus.DISABLED, disabled_revision__isnull=False
     )
-    rows = states.select_related("resting__web_server__host").defer("resting__spec")
-    return {state.site_id: state.resting for state in rows if state.resting}
+    rows = states.select_related("disabled_revision__web_server__host").defer("disabled_revision__spec")
+    return {state.site_id: state.disabled_revision for state in rows if state.disabled_revision}
 
 
-def resting_numbers(sites: Iterable[Site]) -> dict[int, int]:
+def disabled_revision_ids(sites: Iterable[Site]) -> dict[int, int]:
     """Ids of those revisions, by site id."""
-    states = SiteState.objects.filter(site__in=[site.pk for site in sites], resting__isnull=False)
-    return dict(states.values_list("site_id", "resting_id"))
+    states = SiteState.objects.filter(site__in=[site.pk for site in sites], disabled_revision__isnull=False)
+    return dict(states.values_list("site_id", "disabled_revision_id"))

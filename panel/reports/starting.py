@@ -14,9 +14,9 @@ from panel.benchmarks.runs.services import run_create
 from panel.benchmarks.suites.services import suite_start
 from panel.core.errors import ApplicationError, words_of
 from panel.reports import storing
+from panel.reports.building import when
 from panel.reports.choices import OPEN, Kind, OccurrenceStatus, Outcome, Overlap
 from panel.reports.document import Document
-from panel.reports.making import when
 from panel.reports.models import Occurrence, Schedule
 
 
