@@ -239,6 +239,8 @@ RETIRED = {
     r"Trials?|trials?": "Comparison, comparison",
     r"Concerns?": "Alert, alert",
     r"[Mm]end(?:s|ed|ing)?": "fix",
+    r"resting|thawing|lineup": "disabled, definition_from_spec, availability",
+    r"Stand(?:Request|Server)?|STAND": "Testbed",
 }
 BASE = "5e4ca550d89e"  # subjects of commits since then have at most SUBJECT characters
 SUBJECT = 72

@@ -58,9 +58,11 @@ def test_upgrade_keeps_every_row_of_an_earlier_version(environment: dict[str, st
         "state": True,
         "plan": [[1], 1, "nginx on web-1"],
         "job": {"web_server": 1, "action": "stop"},
+        "disabled": [1, None],
+        "test bed": [{"testbed": {"suite": "php"}}, {"testbeds": {"web-1": {}}}],
         "setups": [{"slug": "nginx", "web_server": 1}],
         "audit": ["site.web_server", {"web_server": 1}],
-        "comparison": [True, 1],
+        "comparison": [True, "deployed"],
         "alerts": [1, "unreachable:web-1", True],
         "mails": True,
     }

@@ -31,17 +31,18 @@ OLD = {
 }
 FORMER_APPS = ("trials", "notices")
 PLAN = {
-    "sites": [{"id": 1, "name": "shop", "install": "nginx on web-1", "number": 1}],
+    "sites": [{"id": 1, "name": "shop", "install": "nginx on web-1", "number": None, "rests": 1}],
     "installs": [1],
     "files": [{"path": "/etc/nginx/shop", "site": "shop", "install": 1, "action": "put", "mode": 420}],
 }
 GIVEN: dict[str, dict[str, Any]] = {
     "audit.AuditEntry": {"action": "site.install", "object_type": "hosts.engineinstall", "after": {"install": 1}},
-    "benchmarks.Run": {"parameters": {}},
+    "benchmarks.Run": {"parameters": {"stand": {"suite": "php"}}, "fingerprint": {"stands": {"web-1": {}}}},
     "benchmarks.SuiteRun": {"plan": [], "setups": [{"slug": "nginx", "install": 1}]},
     "deployments.Deployment": {"plan": PLAN, "target_id": 1},
     "hosts.EngineInstall": {"engine": "nginx", "label": "own"},
     "hosts.HostOperation": {"params": {"install": 1, "action": "stop"}},
+    "trials.Contender": {"status": "standing"},
     "notices.Told": {"key": "unreachable:web-1"},
     "accounts.User": {"mail_notices": True},
 }
@@ -86,9 +87,9 @@ def read() -> dict[str, Any]:
     from panel.accounts.models import User
     from panel.alerts.models import AlertMail, SentAlert
     from panel.audit.models import AuditEntry
-    from panel.benchmarks.models import SuiteRun
+    from panel.benchmarks.models import Run, SuiteRun
     from panel.comparisons.models import Comparison
-    from panel.deployments.models import Deployment, WebServerState
+    from panel.deployments.models import Deployment, SiteState, WebServerState
     from panel.hosts.models import HostJob, WebServer
     from panel.websites.models import Site
 
@@ -101,9 +102,11 @@ def read() -> dict[str, Any]:
         "state": WebServerState.objects.get().web_server_id == web_server.pk,
         "plan": [deployment.plan.web_servers, deployment.plan.files[0].web_server, deployment.plan.sites[0].web_server],
         "job": HostJob.objects.get().params,
+        "disabled": [deployment.plan.sites[0].disabled_after, SiteState.objects.get().disabled_revision_id],
+        "test bed": [Run.objects.get().parameters, Run.objects.get().fingerprint],
         "setups": SuiteRun.objects.get().setups,
         "audit": [entry.action, entry.after],
-        "comparison": [comparison.contenders.get().comparison_id == comparison.pk, comparison.contenders.count()],
+        "comparison": [comparison.contenders.get().comparison_id == comparison.pk, comparison.contenders.get().status],
         "alerts": [AlertMail.objects.count(), SentAlert.objects.get().key, SentAlert.objects.get().sent_at is not None],
         "mails": User.objects.get().mail_alerts,
     }
