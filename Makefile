@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora attack package clean
+.PHONY: help run test deps native lint advisories lock perf nightly coverage compare conformance quoting differential suites corpora attack package clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,12 @@ advisories: $(VENV)/dev.stamp ## look for published weaknesses of the Rust and P
 
 package: $(VENV)/run.stamp native ## write the Debian packages paddock and gallop to build/
 	@exec $(BIN)/python scripts/package.py
+
+nightly: $(VENV)/dev.stamp native ## look for new mistakes with new seeds for two hours (NIGHTLY="--minutes 20 --seed 4711")
+	@exec $(BIN)/python scripts/nightly.py $(NIGHTLY)
+
+coverage: $(VENV)/dev.stamp native ## run the Python tests once more and list the lines that none of them reaches
+	@exec $(BIN)/python -m pytest -q -n auto --dist loadscope --ignore=tests/suites/browser --cov --cov-report=term
 
 perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
 	@exec $(BIN)/python -m tests.suites.perf
