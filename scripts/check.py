@@ -6,16 +6,12 @@
     check.py NAME...  single checks by name (see CHECKS)
 
 Those that leave CPUs idle run two at a time, and what each says is printed when it is done. The first failure ends the
-run with its output already printed. A test that failed beside others is run once more without them; when it passes
-then, it is named as unsteady at the end and does not fail the run: most such tests met a machine that was too slow for
-them. Each of them is a bug to be fixed (CONTRIBUTING.md).
+run with its output already printed. No test has a second try.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -39,9 +35,6 @@ BIN = Path(PYTHON).parent
 PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
 RUST_PROFILE = ("--profile", "checks")  # native/Cargo.toml: quicker to link than what ships, and with assertions
 RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
-UNSTEADY = "==> UNSTEADY: "
-MAX_UNSTEADY = 3  # more failures in one check are not chance
-TESTS_FAILED = 1  # pytest's exit code for that and nothing else
 # Whatever is started for the checks is known by this path, which is no file's: all of it has it in its environment. A
 # check that runs beside another is a process of its own and is told of it.
 MARK_VARIABLE = "PADDOCK_TESTS_MARK"
@@ -50,8 +43,6 @@ MARK = Path(os.environ.get(MARK_VARIABLE) or Path(tempfile.gettempdir()) / f"pad
 # Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
 # tests anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-unsteady: list[str] = []
 
 
 class Failed(Exception):
@@ -141,31 +132,11 @@ def rust_tests() -> None:
     run("cargo", "test", *RUST_PROFILE, "--locked", "--workspace", "--quiet", cwd=ROOT / "native", env=env)
 
 
-def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT, whole_files: bool = False) -> None:
-    """One run of pytest; up to MAX_UNSTEADY tests that fail in it have a second try, alone. `whole_files`: with the
-    tests of their files, where one goes on from where the one before ended."""
+def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
+    """One run of pytest, with a data folder and a cache of its own."""
     with home() as folder:
-        env = {**env, "PADDOCK_HOME": str(folder / "panel")}
-        cache = folder / "cache"
-        argv = [PYTHON, "-m", "pytest", "-q", "-o", f"cache_dir={cache}"]
-        code = code_of(*argv, *arguments, cwd=cwd, env=env)
-        if code == 0:
-            return
-        failed = last_failed(cache)
-        if code != TESTS_FAILED or not 0 < len(failed) <= MAX_UNSTEADY:
-            raise Failed(f"pytest {' '.join(arguments)} ended with {code}")
-        print(f"==> once more, alone: {', '.join(failed)}", flush=True)
-        again = sorted({test.split("::")[0] for test in failed}) if whole_files else failed
-        run(*argv, *again, cwd=cwd, env=env)
-        unsteady.extend(failed)
-
-
-def last_failed(cache: Path) -> list[str]:
-    """Node ids of the tests that failed in pytest's last run with this cache folder."""
-    try:
-        return sorted(json.loads((cache / "v" / "cache" / "lastfailed").read_text()))
-    except FileNotFoundError:
-        return []
+        argv = [PYTHON, "-m", "pytest", "-q", "-o", f"cache_dir={folder / 'cache'}", *arguments]
+        run(*argv, cwd=cwd, env={**env, "PADDOCK_HOME": str(folder / "panel")})
 
 
 def sqlite_tests() -> None:
@@ -180,7 +151,7 @@ def postgres_tests() -> None:
 
 
 def browser_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/suites/browser", env={}, whole_files=True)
+    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/suites/browser", env={})
 
 
 LINT: dict[str, Callable[[], None]] = {
@@ -243,16 +214,10 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
                     pool.shutdown(wait=False, cancel_futures=True)
                     return False
                 times.append((running[future], seconds))
-                unsteady.extend(named_unsteady(done.stdout))
         except BaseException:  # told to end: the threads would wait for what they started
             end_left(MARK)
             raise
     return True
-
-
-def named_unsteady(said: str) -> list[str]:
-    """The tests that a check which ran beside another named as unsteady."""
-    return re.findall(rf"^{re.escape(UNSTEADY)}(\S+)", said, re.MULTILINE)
 
 
 def in_turn(names: list[str]) -> Iterator[list[str]]:
@@ -290,8 +255,6 @@ def carry_out(names: list[str]) -> int:
             return 1
     for name, seconds in times:
         print(f"    {name:<22}{seconds:7.1f} s")
-    for test in unsteady:
-        print(f"{UNSTEADY}{test} failed once and passed alone; its first failure is printed above")
     return 0
 
 

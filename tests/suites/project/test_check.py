@@ -1,4 +1,4 @@
-"""`make test` gives a test that failed a second try, alone, and says so; it never passes one that fails twice."""
+"""`make test` fails with the first test that fails, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ CALL = """
 import pathlib, sys
 sys.path.insert(0, "scripts")
 import check
-folder, options = pathlib.Path(sys.argv[1]), eval(sys.argv[2])
-check.pytest("test_made.py", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=folder, **options)
-print(check.unsteady)
+check.pytest("test_made.py", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=pathlib.Path(sys.argv[1]))
 """
 FAILS_ONCE = """
 from pathlib import Path
@@ -30,60 +28,29 @@ def test_one():
     was_there = before.exists()
     before.touch()
     assert was_there
-def test_two():
-    assert True
 """
 
 
-GOES_ON = """
-from pathlib import Path
-came_so_far = False
-def test_one():
-    global came_so_far
-    came_so_far = True
-def test_two():
-    before = Path(__file__).with_suffix(".ran")
-    was_there = before.exists()
-    before.touch()
-    assert came_so_far and was_there
-"""
-
-
-def checked(folder: Path, text: str, **options: bool) -> subprocess.CompletedProcess[str]:
+def checked(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_made.py").write_text(text)
-    argv = [sys.executable, "-c", CALL, str(folder), repr(options)]
+    argv = [sys.executable, "-c", CALL, str(folder)]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-def test_check_names_test_that_passes_alone_as_unsteady(tmp_path: Path) -> None:
+def test_check_fails_when_a_test_fails_that_would_pass_alone(tmp_path: Path) -> None:
     done = checked(tmp_path, FAILS_ONCE)
+    assert done.returncode != 0
+    assert done.stdout.count("1 failed") == 1
+
+
+@pytest.mark.parametrize("text", ["def test_one():\n    assert 0\n", "import no_such_module\n", ""])
+def test_check_fails_without_a_passing_test(tmp_path: Path, text: str) -> None:
+    assert checked(tmp_path, text).returncode != 0
+
+
+def test_check_passes_when_all_tests_pass(tmp_path: Path) -> None:
+    done = checked(tmp_path, "def test_one():\n    pass\n")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_made.py::test_one" in done.stdout.splitlines()[-1]
-    assert "test_two" not in done.stdout.splitlines()[-1]
-
-
-def test_check_repeats_whole_file_of_dependent_tests(tmp_path: Path) -> None:
-    done = checked(tmp_path, GOES_ON, whole_files=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_made.py::test_two" in done.stdout.splitlines()[-1]
-
-
-def test_check_fails_when_test_fails_twice(tmp_path: Path) -> None:
-    done = checked(tmp_path, "def test_one():\n    assert 1 == 2\n")
-    assert done.returncode != 0
-    assert "once more, alone" in done.stdout
-
-
-def test_check_does_not_retry_many_failures(tmp_path: Path) -> None:
-    done = checked(tmp_path, "".join(f"def test_{number}():\n    assert 0\n" for number in range(5)))
-    assert done.returncode != 0
-    assert "once more" not in done.stdout
-
-
-def test_check_does_not_retry_collection_error(tmp_path: Path) -> None:
-    done = checked(tmp_path, "import no_such_module\n")
-    assert done.returncode != 0
-    assert "once more" not in done.stdout
 
 
 def test_idle_checks_run_in_parallel() -> None:
@@ -111,11 +78,6 @@ def test_checks_run_in_order_with_idle_ones_in_parallel() -> None:
     assert said == "[11, 1, 1, 1] ['x']\n"
     alone = said_by("print(list(check.in_turn(['browser-tests', 'sqlite-tests', 'style'])))")
     assert alone == "[['browser-tests'], ['sqlite-tests'], ['style']]\n"
-
-
-def test_unsteady_tests_of_parallel_check_are_listed_at_end() -> None:
-    program = "print(check.named_unsteady('..F\\n==> UNSTEADY: tests/a.py::test_b[c] failed once and passed alone\\n'))"
-    assert said_by(program) == "['tests/a.py::test_b[c]']\n"
 
 
 def _runs(mark: Path, word: str) -> bool:
