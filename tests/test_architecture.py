@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from panel.core.messages import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = (
@@ -48,6 +51,11 @@ MAY_IMPORT = {
 WIRING = {"views", "urls", "forms", "serializers", "api", "commands", "filters", "views_detail", "context"}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def modules() -> Iterator[tuple[str, Path]]:
     for app in APPS:
         for path in sorted((ROOT / "panel" / app).rglob("*.py")):
@@ -56,19 +64,25 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield "agents", path
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import, those inside functions included, those for types only left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _import_nodes(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import, those inside functions included, those for types only left out."""
+    tree = tree_of(path)
     for_types: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            for_types.update(id(child) for child in ast.walk(node))
+            for_types.update(id(child) for line in node.body for child in ast.walk(line))
     for node in ast.walk(tree):
-        if id(node) in for_types:
-            continue
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in for_types:
+            assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{path} has a relative import"
+            yield node
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import."""
+    for node in _import_nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.lineno, node.module
 
 
@@ -122,10 +136,111 @@ def test_agent_imports_only_standard_library() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def _names() -> dict[str, Path]:
+    """Every module of panel and agents by its dotted name."""
+    paths = [path for top in ("panel", "agents") for path in sorted((ROOT / top).rglob("*.py"))]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+NAMES = _names()
+
+
+def targets(path: Path) -> Iterator[str]:
+    """The modules of this project that the module imports, imports for types only left out."""
+    for node in _import_nodes(path):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        else:
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in found:
+            known = name if name in NAMES else name.rpartition(".")[0]
+            if known in NAMES:
+                yield known
+
+
+def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module, or of one that imports itself."""
+    reach = {name: _reachable(name, edges) for name in edges}
+    groups = {
+        frozenset(other for other in reach[name] if name in reach[other]) for name in edges if name in reach[name]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in edges[waiting.pop()] - seen:
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+def test_circles_are_found() -> None:
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"], ["d"]]
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    edges = {name: set(targets(path)) for name, path in NAMES.items()}
+    assert _circles(edges) == []
+
+
+# Imports inside functions, each with its reason. AppConfig.ready is the place that Django gives for the others.
+LATE_IMPORTS = {
+    ("panel.benchmarks.statistics.intervals", "scipy.special.stdtrit"): "SciPy, for processes that compute intervals",
+    ("panel.benchmarks.charts.svg", "vl_convert"): "90 MB, for processes that draw charts",
+    ("panel.reports.writers", "panel.reports.writers.paper"): "ReportLab, for processes that write a PDF",
+}
+# The agent starts anew for many requests: what few of them need is imported where it is needed.
+LATE_IMPORTS_OF_THE_AGENT = 30
+
+
+def _late_imports(path: Path) -> Iterator[str]:
+    """What the functions of a module import, those of `AppConfig.ready` left out."""
+    tree = tree_of(path)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if path.name == "apps.py" and function.name == "ready":
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_imports_inside_functions_have_a_reason() -> None:
+    late = {(name, found) for name, path in NAMES.items() if name.startswith("panel") for found in _late_imports(path)}
+    assert late == set(LATE_IMPORTS)
+
+
+def test_imports_inside_functions_of_the_agent_do_not_become_more() -> None:
+    found = sum(1 for name, path in NAMES.items() if name.startswith("agents") for _ in _late_imports(path))
+    assert found <= LATE_IMPORTS_OF_THE_AGENT
+
+
+def test_services_start_no_task_by_importing_it() -> None:
+    wrong = [name for name, path in NAMES.items() if any(target.endswith(".tasks") for target in targets(path))]
+    assert wrong == []
+
+
+def test_messages_name_tasks_that_exist() -> None:
+    functions = {
+        f"{name}.{node.name}"
+        for name, path in NAMES.items()
+        if name.endswith(".tasks")
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(item) == "shared_task" for item in node.decorator_list)
+    }
+    assert {task.value for task in Task} <= functions
+
+
 def test_tasks_are_short() -> None:
     """A task loads, calls a service and does nothing else: its functions are short."""
     for path in sorted((ROOT / "panel").glob("*/tasks.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef):
                 size = (node.end_lineno or 0) - node.lineno
                 assert size <= 25, f"{path.relative_to(ROOT)}:{node.lineno} {node.name} is {size} lines long"
@@ -135,7 +250,7 @@ def test_code_uses_no_shell_strings() -> None:
     """No shell=True, os.system or os.popen anywhere."""
     wrong = []
     for path in [path for _, path in modules()] + sorted((ROOT / "scripts").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 shell = any(k.arg == "shell" and ast.unparse(k.value) != "False" for k in node.keywords)
@@ -159,7 +274,7 @@ def test_tests_contain_assertions() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name} asserts nothing"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not _can_fail(node)
     ]
     assert not wrong, "\n".join(wrong)

@@ -27,6 +27,7 @@ from panel.comparisons.models import UNDER_WAY, Comparison, Contender, Contender
 from panel.comparisons.replay import Replay, replay_of
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
+from panel.core.messages import Task, task_send_on_commit
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services as deployments
 from panel.deployments.planning.plans import live_revision
@@ -195,7 +196,7 @@ def comparison_create(
     audit_record(
         actor=actor, action="comparison.create", target=comparison, after={"load": _told(load), "servers": labels}
     )
-    transaction.on_commit(lambda: _wake(comparison))
+    task_send_on_commit(Task.COMPARISON_RUN, str(comparison.uuid))
     return comparison
 
 
@@ -243,12 +244,6 @@ def _others(own: WebServer, web_servers: Sequence[WebServer]) -> list[WebServer]
 def _label(web_server: WebServer) -> str:
     """Label without the host, which is the same for all."""
     return str(web_server).removesuffix(f" on {web_server.host.name}")
-
-
-def _wake(comparison: Comparison) -> None:
-    from panel.comparisons.tasks import run  # avoids an import circle
-
-    run.delay(str(comparison.uuid))
 
 
 @transaction.atomic

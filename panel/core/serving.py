@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import uvicorn
+
 STOP_WITHIN_S = 3  # open event streams would delay the stop by a quarter of an hour; browsers reconnect
 
 
 def serve(address: str, port: int) -> None:
     """Serve requests at this address until a signal ends the process. SIGTERM stops it within seconds."""
-    import uvicorn
-
     uvicorn.run(
         "panel.asgi:application",
         host=address,

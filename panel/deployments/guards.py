@@ -10,8 +10,8 @@ from panel.deployments.planning.disabled_files import disabled_revisions
 from panel.deployments.planning.plans import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
+from panel.rendering.claims import spec_claims
 from panel.websites.models import Site
-from panel.websites.ownership import spec_claims
 from panel.websites.paths import spec_paths
 
 _ADVICE = {

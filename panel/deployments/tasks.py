@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from celery import shared_task
 
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
+from panel.deployments.waking import deployments_wake
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Host, HostStatus
 
@@ -24,16 +24,10 @@ def run(*uuids: str) -> None:
         run.apply_async(tuple(busy), countdown=BUSY_RETRY_S)
 
 
-def wake(uuids: Sequence[UUID]) -> None:
-    """Send one message per batch."""
-    for start in range(0, len(uuids), execution.AT_ONCE):
-        run.delay(*map(str, uuids[start : start + execution.AT_ONCE]))
-
-
 @shared_task
 def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
-    wake(execution.orphans_queue())
+    deployments_wake(execution.orphans_queue())
 
 
 @shared_task

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
-from panel.hosts import claims, jobs, preparing
+from panel.hosts import claims, jobs
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks, HostBusy, host_lock
 from panel.hosts.models import HostJob, HostJobKind
@@ -29,7 +29,7 @@ HANDLERS: dict[str, Handler] = {
     HostJobKind.CHECK: jobs.check,
     HostJobKind.SERVICE: jobs.service,
     HostJobKind.INSTALL_NATIVE: jobs.install_native,
-    HostJobKind.PREPARE: preparing.prepare,
+    HostJobKind.PREPARE: jobs.prepare,
 }
 # These only read; all others exclude deployments and benchmarks while they run.
 WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT}

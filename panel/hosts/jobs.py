@@ -19,6 +19,7 @@ from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
 SERVICE_TIMEOUT_S = 60.0
+PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
 def check(job: HostJob) -> dict[str, Any]:
@@ -88,6 +89,23 @@ def install_native(job: HostJob) -> dict[str, Any]:
         web_server, result = native.install_gallop(job.host, agent)
         running_set(web_server, True)
     return {"web_server": web_server.pk, "version": web_server.version, "outcome": result["outcome"]}
+
+
+def prepare(job: HostJob) -> dict[str, Any]:
+    """Packages to install, or installed ones (agents/host/applications.py, run). The host is
+    checked again afterwards.
+    """
+    asked = {"name": job.params["application"], "action": "plan"}
+    timeout = PLAN_TIMEOUT_S
+    if "plan" in job.params:
+        plan = HostJob.objects.get(uuid=job.params["plan"]).result or {}
+        asked |= {"action": "install", "plan": {"packages": plan["packages"], "removed": plan["removed"]}}
+        timeout = INSTALL_TIMEOUT_S
+    with pool.session(target_for(job.host)) as agent:
+        found = agent.call("application", asked, timeout=timeout)
+    if "plan" in job.params or not found["packages"]:
+        check(job)
+    return found
 
 
 def _observe(agent: Session, web_server: WebServer) -> str:

@@ -13,14 +13,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from panel.core.jobs import JobStatus
-from panel.hosts import jobs
 from panel.hosts.models import APPLICATIONS, Host, HostJob, HostJobKind
-from panel.hosts.targets import target_for
-from panel.remote import pool
 
 # Packages whose service the distribution starts: possible dependencies of WordPress's packages.
 _SERVICE = re.compile(r"(?:php[0-9.]*-fpm|apache2|httpd|nginx|lighttpd|mariadb-server|mysql-server)\Z")
-PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
 def version(host: Host, application: str) -> str:
@@ -58,20 +54,3 @@ def plans(host: Host, application: str) -> Any:
     """Existing plans, newest first."""
     rows = HostJob.objects.filter(host=host, kind=HostJobKind.PREPARE, status=JobStatus.SUCCEEDED)
     return rows.filter(params={"application": application})
-
-
-def prepare(job: HostJob) -> dict[str, Any]:
-    """Packages to install, or installed ones (agents/host/applications.py, run). The host is
-    checked again afterwards.
-    """
-    asked = {"name": job.params["application"], "action": "plan"}
-    timeout = PLAN_TIMEOUT_S
-    if "plan" in job.params:
-        plan = HostJob.objects.get(uuid=job.params["plan"]).result or {}
-        asked |= {"action": "install", "plan": {"packages": plan["packages"], "removed": plan["removed"]}}
-        timeout = INSTALL_TIMEOUT_S
-    with pool.session(target_for(job.host)) as agent:
-        found = agent.call("application", asked, timeout=timeout)
-    if "plan" in job.params or not found["packages"]:
-        jobs.check(job)
-    return found

@@ -37,7 +37,7 @@ from panel.imports.sources import HostFiles, UploadedFiles
 from panel.remote import pool
 from panel.rendering.readers import openlitespeed
 from panel.rendering.roots import is_below
-from panel.websites import freeze
+from panel.websites import web_server_specs
 from panel.websites.models import Site
 from panel.websites.services import site_define
 
@@ -111,7 +111,7 @@ def _keep(
     actor: User, web_server: WebServer, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
     """Store an import. `root` is the parent of the folders with disabled sites."""
-    spec, loaded = freeze.web_server_spec(web_server), loader.loaded
+    spec, loaded = web_server_specs.web_server_spec(web_server), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
     wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
     report = mapped(loaded, wide, prefix)

@@ -22,7 +22,7 @@ from typing import Generic, Literal, TypeVar
 
 from panel.rendering import snippets
 from panel.rendering.names import kind
-from panel.rendering.spec import Listen, ServerBlock
+from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 from panel.rendering.targets import target_of
 
 ClaimKind = Literal["name", "address", "default", "service"]
@@ -301,3 +301,14 @@ def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str
 
     claims = (claim for n, block in enumerate(own) for claim in block_claims(f"blocks/{n}", block.names, block.listens))
     return [claim for claim in claims if is_taken(claim)]
+
+
+def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
+    """Claims of a frozen site on a web server of that engine."""
+    found: list[Claim] = []
+    for index, block in enumerate(spec.blocks):
+        found += block_claims(f"blocks/{index}", block.names, block.listens)
+        for text in (block.snippet, *(location.snippet for location in block.locations)):
+            found += raw_claims(text, engine, "blocks/snippets")
+    servers = ([server.address for server in upstream.servers] for upstream in spec.upstreams)
+    return [*found, *target_claims(servers, (pool.address for pool in spec.php_pools))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from django.db import transaction
 from django.utils import timezone
 
 from panel.accounts.models import Team
 from panel.audit.services import audit_record
 from panel.benchmarks.models import Run, SuiteRun
+from panel.core.messages import Task, task_send_on_commit
 from panel.reports import building
 from panel.reports.choices import NOTEWORTHY, Channel, Kind, Notify
 from panel.reports.document import Document, to_json
@@ -67,15 +67,8 @@ def deliver(report: Report, schedule: Schedule) -> list[Delivery]:
     made = [
         Delivery.objects.create(report=report, channel=channel, target=target, due_at=now) for channel, target in wanted
     ]
-    uuids = [str(row.uuid) for row in made]
-
-    def wake() -> None:
-        from panel.reports.tasks import deliver as task  # avoids an import circle
-
-        for uuid in uuids:
-            task.delay(uuid)
-
-    transaction.on_commit(wake)
+    for row in made:
+        task_send_on_commit(Task.REPORT_DELIVER, str(row.uuid))
     return made
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, cast
 
 from django.db.models import QuerySet
 
 from panel.core.fetching import fetch_parts
-from panel.hosts.models import Engine, Layout, WebServer
+from panel.hosts.models import WebServer
 from panel.rendering import challenges, spec
-from panel.rendering.targets import LocalServices
-from panel.websites import ownership, paths
+from panel.websites import paths
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -52,50 +50,6 @@ def parts_forget(sites: Iterable[Site]) -> None:
         for rows in site.__dict__.pop("_prefetched_objects_cache", {}).values():
             for part in rows:
                 part.__dict__.pop("_prefetched_objects_cache", None)
-
-
-def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
-    return spec.WebServerSpec(
-        engine=cast(Any, web_server.engine),
-        layout=cast(Any, web_server.layout),
-        config_root=web_server.paths["config_root"],
-        log_dir=web_server.paths.get("log_dir", ""),
-        version=web_server.version,
-        modules=frozenset(web_server.modules),
-        site_roots=tuple(web_server.host.site_roots),
-        own_ports=frozenset(web_server.own_ports if web_server.own_ports is not None else spec.DISTRIBUTION_PORTS),
-        own_listeners=tuple(spec.OwnListener(**item) for item in web_server.own_listeners),
-        cache_dir=_cache_dir(web_server),
-    )
-
-
-def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
-    """WebServerSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
-    directives in `frozen` name another server.
-    """
-    found = web_server_spec(web_server)
-    if frozen is not None and not any(
-        claim.where.endswith("/snippets") for claim in ownership.spec_claims(frozen, web_server.engine)
-    ):
-        return found
-    return replace(found, services=ownership.services_of(site.team, web_server.host))
-
-
-def web_server_specs(web_server: WebServer) -> spec.WebServerSpec:
-    """WebServerSpec for the files shared by all sites of the web server.
-
-    Each site's services were checked when it was planned; a service removed from the list later must not block other
-    sites.
-    """
-    return replace(web_server_spec(web_server), services=LocalServices(is_any=True))
-
-
-def _cache_dir(web_server: WebServer) -> str:
-    """Folder for cached responses, created by the web server's package or installation."""
-    if web_server.engine == Engine.APACHE:
-        return "/var/cache/apache2/mod_cache_disk" if web_server.layout == Layout.SITES else "/var/cache/httpd/proxy"
-    own = web_server.manages_main_config and web_server.paths.get("prefix")
-    return f"{str(web_server.paths['prefix']).rstrip('/')}/temp" if own else "/var/cache"
 
 
 def site_folder(site: Site, web_server: WebServer) -> str:

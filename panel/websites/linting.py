@@ -11,7 +11,7 @@ from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.hosts.models import WebServer
 from panel.rendering.lint import Finding, Socket, findings
-from panel.websites import freeze, lines
+from panel.websites import freeze, lines, web_server_specs
 from panel.websites.models import Listen, Site
 from panel.websites.services import site_define, site_export
 
@@ -23,7 +23,7 @@ def site_findings(site: Site, web_server: WebServer | None = None) -> list[Findi
         return []
     fetched = freeze.fetched(site)
     spec = freeze.spec_of_fetched(fetched, web_server)
-    return findings(spec, freeze.web_server_spec_for(site, web_server, spec), _defaults(site, web_server))
+    return findings(spec, web_server_specs.web_server_spec_for(site, web_server, spec), _defaults(site, web_server))
 
 
 def _defaults(site: Site, web_server: WebServer) -> set[Socket]:

@@ -31,9 +31,9 @@ from panel.rendering.claims import (
     target_claims,
 )
 from panel.rendering.spec import Listen as ListenSpec
-from panel.rendering.spec import SiteSpec
 from panel.rendering.targets import LocalServices
 from panel.websites.models import Allowance, AllowanceKind, Listen, RawSnippet, ServerBlock, ServerName, Site
+from panel.websites.web_server_specs import services_of
 
 Key = tuple[Any, ...]
 NARROW = 60  # above this number of names, all rows are read instead of single lookups
@@ -73,17 +73,6 @@ def _listens(block: ServerBlock) -> list[ListenSpec]:
     return [ListenSpec(row.port, row.address, default_server=row.default_server) for row in rows]
 
 
-def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
-    """Claims of a frozen site on a web server of that engine."""
-    found: list[Claim] = []
-    for index, block in enumerate(spec.blocks):
-        found += block_claims(f"blocks/{index}", block.names, block.listens)
-        for text in (block.snippet, *(location.snippet for location in block.locations)):
-            found += raw_claims(text, engine, "blocks/snippets")
-    servers = ([server.address for server in upstream.servers] for upstream in spec.upstreams)
-    return [*found, *target_claims(servers, (pool.address for pool in spec.php_pools))]
-
-
 def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> set[Key]:
     """Resources that `site` already uses for `team` on `web_server`: saving them again is allowed."""
     if site is None or site.pk is None or site.team_id != team.pk:
@@ -98,18 +87,6 @@ def _key(claim: Claim, web_server: WebServer | None) -> Key:
         return (*claim.key, web_server.pk if web_server else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
     return (*claim.key, web_server.host_id if web_server and is_of_host else None)
-
-
-def services_of(team: Team, host: Host) -> LocalServices:
-    """Services on `host` itself that sites of `team` may use."""
-    rows = Allowance.objects.filter(Q(team=team) | Q(team=None), kind=AllowanceKind.SERVICE, host=host)
-    return LocalServices(own_names(host), tuple(rows.order_by().values_list("value", flat=True)))
-
-
-def own_names(host: Host) -> tuple[str, ...]:
-    """The host's own names and addresses, as far as known."""
-    address, facts = Host.objects.values_list("address", "facts").get(pk=host.pk)
-    return tuple(filter(None, (address, facts.get("hostname", ""), *facts.get("addresses", ()))))
 
 
 @dataclass

@@ -13,7 +13,7 @@ from agents.host import addresses
 from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
-from panel.websites import validators
+from panel.websites import validators, web_server_specs
 
 if TYPE_CHECKING:
     from panel.websites.models import Allowance, Listen, Location, RawSnippet, ServerBlock
@@ -192,16 +192,13 @@ def check_snippet(snippet: RawSnippet) -> None:
 
 
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
-    """Check directives by the grammar and policy of their server. Paths for a web server other than the site's are
-    checked when the site is planned there.
-    """
-    from panel.websites import freeze  # avoids an import circle
-
+    """By the grammar and policy of its server. Written for another server than the site's, its paths are judged when
+    the site is planned there."""
     web_server = snippet.site.web_server
     if web_server is None or web_server.engine != snippet.engine:
         return
     place = "server" if snippet.location is None else "location"
-    for problem in snippets.check(snippet.text, freeze.web_server_spec_for(snippet.site, web_server), place):
+    for problem in snippets.check(snippet.text, web_server_specs.web_server_spec_for(snippet.site, web_server), place):
         faults.add("text", str(problem))
     for target in claims.raw_claims(snippet.text, snippet.engine, "text"):
         if reason := addresses.why_refused(targets.target_of(target.value).host):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from panel.deployments import tasks
+from panel.deployments import tasks, waking
 from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services
@@ -78,7 +78,7 @@ def test_deployments_of_batch_run_together(fleet: Fleet) -> None:
 
 def test_one_message_wakes_worker_for_whole_batch(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[tuple[str, ...]] = []
-    monkeypatch.setattr(tasks.run, "delay", lambda *uuids: messages.append(uuids))
+    monkeypatch.setattr(waking, "task_send", lambda task, *uuids: messages.append(uuids))
     tasks.sweep()
     assert messages == [tuple(str(row.uuid) for row in fleet.planned)]
     tasks.run(*messages[0])
@@ -147,7 +147,7 @@ def test_batch_of_killed_worker_is_resumed(
         process.wait()
     assert fleet.statuses() == [DeploymentStatus.RUNNING] * 3
     messages: list[tuple[str, ...]] = []
-    monkeypatch.setattr(tasks.run, "delay", lambda *uuids: messages.append(uuids))
+    monkeypatch.setattr(waking, "task_send", lambda task, *uuids: messages.append(uuids))
     tasks.sweep()
     assert messages == [tuple(str(row.uuid) for row in fleet.planned)]
     for _attempt in range(10):

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 
-from panel.deployments import tasks
+from panel.deployments import tasks, waking
 from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services
@@ -34,7 +34,7 @@ from uuid import UUID
 from django.conf import settings
 from pathlib import Path
 settings.LOCAL_HOST_ROOT = Path(sys.argv[1])
-from panel.deployments.execution import deployments_execute
+from panel.deployments.execution.services import deployments_execute
 deployments_execute([UUID(uuid) for uuid in sys.argv[2:]])
 """
 
@@ -208,7 +208,7 @@ def test_task_runs_deployment_and_sweep_finds_queued_ones(
 ) -> None:
     deployment = confirmed(machine, nginx)
     woken: list[str] = []
-    monkeypatch.setattr(tasks.run, "delay", woken.append)
+    monkeypatch.setattr(waking, "task_send", lambda task, uuid: woken.append(uuid))
     tasks.sweep()
     assert woken == [str(deployment.uuid)]
     tasks.run(woken[0])

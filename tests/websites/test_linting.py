@@ -16,9 +16,10 @@ from panel.hosts.models import Host, WebServer
 from panel.rendering import render
 from panel.rendering.lint import Finding
 from panel.websites import linting
-from panel.websites.freeze import site_spec, web_server_spec
+from panel.websites.freeze import site_spec
 from panel.websites.models import RawSnippet, Site
 from panel.websites.services import site_define, site_export
+from panel.websites.web_server_specs import web_server_spec
 from tests.api.caller import caller_of
 from tests.suites.conformance.selftest import configtest
 from tests.support.cast import Cast, signed_in

@@ -12,6 +12,7 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from django.core.cache import cache
@@ -110,22 +111,24 @@ def svg(spec: dict[str, Any], label: str) -> str:
     return found
 
 
-def _draw(spec: dict[str, Any]) -> str:
+def _engine() -> ModuleType:
     import vl_convert  # a 90 MB JavaScript engine: loaded only by processes that draw
 
+    return vl_convert
+
+
+def _draw(spec: dict[str, Any]) -> str:
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, **spec}
     with _drawing:
-        return str(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]))
+        return str(_engine().vegalite_to_svg(whole, allowed_base_urls=[]))
 
 
 def png(spec: dict[str, Any], scale: float) -> bytes:
     """The drawing as an image on white, `scale` times 72 dpi, for documents without SVG support."""
-    import vl_convert
-
     config = {**_CONFIG, "background": "white"}
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": config, **spec}
     with _drawing:
-        return bytes(vl_convert.vegalite_to_png(whole, scale=scale, allowed_base_urls=[]))
+        return bytes(_engine().vegalite_to_png(whole, scale=scale, allowed_base_urls=[]))
 
 
 def _prepared(drawn: str, label: str, ident: str) -> str:

@@ -23,6 +23,7 @@ from panel.benchmarks.runs import targets
 from panel.benchmarks.scenarios.ready_made import Quick
 from panel.benchmarks.selectors import scenarios_visible
 from panel.core.errors import ApplicationError, Conflict
+from panel.core.messages import Task, task_send
 from panel.deployments.models import Revision
 from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
@@ -210,9 +211,7 @@ def _run_store(
 
 def run_wake(run: Run) -> None:
     """Wake a worker for the run; the sweep does the same later."""
-    from panel.benchmarks.tasks import run as task  # avoids an import circle
-
-    task.delay(str(run.uuid))
+    task_send(Task.BENCHMARK_RUN, str(run.uuid))
 
 
 def _label(site: Site, revision: Revision) -> str:

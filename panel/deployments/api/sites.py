@@ -24,7 +24,7 @@ from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSe
 from panel.hosts.models import WebServer
 from panel.rendering import capabilities
 from panel.rendering.errors import NotExpressible
-from panel.websites import freeze
+from panel.websites import freeze, web_server_specs
 from panel.websites.api.sites import Sites, web_server_named
 from panel.websites.explaining import explained
 from panel.websites.forms.explain import ExplainForm
@@ -197,7 +197,7 @@ class DeployableSites(Sites):
         site = self.get_object()
         web_server = self._web_server_wanted(site)
         spec = freeze.site_spec(site, web_server)
-        found = capabilities.differences(spec, freeze.web_server_spec_for(site, web_server, spec))
+        found = capabilities.differences(spec, web_server_specs.web_server_spec_for(site, web_server, spec))
         return Response(DifferenceSerializer(found, many=True).data)
 
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])

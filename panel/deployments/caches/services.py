@@ -14,7 +14,7 @@ from panel.deployments.planning.plans import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Engine
 from panel.rendering import caching
-from panel.websites import freeze
+from panel.websites import web_server_specs
 from panel.websites.models import Site
 
 
@@ -28,7 +28,7 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
     revision = live_revision(site)
     if revision is None:
         raise ApplicationError(f"{site} is not deployed, so no web server caches its responses.", field="site")
-    web_server, spec = revision.web_server, freeze.web_server_spec(revision.web_server)
+    web_server, spec = revision.web_server, web_server_specs.web_server_spec(revision.web_server)
     if web_server.engine == Engine.OPENLITESPEED:
         message = f"{web_server} cannot clear its cache on request. Cached responses expire on their own."
         raise ApplicationError(message, field="site")

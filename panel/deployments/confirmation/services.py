@@ -17,6 +17,7 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.planning.disabled_files import disabled_revision_ids
 from panel.deployments.planning.live_versions import live_versions_follow
 from panel.deployments.planning.plans import live_numbers, live_revision
+from panel.deployments.waking import deployments_wake
 from panel.hosts.models import WebServer
 from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
@@ -138,10 +139,8 @@ def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
 
 def wake_workers(deployments: Sequence[Deployment]) -> None:
     """Wake workers after the commit. If the message is lost, the sweep finds the queued rows later."""
-    from panel.deployments.tasks import wake
-
     uuids = [row.uuid for row in deployments]
-    transaction.on_commit(lambda: wake(uuids), robust=True)
+    transaction.on_commit(lambda: deployments_wake(uuids), robust=True)
 
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
+from panel.core.messages import Task, task_send_on_commit
 from panel.deployments import host_agent
 from panel.deployments.execution import outcomes
 from panel.deployments.execution.outcomes import End
@@ -29,6 +29,7 @@ from panel.deployments.execution.requests import jobs_make
 from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.execution.steps import Recorder
 from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.waking import AT_ONCE
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks
@@ -37,7 +38,6 @@ from panel.remote.client import Asked
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 64  # deployments of one batch, all in progress together
 # Reports within this time are written together; a page polls about half as often.
 WRITE_EVERY_S = 0.2
 
@@ -261,6 +261,4 @@ def _each_or_all(
 
 def look_for_drift(host: Host) -> None:
     """Schedule a drift check for files that blocked a deployment."""
-    from panel.deployments.tasks import check_host_drift  # avoids an import circle
-
-    transaction.on_commit(lambda: check_host_drift.delay(host.pk), robust=True)
+    task_send_on_commit(Task.DRIFT_CHECK, host.pk)

@@ -25,7 +25,7 @@ from panel.hosts.models import Engine, HostStatus, WebServer
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.managed import Managed, managed
 from panel.rendering.spec import RenderedFile
-from panel.websites import freeze
+from panel.websites import web_server_specs
 
 KEPT = ".distribution"  # suffix of the original while the panel's file has its name
 _UNDER_WAY = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
@@ -104,7 +104,7 @@ def _original(web_server: WebServer, deployed: dict[str, FileRecord]) -> tuple[s
 
 def _rendered(web_server: WebServer, text: str) -> Managed:
     try:
-        return managed(text, freeze.web_server_spec(web_server), workers=web_server.workers)
+        return managed(text, web_server_specs.web_server_spec(web_server), workers=web_server.workers)
     except NotExpressible as error:
         raise ApplicationError(f"{web_server.paths['main_config']} {error.message}.") from error
 

@@ -15,7 +15,7 @@ from panel.deployments.plan import FileRecord
 from panel.deployments.revisions.rendered import records_of
 from panel.hosts.models import Engine
 from panel.rendering.layout import disabled_path
-from panel.websites import freeze
+from panel.websites import web_server_specs
 from panel.websites.models import Site
 
 
@@ -25,7 +25,7 @@ def can_stay_disabled(revision: Revision) -> bool:
 
 def disabled_records(revision: Revision) -> dict[str, FileRecord]:
     """Files of this revision on the host while it is disabled, by path."""
-    web_server = freeze.web_server_spec(revision.web_server)
+    web_server = web_server_specs.web_server_spec(revision.web_server)
     found = {}
     for record in records_of(revision.files).values():
         if path := disabled_path(record.path, web_server):
@@ -35,7 +35,7 @@ def disabled_records(revision: Revision) -> dict[str, FileRecord]:
 
 def served_path(revision: Revision, path: str) -> str:
     """Path of a disabled site's file while the site is enabled."""
-    web_server = freeze.web_server_spec(revision.web_server)
+    web_server = web_server_specs.web_server_spec(revision.web_server)
     return next(record for record in records_of(revision.files) if disabled_path(record, web_server) == path)
 
 

@@ -23,7 +23,7 @@ from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec
-from panel.websites import freeze
+from panel.websites import web_server_specs
 from panel.websites.models import Site
 
 LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
@@ -287,7 +287,7 @@ def web_server_records(
         specs += [spec_of(change.new) for change in changes if change.new and change.new.web_server_id == web_server.pk]
         specs.sort(key=lambda spec: spec.name)
         try:
-            made[web_server.pk] = rendering.render_web_server(specs, freeze.web_server_specs(web_server))
+            made[web_server.pk] = rendering.render_web_server(specs, web_server_specs.web_server_specs(web_server))
         except NotExpressible as error:
             raise ApplicationError(f"{web_server}: {error.message}") from error
     return blobs_keep(made)
@@ -399,7 +399,7 @@ def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> 
     web_server, spec, name = change.new.web_server, spec_of(change.new), change.site.name
     found = [
         PlanWarning(name, item.field.lstrip("/"), item.what, item.nearest, place(spec, item.field))
-        for item in differences(spec, freeze.web_server_spec_for(change.site, web_server, spec))
+        for item in differences(spec, web_server_specs.web_server_spec_for(change.site, web_server, spec))
     ]
     found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, web_server.pk), ())]
     # Two headers of one server block report the same warning once.

@@ -9,7 +9,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments.planning.changes import Change
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host
-from panel.websites.ownership import spec_claims
+from panel.rendering.claims import spec_claims
 
 
 def names_of(changes: Iterable[Change]) -> set[str]:

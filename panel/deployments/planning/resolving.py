@@ -11,7 +11,7 @@ from panel.deployments import host_agent
 from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.targets import is_name
-from panel.websites import checks, ownership
+from panel.websites import checks, ownership, web_server_specs
 from panel.websites.models import Site
 
 _Named = dict[Host, dict[Site, list[Claim]]]
@@ -50,7 +50,7 @@ def _unasked(claim: Claim, host: Host, why: str) -> checks.Problem:
 
 
 def _local(site: Site, host: Host, claims: Sequence[Claim], known: Mapping[str, Sequence[str]]) -> list[checks.Problem]:
-    services = ownership.services_of(site.team, host)
+    services = web_server_specs.services_of(site.team, host)
     return [
         checks.Problem(claim.where, ownership.refusal(claim))
         for claim in claims

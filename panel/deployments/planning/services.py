@@ -37,10 +37,11 @@ from panel.deployments.planning.superseding import supersede
 from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import Host, WebServer
+from panel.rendering.claims import spec_claims
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
-from panel.websites.ownership import Ownership, foreign_claims, not_deployed, spec_claims
+from panel.websites.ownership import Ownership, foreign_claims, not_deployed
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_web_server_set
 

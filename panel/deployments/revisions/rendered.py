@@ -21,7 +21,7 @@ from panel.hosts.models import WebServer
 from panel.rendering import confinement
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
-from panel.websites import freeze
+from panel.websites import freeze, web_server_specs
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
@@ -103,7 +103,7 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
 def site_files(site: Site, web_server: WebServer, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
     """The exact files of this site on the host. Raises ValidationError keyed by the place in the site."""
     try:
-        files = rendering.render(spec, freeze.web_server_spec_for(site, web_server, spec))
+        files = rendering.render(spec, web_server_specs.web_server_spec_for(site, web_server, spec))
     except NotExpressible as error:
         where = error.field.lstrip("/")
         raise ValidationError({where: f"{web_server.get_engine_display()}: {error.message}"}) from error
@@ -210,7 +210,7 @@ def is_unchecked(revision: Revision) -> bool:
         return False
     stored = {item["path"]: item["sha256"] for item in revision.files}
     try:
-        files = rendering.render(spec, freeze.web_server_spec_for(revision.site, revision.web_server, spec))
+        files = rendering.render(spec, web_server_specs.web_server_spec_for(revision.site, revision.web_server, spec))
     except NotExpressible:
         return True
     return any(stored.get(file.path) != sha256_of(file.text) for file in files if not file.link_target)

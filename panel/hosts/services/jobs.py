@@ -14,6 +14,8 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
+from panel.core.messages import Task, task_send_on_commit
+from panel.hosts import preparing
 from panel.hosts.models import Host, HostJob, HostJobKind
 
 SERVICE_ACTIONS = ("start", "stop", "reload")
@@ -37,7 +39,7 @@ def host_job_request(*, actor: User | None, host: Host, kind: str, params: dict[
             return known
     job.save()
     audit_record(actor=actor, action=f"host.{kind}", target=host, after={"job": str(job.uuid), **job.params})
-    _wake(job)
+    task_send_on_commit(Task.JOB_RUN, str(job.uuid))
     return job
 
 
@@ -64,8 +66,6 @@ def host_job_cancel(*, actor: User, job: HostJob) -> HostJob:
 
 
 def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
-    from panel.hosts import preparing  # avoids an import circle
-
     if kind == HostJobKind.PREPARE:
         return preparing.checked(host, params)
     if kind != HostJobKind.SERVICE:
@@ -79,9 +79,3 @@ def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(params["web_server"], int) or not host.web_servers.filter(pk=params["web_server"]).exists():
         raise ValidationError({"web_server": f"{host.name} has no such web server."})
     return {"web_server": params["web_server"], "action": params["action"]}
-
-
-def _wake(job: HostJob) -> None:
-    from panel.hosts.tasks import run  # avoids an import circle
-
-    transaction.on_commit(lambda: run.delay(str(job.uuid)), robust=True)

@@ -12,6 +12,24 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+import reportlab
+from reportlab.lib.pagesizes import A4
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.lib.units import mm
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.platypus import (
+    CondPageBreak,
+    Image,
+    KeepTogether,
+    ListFlowable,
+    LongTable,
+    Paragraph,
+    SimpleDocTemplate,
+    Spacer,
+    TableStyle,
+)
+
 from panel.benchmarks.charts import svg
 from panel.reports.document import Cell, Document, Picture, Section, Table
 
@@ -27,10 +45,6 @@ _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure
 @lru_cache(maxsize=1)
 def _fonts() -> tuple[str, str]:
     """Names of the regular and the bold font."""
-    import reportlab
-    from reportlab.pdfbase import pdfmetrics
-    from reportlab.pdfbase.ttfonts import TTFont
-
     own = Path(reportlab.__file__).parent / "fonts"
     pairs = ((_DEJAVU / "DejaVuSans.ttf", _DEJAVU / "DejaVuSans-Bold.ttf"), (own / "Vera.ttf", own / "VeraBd.ttf"))
     plain, bold = next(pair for pair in pairs if all(path.exists() for path in pair))
@@ -44,10 +58,6 @@ class _Sheet:
     """Shared styles and width of one document."""
 
     def __init__(self) -> None:
-        from reportlab.lib.pagesizes import A4
-        from reportlab.lib.styles import ParagraphStyle
-        from reportlab.lib.units import mm
-
         self.size, self.margin = A4, 16 * mm
         self.width = A4[0] - 2 * self.margin
         plain, bold = _fonts()
@@ -61,13 +71,9 @@ class _Sheet:
         self.cell_head = ParagraphStyle("cell_head", self.cell, fontName=bold)
 
     def words(self, text: str, style: Any = None) -> Any:
-        from reportlab.platypus import Paragraph
-
         return Paragraph(escape(text), style or self.body)
 
     def items(self, title: str, lines: list[str]) -> list[Any]:
-        from reportlab.platypus import ListFlowable
-
         if not lines:
             return []
         rows = [self.words(line) for line in lines]
@@ -75,8 +81,6 @@ class _Sheet:
 
 
 def write(document: Document) -> bytes:
-    from reportlab.platypus import SimpleDocTemplate
-
     sheet, sink = _Sheet(), io.BytesIO()
     template = SimpleDocTemplate(
         sink,
@@ -103,8 +107,6 @@ def write(document: Document) -> bytes:
 
 
 def _top(sheet: _Sheet, document: Document) -> list[Any]:
-    from reportlab.lib.styles import ParagraphStyle
-
     tone = ParagraphStyle("tone", sheet.top, textColor=_TONES.get(document.outcome, _INK))
     lead = " · ".join(part for part in (document.made_at, document.link) if part)
     return [
@@ -119,8 +121,6 @@ def _top(sheet: _Sheet, document: Document) -> list[Any]:
 
 
 def _section(sheet: _Sheet, section: Section) -> list[Any]:
-    from reportlab.platypus import CondPageBreak
-
     # Keep a title on the same page as the beginning of its section.
     parts: list[Any] = [CondPageBreak(_LEAST_BELOW), sheet.words(section.title, sheet.head)]
     parts += [sheet.words(line) for line in section.remarks]
@@ -132,8 +132,6 @@ def _section(sheet: _Sheet, section: Section) -> list[Any]:
 
 
 def _table(sheet: _Sheet, table: Table) -> list[Any]:
-    from reportlab.platypus import LongTable, Spacer, TableStyle
-
     head = [sheet.words(word, sheet.cell_head) for word in table.head]
     rows = [[_cell(sheet, cell) for cell in row] for row in table.rows[:_MOST_ROWS]]
     first = 2.0 if len(table.head) > 2 else 1.0
@@ -157,15 +155,11 @@ def _table(sheet: _Sheet, table: Table) -> list[Any]:
 
 
 def _cell(sheet: _Sheet, cell: Cell) -> Any:
-    from reportlab.platypus import Paragraph
-
     detail = f'<br/><font color="{_SOFT}" size="6.5">{escape(cell.detail)}</font>' if cell.detail else ""
     return Paragraph(f"{escape(cell.text)}{detail}", sheet.cell)
 
 
 def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
-    from reportlab.platypus import Image, KeepTogether, Spacer
-
     drawn = Image(io.BytesIO(svg.png(picture.spec, _SCALE)))
     factor = min(sheet.width / drawn.imageWidth, (sheet.size[1] - 4 * sheet.margin) / drawn.imageHeight)
     drawn.drawWidth, drawn.drawHeight = drawn.imageWidth * factor, drawn.imageHeight * factor

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from panel.hosts.models import WebServer
 from panel.rendering.capabilities import Difference, differences
-from panel.websites import freeze
+from panel.websites import freeze, web_server_specs
 from panel.websites.models import Location, ServerBlock, Site
 
 # Fields of SiteSpec with another name in the form.
@@ -28,7 +28,7 @@ def words(difference: Difference, web_server: WebServer) -> str:
 def site_differences(site: Site, web_server: WebServer) -> list[Difference]:
     fetched = freeze.fetched(site)
     spec = freeze.spec_of_fetched(fetched, web_server)
-    return differences(spec, freeze.web_server_spec_for(fetched, web_server, spec))
+    return differences(spec, web_server_specs.web_server_spec_for(fetched, web_server, spec))
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:

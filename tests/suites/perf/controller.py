@@ -150,13 +150,15 @@ class Controller:
         from django.conf import settings
         from django.db import connection
 
+        from panel.deployments import waking
+
         def work(part: Sequence[str]) -> None:
             try:
                 tasks.run(*part)
             finally:
                 connection.close()
 
-        size = tasks.execution.AT_ONCE
+        size = waking.AT_ONCE
         with ThreadPoolExecutor(settings.CELERY_WORKER_CONCURRENCY) as threads:
             list(threads.map(work, [uuids[start : start + size] for start in range(0, len(uuids), size)]))
 

@@ -21,6 +21,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from panel.accounts.services import setup_link_path
+from panel.celery import app as celery_app
 from panel.core.serving import serve
 from panel.core.supervisor import Program, Supervisor, run_to_end
 
@@ -59,8 +61,6 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def welcome(self, url: str) -> None:
-        from panel.accounts.services import setup_link_path
-
         self.say("ready")
         self.stdout.write(f"\n    Paddock        {url}/")
         link = setup_link_path()
@@ -120,11 +120,9 @@ def import_what_all_need() -> None:
 
 def programs(address: str, port: int) -> list[Program]:
     def celery(*arguments: str) -> Callable[[], object]:
-        from panel.celery import app
-
         # On a single machine the panel may run as root, so hide the worker's warning.
         warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
-        return lambda: app.start(["--quiet", *arguments, "--loglevel", "WARNING"])
+        return lambda: celery_app.start(["--quiet", *arguments, "--loglevel", "WARNING"])
 
     return [
         Program("web", lambda: serve(address, port)),

@@ -1,0 +1,29 @@
+"""Messages that wake workers. A service names a task and does not import it: tasks import services."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from celery import current_app
+from django.db import transaction
+
+
+class Task(StrEnum):
+    """The tasks that services start, by the name under which Celery knows them."""
+
+    DEPLOYMENTS_RUN = "panel.deployments.tasks.run"
+    DRIFT_CHECK = "panel.deployments.tasks.check_host_drift"
+    JOB_RUN = "panel.hosts.tasks.run"
+    BENCHMARK_RUN = "panel.benchmarks.tasks.run"
+    COMPARISON_RUN = "panel.comparisons.tasks.run"
+    REPORT_DELIVER = "panel.reports.tasks.deliver"
+
+
+def task_send(task: Task, *args: object) -> None:
+    """Wake a worker now. The sweep finds queued rows whose message was lost."""
+    current_app.send_task(task.value, args)
+
+
+def task_send_on_commit(task: Task, *args: object) -> None:
+    """Wake a worker after the commit of its row. A queue that does not answer does not fail the request."""
+    transaction.on_commit(lambda: task_send(task, *args), robust=True)

@@ -1,0 +1,75 @@
+"""A web server as the renderer sees it: `WebServerSpec`, with the services of its host that sites may use.
+
+Imports no models of sites, because their validation uses this module."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from django.db.models import Q
+
+from panel.accounts.models import Team
+from panel.hosts.models import Engine, Host, Layout, WebServer
+from panel.rendering import spec
+from panel.rendering.claims import spec_claims
+from panel.rendering.targets import LocalServices
+
+if TYPE_CHECKING:
+    from panel.websites.models import Site
+
+
+def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
+    return spec.WebServerSpec(
+        engine=cast(Any, web_server.engine),
+        layout=cast(Any, web_server.layout),
+        config_root=web_server.paths["config_root"],
+        log_dir=web_server.paths.get("log_dir", ""),
+        version=web_server.version,
+        modules=frozenset(web_server.modules),
+        site_roots=tuple(web_server.host.site_roots),
+        own_ports=frozenset(web_server.own_ports if web_server.own_ports is not None else spec.DISTRIBUTION_PORTS),
+        own_listeners=tuple(spec.OwnListener(**item) for item in web_server.own_listeners),
+        cache_dir=_cache_dir(web_server),
+    )
+
+
+def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
+    """WebServerSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
+    directives in `frozen` name another server.
+    """
+    found = web_server_spec(web_server)
+    if frozen is not None and not any(
+        claim.where.endswith("/snippets") for claim in spec_claims(frozen, web_server.engine)
+    ):
+        return found
+    return replace(found, services=services_of(site.team, web_server.host))
+
+
+def web_server_specs(web_server: WebServer) -> spec.WebServerSpec:
+    """WebServerSpec for the files shared by all sites of the web server.
+
+    Each site's services were checked when it was planned; a service removed from the list later must not block other
+    sites.
+    """
+    return replace(web_server_spec(web_server), services=LocalServices(is_any=True))
+
+
+def _cache_dir(web_server: WebServer) -> str:
+    """Folder for cached responses, created by the web server's package or installation."""
+    if web_server.engine == Engine.APACHE:
+        return "/var/cache/apache2/mod_cache_disk" if web_server.layout == Layout.SITES else "/var/cache/httpd/proxy"
+    own = web_server.manages_main_config and web_server.paths.get("prefix")
+    return f"{str(web_server.paths['prefix']).rstrip('/')}/temp" if own else "/var/cache"
+
+
+def services_of(team: Team, host: Host) -> LocalServices:
+    """Services on `host` itself that sites of `team` may use."""
+    rows = host.allowances.filter(Q(team=team) | Q(team=None), kind="service")  # AllowanceKind.SERVICE
+    return LocalServices(own_names(host), tuple(rows.order_by().values_list("value", flat=True)))
+
+
+def own_names(host: Host) -> tuple[str, ...]:
+    """The host's own names and addresses, as far as known."""
+    address, facts = Host.objects.values_list("address", "facts").get(pk=host.pk)
+    return tuple(filter(None, (address, facts.get("hostname", ""), *facts.get("addresses", ()))))
