@@ -238,7 +238,7 @@ def test_messages_name_tasks_that_exist() -> None:
 
 
 def test_tasks_are_short() -> None:
-    """A task loads, calls a service and does nothing else: its functions are short."""
+    """A task loads, calls one service and does nothing else."""
     for path in sorted((ROOT / "panel").glob("*/tasks.py")):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef):

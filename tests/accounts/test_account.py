@@ -1,4 +1,4 @@
-"""One's own account: profile, password, second factor, being asked again."""
+"""The user's own account: profile, password, two-factor authentication and reauthentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users and teams, by administrators only."""
+"""Users and teams, managed by administrators only."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_team_page_edits_members(signed_in: Client, people: Cast) -> None:
 
 
 def test_api_team_update_sets_only_named_members(people: Cast) -> None:
-    """A call that does not speak of them leaves them alone; a token may not choose them."""
+    """A call without members leaves them unchanged; a token cannot set them."""
     api, url = caller_of(people.admin), f"teams/{people.team.pk}/"
     before = sorted(user.username for user in people.team.members.all())
     renamed = api.patch(url, {"name": "Renamed"})

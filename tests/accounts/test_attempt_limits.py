@@ -1,4 +1,4 @@
-"""Limits for guessing passwords, codes, tokens and links, tried through the pages and the API."""
+"""Limits for guesses of passwords, codes, tokens and setup links, over pages and API."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_non_ascii_names_match_no_account(people: Cast, name: str) -> None:
 
 
 def test_unknown_names_are_limited_like_known_names(people: Cast) -> None:
-    """Otherwise the limit would tell which names exist."""
+    """A different limit would reveal which names exist."""
     for name in ("nobody", "NOBODY", "Nobody", "nobody ", "noBody", "nobodY"):
         sign_in(name)
     assert sign_in("nobody") == 429
@@ -180,7 +180,7 @@ def test_attempt_delay_doubles_then_expires(people: Cast) -> None:
 
 
 def test_sign_in_does_not_reset_network_count(people: Cast) -> None:
-    """Whoever has one account must not get new guesses at others by signing in to it."""
+    """Signing in to one account must not allow new guesses at others."""
     for number in range(NETWORK.free):
         sign_in(f"user{number}")
         if number % 5 == 0:
@@ -290,7 +290,7 @@ def test_setup_link_guesses_are_limited(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_parallel_guesses_stay_within_limit(settings: object) -> None:
-    """Every thread has a connection of its own, as web processes do."""
+    """Each thread has its own database connection, like web processes."""
     checked: list[int] = []
     broken: list[Exception] = []
     guesser = guessing.Guesser("192.0.2.0/24")

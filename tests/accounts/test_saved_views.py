@@ -1,4 +1,4 @@
-"""What a list was narrowed to can be named, found again and forgotten; nobody else sees it."""
+"""Saved views: a list's filter is named, found again and deleted, and is visible to its owner only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where somebody is signed in, and ending what is not them."""
+"""Sessions of an account: listed, told apart and ended."""
 
 from __future__ import annotations
 

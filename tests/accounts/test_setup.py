@@ -1,4 +1,4 @@
-"""The first account needs a secret that only someone on the machine can read."""
+"""The first account requires a secret that only an account of the panel's machine can read."""
 
 from __future__ import annotations
 

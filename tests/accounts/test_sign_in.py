@@ -45,7 +45,7 @@ def test_form_posted_after_session_end_is_reported_as_lost(client: Client, peopl
 
 
 def test_partial_pages_never_contain_sign_in_page(client: Client, people: Cast) -> None:
-    """What a page asks for again and again leads there as a whole; a form that is being filled in is left alone."""
+    """Polling fragments redirect the whole page to sign-in; a form that is being filled in stays as it is."""
     asked = {"HTTP_HX_REQUEST": "true", "HTTP_HX_CURRENT_URL": "http://testserver/hosts/web-1/"}
     answer = client.get("/hosts/web-1/live/", follow=True, HTTP_HX_TARGET="host-live", **asked)
     assert answer.content == b""
@@ -81,7 +81,7 @@ def test_sign_in_page_focuses_first_needed_field(client: Client, people: Cast) -
 
 
 def test_sign_in_hashes_once_for_unknown_names_too(client: Client, people: Cast) -> None:
-    """Equal work, so that the time of the answer does not tell which names exist."""
+    """Equal work, so that the response time does not reveal which names exist."""
     hasher = "django.contrib.auth.hashers.MD5PasswordHasher.encode"
     from django.contrib.auth.hashers import MD5PasswordHasher
 

@@ -1,4 +1,4 @@
-"""Addresses that nobody may be sent to, in every spelling, and names that lead to them on the host."""
+"""Forbidden addresses in every notation, and names that resolve to them on the host."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_other_addresses_and_names_are_accepted(text: str) -> None:
 
 @pytest.mark.parametrize("text", [item for item in REFUSED if not item.lower().startswith(("metadata", "instance"))])
 def test_address_notations_are_those_of_the_resolver(text: str) -> None:
-    """Nothing is judged here that getaddrinfo would not connect to."""
+    """Only notations that getaddrinfo accepts are judged."""
     bare = text.strip("[]").split("%")[0]
     (place, *_) = {entry[4][0] for entry in socket.getaddrinfo(bare.rstrip("."), 80, type=socket.SOCK_STREAM)}
     assert addresses.why_refused(str(place))
 
 
 def test_agent_reports_names_that_resolve_to_metadata_services(agent_file: Path, tmp_path: Path) -> None:
-    """With a real resolver, in a mount namespace with an /etc/hosts of its own."""
+    """With a real resolver, in a mount namespace with its own /etc/hosts."""
     hosts = tmp_path / "hosts"
     hosts.write_text(
         "127.0.0.1 localhost\n169.254.169.254 evil.internal\nfd00:ec2::254 six.internal\n10.0.0.7 app.internal\n"

@@ -1,4 +1,4 @@
-"""What lies outside the allowed folders, or leads there, is refused and nothing is changed."""
+"""Paths outside the allowed roots, or links out of them, are rejected without changes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_set_user_id_and_unusual_modes_are_rejected(agent: AgentProcess, tree: P
 
 
 def test_apply_keeps_files_owned_by_root(agent: AgentProcess, tree: Path) -> None:
-    """A user's file that root replaces becomes root's; the undo gives the user's own file back."""
+    """A user's file that root replaces becomes root's; the rollback restores the user's file."""
     folder = tree / "root" / "user"
     folder.mkdir()
     (folder / "site.conf").write_text("theirs")
@@ -152,7 +152,7 @@ def test_apply_keeps_files_owned_by_root(agent: AgentProcess, tree: Path) -> Non
 def test_apply_rejects_folder_writable_by_another_account(
     agent: AgentProcess, tree: Path, owner: int, mode: int, words: str
 ) -> None:
-    """A server that root starts reads what lies there: whoever can write the folder would become root."""
+    """Root's web server reads these files: an account that can write the folder would become root."""
     folder = tree / "root" / "conf"
     inner = folder / "sites"
     inner.mkdir(parents=True)
@@ -176,7 +176,7 @@ def test_apply_rejects_folder_writable_by_another_account(
 
 
 def test_apply_accepts_folder_writable_by_empty_group(agent: AgentProcess, tree: Path) -> None:
-    """As /usr/local is root's and the empty group's `staff` on many hosts."""
+    """On many hosts /usr/local belongs to root and the empty group `staff`."""
     empty = next(group.gr_gid for group in grp.getgrall() if not group.gr_mem and group.gr_name == "staff")
     folder = tree / "root" / "conf"
     folder.mkdir()

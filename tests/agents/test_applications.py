@@ -1,4 +1,4 @@
-"""Packages of ready-made applications: real apt and dpkg, on a distribution of the test's own."""
+"""Packages of ready-made applications, with real apt and dpkg on a private package repository."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_unknown_application_is_rejected(args: dict[str, Any]) -> None:
 
 
 def test_package_plan_is_empty_when_everything_is_installed() -> None:
-    """This machine's own records: the tests have WordPress installed."""
+    """Reads the records of this machine, where the tests installed WordPress."""
     assert applications.missing() == []
     assert applications.version().count(".") >= 1
     assert call(action="plan") == {"packages": [], "removed": [], "bytes": 0, "command": []}

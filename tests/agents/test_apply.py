@@ -1,4 +1,4 @@
-"""Transactions on real servers: applied whole, or everything as it was."""
+"""Transactions on real web servers: applied as a whole or undone."""
 
 from __future__ import annotations
 

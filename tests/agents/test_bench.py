@@ -1,4 +1,4 @@
-"""The load tools as the agent runs them: real tools, a real nginx, the real zipapp."""
+"""Load tools as the agent runs them: real tools, a real nginx and the real zipapp."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class Compressing(BaseHTTPRequestHandler):
 
 
 def test_response_digests_ignore_compression(agent: AgentProcess) -> None:
-    """No two servers compress alike: it is the page that is compared."""
+    """Web servers compress differently, so digests are of the decoded page."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Compressing) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -282,8 +282,7 @@ def test_fingerprint_names_host_and_tools(agent: AgentProcess) -> None:
 
 
 def test_samples_include_child_processes(agent: AgentProcess) -> None:
-    """The parent only waits: whatever is counted is its child's. A busy machine may keep the child waiting, so it is
-    looked at until the kernel gave it a tick."""
+    """The parent only waits, so all CPU time is its child's. The test waits for the child's first clock tick."""
     busy = "import os\nif os.fork() == 0:\n while True: pass\nos.wait()"
     with subprocess.Popen([sys.executable, "-c", busy], start_new_session=True) as process:
         try:
@@ -300,7 +299,7 @@ def test_samples_include_child_processes(agent: AgentProcess) -> None:
 
 
 def test_siege_starts_at_full_second(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
-    """Begun anywhere else its -t 1S would last less than a second, down to nothing."""
+    """Started in the middle of a second, `-t 1S` would last less than a second."""
     target, _ = site
     argv = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "2", "-t", "1S", "-H", "Host: a.example"]
     files = {"urls": f"http://{target}/\n", "siegerc": SIEGE}

@@ -1,4 +1,4 @@
-"""Throwing away what servers keep of answers: files below the folders, and nothing else."""
+"""Cache clearing removes files below the cache folders and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of ACME challenges: written for everybody to read, under names that lead nowhere else."""
+"""ACME challenge files: readable by all accounts, with names that cannot leave their folder."""
 
 from __future__ import annotations
 

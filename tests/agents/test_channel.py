@@ -1,4 +1,4 @@
-"""Requests, answers and the end of the channel."""
+"""Requests, responses and the end of the channel."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_agent_source_is_python_38_without_dependencies(path: Path) -> None:
     assert "agents.protocol" not in imported
 
 
-def test_the_protocol_survives_its_own_encoding() -> None:
+def test_protocol_messages_round_trip() -> None:
     message = {"v": wire.VERSION, "id": "1", "op": "apply", "args": {"text": 'a\n"ü\u2028'}}
     line = wire.encode(message)
     assert line.count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""The server's own test of what is staged, in each of the three ways (docs/decisions/0201)."""
+"""The web server's own test of staged files, in each of its three forms (docs/decisions/0201)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_rejected_staged_file_is_named_by_real_path(way: tuple[AgentProcess, str
 
 
 def test_removed_file_is_absent_during_test(way: tuple[AgentProcess, str], nginx_sites: Sites) -> None:
-    """A new site may take the unique thing (here: default_server) that the removed one had."""
+    """A new site may take a unique setting, here default_server, of the removed site."""
     sites, (agent, _) = nginx_sites, way
     default = sites.text("old", "old").replace(f":{sites.port};", f":{sites.port} default_server;")
     sites.put("default.conf", default)
@@ -88,7 +88,7 @@ def test_removed_file_is_absent_during_test(way: tuple[AgentProcess, str], nginx
 
 
 def test_replaced_files_are_tested_without_staging_tree(tmp_path: Path) -> None:
-    """Each draft is mounted over its file; as soon as a name comes or goes, the folder is rebuilt."""
+    """Each draft is mounted over its file. A new or removed name needs a rebuilt folder."""
     root = tmp_path / "etc"
     root.mkdir()
     files = [FileChange(str(root / name), "put", "new") for name in ("a.conf", "b.conf")]
@@ -106,7 +106,7 @@ def test_replaced_files_are_tested_without_staging_tree(tmp_path: Path) -> None:
 
 
 def test_staging_cost_does_not_grow_with_configuration_tree(tmp_path: Path) -> None:
-    """Only the folder that changes is rebuilt, of links; nothing is copied, whatever lies elsewhere."""
+    """Only the changed folder is rebuilt, with links. Nothing is copied."""
     root = tmp_path / "etc"
     for folder in ("conf.d", "elsewhere/deep"):
         (root / folder).mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_staged_copy_rewrites_whole_paths_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["", "without:namespaces"])
 def test_staged_configuration_is_tested_without_privileges(fault: str, agent_file: Path, server_root: Path) -> None:
-    """The same for an agent and a server that run as an ordinary account."""
+    """Agent and web server run as an unprivileged account."""
     server = NginxInstance(server_root)
     server.main_config.write_text(server.main_config.read_text().replace("user root;", ""))
     sites = Sites(server)

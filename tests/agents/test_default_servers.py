@@ -1,4 +1,4 @@
-"""Default servers that a host's own files name are found where distributions put them."""
+"""Default servers of the host's own files are found at the paths of each distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that belong to a server, found where its packages put them."""
+"""Programs of a web server are found where its packages install them."""
 
 from __future__ import annotations
 

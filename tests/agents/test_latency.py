@@ -1,4 +1,4 @@
-"""h2load's log as a histogram."""
+"""The latency log of h2load as a histogram."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_latency_log_with_only_failures_is_counted(tmp_path: Path) -> None:
     assert (found["counts"], found["mean_us"], found["active_s"]) == ([], None, 0.0)
 
 
-def test_missing_latency_log_is_reported(tmp_path: Path) -> None:
+def test_missing_latency_log_gives_empty_histogram(tmp_path: Path) -> None:
     assert from_h2load_log(str(tmp_path / "none")) == {}
     assert from_h2load_log(log(tmp_path, [])) == {}
 

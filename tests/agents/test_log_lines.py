@@ -1,4 +1,4 @@
-"""What visitors get into a server's error log decides no deployment and is shown to no operator."""
+"""Lines that visitors cause in an error log neither decide a deployment nor reach an operator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def visit(sites: Sites) -> None:
 
 
 def test_apply_succeeds_when_visitors_write_errors_into_log(agent: AgentProcess, sites: Sites) -> None:
-    """The reload takes long enough for the log to be looked at: a thousand sites are read again."""
+    """A reload of a thousand sites takes long enough for the agent to read the log meanwhile."""
     many = "".join(NGINX_SITE.format(port=sites.port, name=f"n{n}.test", code=203, body="x") for n in range(6000))
     sites.put("many.conf", many)
     stopped = threading.Event()

@@ -1,4 +1,4 @@
-"""Logs: their last lines, and following them through rotation."""
+"""Log files: their last lines, and following them through rotation."""
 
 from __future__ import annotations
 

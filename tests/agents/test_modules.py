@@ -1,4 +1,4 @@
-"""Which modules an nginx loads is read off its main file and what that includes for it."""
+"""The modules that nginx loads are read from its main file and the files that it includes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nginx's old workers are told to leave as soon as the new ones are there, which nginx itself does 100 ms later."""
+"""The agent ends old nginx workers as soon as the new ones run; nginx itself waits 100 ms."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_old_workers_shut_down_without_replacement(served: Served) -> None:
 
 
 def test_consecutive_reloads_shut_down_old_workers(served: Served) -> None:
-    """The second comes while nginx has not waited for the workers that the first relieved."""
+    """The second reload comes while nginx still waits for the workers of the first."""
     for text in ("second", "third", "fourth"):
         served.say(text)
         served.reload()
@@ -111,7 +111,7 @@ def test_old_workers_finish_responses(served: Served) -> None:
 
 
 def test_replacement_of_lost_worker_is_not_taken_for_reload(served: Served) -> None:
-    """It has read the old configuration, so the others must not be told to leave for it."""
+    """The replacement has the old configuration, so the other workers must stay."""
     before = Generation(served.server.pid())
     lost, *others = served.workers()
     os.kill(lost, signal.SIGKILL)
@@ -122,7 +122,7 @@ def test_replacement_of_lost_worker_is_not_taken_for_reload(served: Served) -> N
 
 
 def test_old_workers_stay_while_new_workers_are_missing(served: Served) -> None:
-    """Those that are still missing may be about to start: until then the old ones have their connections."""
+    """The old workers keep serving until all new ones have started."""
     main = served.instance.main_config
     main.write_text(main.read_text().replace(f"worker_processes {WORKERS};", "worker_processes 1;"))
     served.say("second")

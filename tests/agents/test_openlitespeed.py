@@ -1,7 +1,7 @@
-"""A real OpenLiteSpeed changed by the agent: applied whole, refused in its own words, put back, found.
+"""The agent changes a real OpenLiteSpeed: applied, rejected, rolled back and detected.
 
-These tests are there where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py); the
-distribution has none. What is said of the server's own test without one is the last test here.
+These tests run where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py), because the
+distribution has no package. The last test here covers the server's own configuration test without an installation.
 """
 
 from __future__ import annotations

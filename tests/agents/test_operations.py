@@ -1,4 +1,4 @@
-"""The other operations: rollback, drift, install, service, facts, cancel; and TLS probes."""
+"""The other operations: rollback, drift, install, service, facts and cancel; and TLS probes."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Sites)
 
 
 def test_unreadable_folders_are_reported(server_root: Path) -> None:
-    """Not taken for empty. As another account: root may look everywhere."""
+    """Unreadable folders must not count as empty. Runs as another account, because root can read everything."""
     open_one, closed = server_root / "open", server_root / "closed"
     for folder, mode in ((open_one, 0o755), (closed, 0o700)):
         (folder / "in").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What another account puts beside a server is neither believed, nor run, nor read to anybody who may not."""
+"""Files of another account beside a web server are not trusted, not run and not shown."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_pid_file_of_another_account_is_ignored(agent: AgentProcess, theirs: Pat
 
 
 def test_process_of_another_account_is_not_managed(agent: AgentProcess, theirs: Path, server_root: Path) -> None:
-    """It says of itself that it runs root's configuration, through a link that leads elsewhere tomorrow."""
+    """The process claims root's configuration through a link that its owner can change later."""
     own = server_root / "own"
     own.mkdir()
     (own / "nginx.conf").write_text("events {}\n")

@@ -1,4 +1,4 @@
-"""Which processes are charged to which tree."""
+"""Samples count each process for the right tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent keeps of transactions that have ended."""
+"""The agent's state: what remains of finished transactions."""
 
 from __future__ import annotations
 

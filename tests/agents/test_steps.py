@@ -1,4 +1,4 @@
-"""What the panel hears of a transaction's steps, and when."""
+"""The steps of a transaction that the agent reports, and when."""
 
 from __future__ import annotations
 

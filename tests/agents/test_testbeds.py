@@ -323,7 +323,7 @@ def with_wordpress() -> dict[str, Any]:
 def test_testbed_database_runs_unprivileged_with_root_owned_files(
     agent_file: Path, tmp_path: Path, temporary: Path
 ) -> None:
-    """It ends with the agent though it changed its account."""
+    """The database ends with the agent although it changed its account."""
     agent = AgentProcess(agent_file, tmp_path / "state")
     agent.env["TMPDIR"] = str(temporary)
     with agent:

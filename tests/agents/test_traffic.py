@@ -1,4 +1,4 @@
-"""The agent asks a private socket for a server's status, and nothing else."""
+"""The agent requests only a web server's status, and only from a private socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A main file whose workers would run as root is refused, whatever engine it is for."""
+"""A main file with workers that run as root is rejected for every web server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_main_file_with_root_workers_is_rejected(agent: AgentProcess, tmp_path: 
 
 
 def test_existing_main_file_with_root_workers_can_be_edited_elsewhere(agent: AgentProcess, tmp_path: Path) -> None:
-    """That server's admin wrote it; the agent's own test of the file decides about the rest."""
+    """The host's admin wrote that line. The agent's own test decides about the rest of the file."""
     text = "user root;\nevents {}\n"
     (tmp_path / "main.conf").write_text(text)
     result = agent.call("apply", request(tmp_path, "nginx", f"{text}# more\n"))

@@ -1,4 +1,4 @@
-"""What needs attention and saved views over the API: one's own teams' objects and one's own views, nobody else's."""
+"""Alerts and saved views over the API: objects of the caller's teams and the caller's own views only."""
 
 from __future__ import annotations
 

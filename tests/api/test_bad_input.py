@@ -1,4 +1,4 @@
-"""Values of every wrong kind in a site's definition: each named at its place in words, nothing made, never a 500."""
+"""Values of every wrong type in a site definition: reported at their field, nothing created, never a 500."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_value(place: str, name: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_wrong_value_types_are_reported_at_their_field(owner: Caller, place: str) -> None:
-    """Some of them are right at some places; whatever is refused is refused there."""
+    """Some of the values are valid in some fields; each rejection names the field of the value."""
     refused = 0
     for name in PLACES[place]:
         pointer = f"/{place}/{name}" if place else f"/{name}"

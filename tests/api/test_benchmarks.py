@@ -1,4 +1,4 @@
-"""Scenarios and runs over the API. Measuring itself is tested with the real tools elsewhere."""
+"""Scenarios and runs over the API. tests/benchmarks measures with the real tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every address of the API does alike."""
+"""Conventions that hold for every URL of the API."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_id_filter_accepts_several_ids(owner: Caller, people: Cast) -> None:
     assert owner.get("sites/?web_server__in=1,x").status_code == 400
 
 
-def test_null_filter_matches_empty_fields(owner: Caller) -> None:
+def test_empty_filter_value_matches_empty_field(owner: Caller) -> None:
     assert owner.post("sites/", SITE).status_code == 201
     assert [row["pattern"] for row in owner.get("locations/?match=").json()["results"]] == ["/"]
     assert [row["pattern"] for row in owner.get("locations/?match==").json()["results"]] == ["/old"]

@@ -1,4 +1,4 @@
-"""Deploying over the API, on a real nginx through the real agent."""
+"""Deployments over the API, to a real nginx through the real agent."""
 
 from __future__ import annotations
 

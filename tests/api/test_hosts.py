@@ -1,4 +1,4 @@
-"""Hosts over the API: added over a real sshd, trusted by fingerprint, checked; secrets stay inside."""
+"""Hosts over the API: added over a real sshd, trusted by fingerprint and checked, without revealing secrets."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_invalid_hosts_are_reported_at_their_field(admin: Caller, changes: dict[
 
 
 def test_host_without_site_root_is_rejected(admin: Caller) -> None:
-    """Made so, and changed so, whichever way it is left out."""
+    """For new hosts (missing, empty or null) and for changed hosts."""
     bare = {name: value for name, value in GOOD.items() if name != "site_roots"}
     answers = [admin.post("hosts/", body) for body in (bare, GOOD | {"site_roots": []}, GOOD | {"site_roots": None})]
     answers.append(admin.call("PATCH", "hosts/web-1/", {"site_roots": []}))

@@ -1,4 +1,4 @@
-"""Imports over the API: read, look, adopt; for administrators with the admin scope."""
+"""Imports over the API: read, inspect and adopt, for administrators with the admin scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the browser offers has a twin in the API: held against the URLconf, the schema and the forms."""
+"""Every page has a counterpart in the API, checked against URLconf, schema and forms."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_every_listed_api_operation_exists(schema: dict[str, Any]) -> None:
 
 
 def test_every_page_that_accepts_post_has_writing_api_operation(world: World) -> None:
-    """Which pages take a POST is asked of them: as someone who may only look, so that nothing happens."""
+    """Each page is tried with POST by a viewer, so that nothing changes."""
     client, wrong, writing = session_of(world.viewer), [], 0
     for name, address in pages().items():
         if name in ALONE or client.post(address.path).status_code == 405:
@@ -349,6 +349,6 @@ def test_every_form_field_can_be_set_over_api(schema: dict[str, Any]) -> None:
 
 
 def test_api_operations_of_pages_require_authentication(world: World) -> None:
-    """The twins ask for a caller just as the pages do."""
+    """API operations require a caller, as their pages do."""
     for path in ("hosts/zhost/logs/", "self-check/", "me/"):
         assert Client().get(f"{API}{path}").status_code == 401

@@ -1,4 +1,4 @@
-"""docs/api/README.md, every block of it, run by bash against a live panel, a real sshd and a real nginx."""
+"""Each code block of docs/api/README.md, run by bash with a live panel, a real sshd and a real nginx."""
 
 from __future__ import annotations
 

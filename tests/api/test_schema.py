@@ -1,4 +1,4 @@
-"""The OpenAPI schema held against the panel: every operation is called with values made from it."""
+"""The OpenAPI schema matches the panel: each operation is called with values generated from the schema."""
 
 from __future__ import annotations
 

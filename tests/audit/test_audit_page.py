@@ -91,7 +91,7 @@ def test_audit_export_contains_filtered_rows_without_formulas(client: Client, pe
 
 @pytest.mark.filterwarnings("error")
 def test_audit_export_is_streamed(people: Cast, site: Site) -> None:
-    """By ASGI, as the panel is served, and in pieces: it must not be made as a whole first."""
+    """Over ASGI, as the panel is served: the export arrives in chunks and is never complete in memory."""
     AuditEntry.objects.bulk_create(
         AuditEntry(
             actor=people.owner, actor_label="olaf", action="site.update", object_type="site", object_label=f"{n}"

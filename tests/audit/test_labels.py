@@ -1,4 +1,4 @@
-"""The audit trail speaks words: no stored name of an action or a kind of object reaches a reader."""
+"""The audit log shows labels: no internal name of an action or object type reaches a reader."""
 
 from __future__ import annotations
 

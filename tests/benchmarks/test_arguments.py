@@ -1,4 +1,4 @@
-"""What may and may not be asked of a load tool, and the argv list that comes of it."""
+"""Allowed arguments of load tools, and the argv lists that result."""
 
 from __future__ import annotations
 

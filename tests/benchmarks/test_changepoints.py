@@ -1,4 +1,4 @@
-"""A change is called one when it is, and not oftener than the level says when it is none."""
+"""Change points are found where they are, and false alarms stay within the stated level."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def noise(seed: int, count: int, kind: str = "normal") -> list[float]:
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "outliers"])
 def test_false_alarms_stay_within_level(kind: str) -> None:
-    """150 stationary histories: with a true rate of 5 %, more than 15 alarms come once in 500 times."""
+    """150 stationary histories: at a true rate of 5 %, more than 15 alarms occur once in 500 times."""
     alarms = sum(bool(change_points(noise(seed, 24, kind), level=LEVEL)) for seed in range(150))
     assert alarms <= 15, f"{alarms} of 150"
 

@@ -1,4 +1,4 @@
-"""Charts are real drawings that hold what they claim, and nothing a strict policy forbids."""
+"""Charts show their data and contain nothing that the content security policy forbids."""
 
 from __future__ import annotations
 

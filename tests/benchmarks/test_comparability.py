@@ -1,4 +1,4 @@
-"""Servers are compared only while they answer alike."""
+"""Web servers are compared only while they send the same responses."""
 
 from __future__ import annotations
 

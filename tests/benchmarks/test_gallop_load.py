@@ -1,4 +1,4 @@
-"""The load generator of native/load against a real nginx: what it counts is what the server answered."""
+"""gallop-load against a real nginx: its counts equal what the server sent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_gallop_load_requests_pages_in_turn_and_reads_bodies(place: Place, tmp_p
 
 @pytest.mark.parametrize("protocol", ["h1", "h2"])
 def test_gallop_load_uses_method_of_each_url(place: Place, tmp_path: Path, protocol: str) -> None:
-    """The body that an answer to HEAD announces is not waited for, and the next answer is not taken for it."""
+    """A HEAD response announces a body that never comes; the next response must not be taken for it."""
     urls = tmp_path / "urls"
     lines = [f"HEAD {place.url(protocol, '/large', tls=True)}", place.url(protocol, "/", tls=True)]
     urls.write_text("".join(f"{line}\n" for line in [*lines, f"POST {place.url(protocol, '/', tls=True)}"]))

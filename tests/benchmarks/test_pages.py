@@ -1,4 +1,4 @@
-"""Every page, as each of the cast sees it."""
+"""The benchmark pages as each role sees them."""
 
 from __future__ import annotations
 
@@ -379,7 +379,7 @@ def test_run_event_stream_ends_with_run(operator: User, run: Run) -> None:
 
 
 def test_run_form_selects_sites_by_tag(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
-    """Their own tags, and those of their hosts."""
+    """By the tags of the sites and of their hosts."""
     site_update(actor=operator, site=second, tags=["eu", "prod"])
     host = site.web_server.host if site.web_server else None
     assert host is not None

@@ -1,4 +1,5 @@
-"""Figures from what the real tools printed (tests/benchmarks/data, made by record.py)."""
+"""Parsers of the load tools' output, on recordings of the real tools (tests/benchmarks/data, written by
+tool_recorder.py)."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_ab_output_is_parsed() -> None:
 
 @pytest.mark.parametrize("name", ["ab-tls", "h2load-h2", "wrk-two-paths-tls"])
 def test_tls_recordings_measured_named_site(name: str) -> None:
-    """The recording's default server answers 421 to whatever does not name the site in SNI and Host."""
+    """The default server of the recording returns 421 unless SNI and Host name the site."""
     assert (parsed(name).failed, parsed(name).non2xx) == (0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Whole runs: the service, the worker's part, the agent as a child process, real tools against a real nginx."""
+"""Whole runs: service, worker, agent as a child process, real tools and a real nginx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may make scenarios and runs, and that a run can aim at nothing but a deployed site."""
+"""Permissions for scenarios and runs; a run can measure only a deployed site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator when a server, or the way to it, falls silent in the middle of a run."""
+"""gallop-load when a server, or the network, falls silent during a run."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def http3(tmp_path: Path) -> Iterator[int]:
 
 
 def test_gallop_load_replaces_lost_http3_connection(http3: int) -> None:
-    """One that waited as long as the whole run took the run with it, and all its figures."""
+    """A connection that waits forever would hold up the run and lose all its results."""
     with Tunnel(http3, passed=60) as tunnel:
         url = f"https://127.0.0.1:{tunnel.port}/"
         code, found, said = load("--h3", "-N", "2", "-n", "2000", "-c", "1", "-m", "2", url)

@@ -1,4 +1,4 @@
-"""Properties that hold for any rounds, and how often the intervals tell the truth."""
+"""Properties of the statistics for any rounds, and the coverage of the intervals."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_interval_is_reproducible() -> None:
 
 @pytest.mark.parametrize(("count", "least"), [(3, 0.68), (6, 0.9), (10, 0.9)])
 def test_intervals_reach_stated_coverage(count: int, least: float) -> None:
-    """Skewed noise, a true ratio of 1.2: the share of 150 intervals that hold it, less what chance may take."""
+    """Skewed noise and a true ratio of 1.2: the share of 150 intervals that contain it, minus the sampling error."""
     generator = random.Random(7)
     held, runs = 0, 150
     for _ in range(runs):
@@ -147,7 +147,7 @@ def test_intervals_reach_stated_coverage(count: int, least: float) -> None:
 
 @settings(deadline=None)
 @given(st.lists(positive, min_size=3, max_size=10), st.lists(positive, min_size=3, max_size=10))
-def test_unpaired_ratio_is_in_its_interval_with_p_value(now: list[float], before: list[float]) -> None:
+def test_unpaired_ratio_is_in_its_interval_with_confidence(now: list[float], before: list[float]) -> None:
     found = unpaired(now, before)
     assert found.interval is not None
     assert found.interval.low * (1 - 1e-9) <= found.value <= found.interval.high * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""What a suite's page says of its servers at its top: real differences, none shown, and what must not be believed."""
+"""The summary of a suite: real differences, none found, and results that are not valid."""
 
 from __future__ import annotations
 

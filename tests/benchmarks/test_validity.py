@@ -1,4 +1,4 @@
-"""When a run must not be believed, and what is said then."""
+"""When a run is not valid, and the reasons that are shown."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_littles_law_check_counts_streams_and_skips_open_loops() -> None:
 
 
 def test_round_that_ends_before_most_responses_has_own_reason() -> None:
-    """siege, 15 at once for 3 s on pages that take 1.6 s: 10 requests ended, 15 were under way."""
+    """siege with 15 users for 3 s on pages of 1.6 s: 10 requests ended, 15 were running."""
     slow = three(requests=10, throughput_rps=3.7, latency=Latency(10.0, mean=1600.0))
     (said,) = reasons(parameters("siege", concurrency=15, duration_s=3), slow, 8, [])
     assert "only 10 requests ended within 3 s in 3 of 3 rounds, and up to 15 were still unfinished" in said

@@ -1,4 +1,4 @@
-"""Rows that are written without objects are what objects would have written."""
+"""Rows inserted without objects equal rows saved from objects."""
 
 from __future__ import annotations
 

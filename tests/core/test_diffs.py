@@ -1,4 +1,4 @@
-"""Unified diffs as rows: line numbers, headers, and the two sides of a split view."""
+"""Unified diffs as rows: line numbers, headers and the two sides of a split view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures on pages: rounded, never cut off."""
+"""Figures on pages are rounded, never cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a form's field is said in the panel's words, never in the framework's."""
+"""Form errors use the panel's messages, never Django's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process's name shows whether it has ended."""
+"""The name of an owner shows whether its process has ended."""
 
 from __future__ import annotations
 

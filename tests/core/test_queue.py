@@ -1,4 +1,4 @@
-"""Embedded mode's queue: what a worker finds in the folder is a whole message."""
+"""The queue of embedded mode: a worker reads complete messages only."""
 
 from __future__ import annotations
 

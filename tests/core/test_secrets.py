@@ -1,4 +1,4 @@
-"""Secrets in the database: encrypted there, plain where they are read."""
+"""Secrets are encrypted in the database and decrypted when read."""
 
 from __future__ import annotations
 

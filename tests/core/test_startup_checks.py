@@ -1,4 +1,4 @@
-"""What keeps a panel from starting is said before anything is touched, with what to do about it."""
+"""Startup errors are reported with a remedy before anything is changed."""
 
 from __future__ import annotations
 

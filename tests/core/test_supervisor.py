@@ -1,4 +1,4 @@
-"""The supervisor starts programs, revives them, ends them, and leaves none behind even when it is killed."""
+"""The supervisor starts, restarts and ends programs, and leaves none behind even when it is killed."""
 
 from __future__ import annotations
 

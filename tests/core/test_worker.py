@@ -1,4 +1,4 @@
-"""What a worker has in memory before its first task."""
+"""The modules that a worker has loaded before its first task."""
 
 from __future__ import annotations
 

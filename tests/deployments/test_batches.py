@@ -1,4 +1,4 @@
-"""Deployments to several hosts at once: together they are quick, and none of them suffers from another."""
+"""Deployments to several hosts at once: fast together, and independent of each other."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_deployment_that_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
 def test_deployment_result_is_fetched_again_when_database_write_fails(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host is its witness: once the panel can write again, it learns what happened."""
+    """The host keeps the outcome, so the panel can ask for it once it can write again."""
     victim, write = fleet.planned[1].pk, execution.outcomes.ends_record
 
     def fails(claim: object, ends: list[execution.End]) -> None:

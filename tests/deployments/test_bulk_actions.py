@@ -1,4 +1,4 @@
-"""What is done to many sites or hosts in one go, on pages and over the API: all or none, each with its own result."""
+"""Bulk actions on sites and hosts, on pages and over the API: all or none, with a result for each."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_api_pauses_hosts(people: Cast, second: Host) -> None:
 
 
 def test_bulk_move_moves_many_sites(people: Cast, second: Host, three: list[Site]) -> None:
-    """From two hosts to the Apache of one: what leaves the other host waits until it answers here."""
+    """From two hosts to the Apache of one: a site leaves its old host only when it responds on the new one."""
     client = signed_in(people.owner)
     websites.site_delete(actor=people.owner, site=three[2])  # a draft holds its port, too
     asked = client.post("/sites/+bulk/", {"site": ["one", "two"], "action": "move"})
@@ -264,7 +264,7 @@ def test_bulk_move_changes_web_server_of_drafts_at_once(people: Cast, second: Ho
 
 
 def test_bulk_move_of_drafts_and_live_sites_shares_port(people: Cast, three: list[Site]) -> None:
-    """All three are on port 80: Apache can have it when nginx's sites go together, the draft among them."""
+    """All three sites use port 80. Apache can take it when all nginx sites move together, the draft included."""
     other = shop(people, "other")  # a second draft, which makes room as well
     client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
     page = text_of(client, address)
@@ -284,7 +284,7 @@ def test_bulk_move_of_drafts_and_live_sites_shares_port(people: Cast, three: lis
 
 
 def test_bulk_actions_treat_disabled_sites_apart_from_drafts(people: Cast, three: list[Site]) -> None:
-    """Their files lie on their host, so they are no drafts, and they move apart from others."""
+    """Files of disabled sites exist on the host, so the sites are no drafts and move separately."""
     state = SiteState.objects.get(site=three[0])
     SiteState.objects.filter(pk=state.pk).update(status="disabled", disabled_revision=state.revision, revision=None)
     Site.objects.filter(pk=three[0].pk).update(enabled=False)
@@ -310,7 +310,7 @@ def test_bulk_move_leaves_drafts_unchanged_when_plan_fails(people: Cast, three: 
 
 
 def test_bulk_move_rejects_conflicts_among_moved_sites(people: Cast, three: list[Site]) -> None:
-    """Two sites share nginx's port 80; Apache can have it when both go, and no two sites of one name."""
+    """Two sites share nginx's port 80. Apache can take the port when both move, but not two sites with one name."""
     websites.site_delete(actor=people.owner, site=three[2])
     other = shop(people, "other")
     live(people, other)

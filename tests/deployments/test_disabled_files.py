@@ -1,4 +1,5 @@
-"""A disabled site's files stay on the host, where no server looks for them: on nginx and Apache, in both layouts."""
+"""The files of a disabled site stay on the host, outside the web server's configuration: nginx and Apache, both
+layouts."""
 
 from __future__ import annotations
 
@@ -168,7 +169,7 @@ def test_deleting_disabled_site_removes_its_files(place: Place) -> None:
 
 
 def test_site_stays_disabled_when_web_server_rejects_it(place: Place) -> None:
-    """Tested where it lies, before anything is switched: the renamed file has its old name again."""
+    """The test runs on the disabled file, before anything is switched. The renamed file gets its old name back."""
     place.disable()
     text = place.disabled.read_text()
     bad = "limit_req zone=maybe;" if place.web_server.engine == Engine.NGINX else "LogLevel maybe"

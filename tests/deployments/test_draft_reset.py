@@ -1,4 +1,4 @@
-"""A site's draft is set back to what an earlier revision said: in the browser, over the API, and only the draft."""
+"""A draft is reset to an earlier revision, on the page and over the API, without a deployment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_reset_page_shows_diff_and_resets_draft(people: Cast) -> None:
 
 
 def test_draft_reset_is_undone_by_message_button(people: Cast) -> None:
-    """And that again; each time it is offered once, and not for what somebody changed since."""
+    """The undo can be undone. Each is offered once, and not after another change."""
     site = _changed_since(people)
     client = signed_in(people.owner)
     page = client.post(revision_url(1, "set_back"), {"version": Site.objects.get().row_version}, follow=True)

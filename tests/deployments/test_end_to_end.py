@@ -1,4 +1,4 @@
-"""From a draft to a page that answers, through the real agent and a real nginx, and back again."""
+"""From a draft to a responding site through the real agent and a real nginx, and back."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_disabled_site_stops_responding_until_enabled(machine: Machine, served: 
 
 
 def test_deleted_site_leaves_no_files_or_rows(machine: Machine, served: Served) -> None:
-    """Upstreams and PHP pools go with it, which its locations protect as long as the site is there."""
+    """Upstreams and PHP pools are deleted too, although locations protect them while the site exists."""
     owner = machine.people.owner
     site = machine.site("shop", served.web_server(machine))
     websites.php_pool_create(actor=owner, site=site, name="php", address="unix:/run/none.sock")
@@ -272,7 +272,7 @@ def test_drift_disappears_when_file_is_restored_by_hand(machine: Machine, served
 
 
 def test_deployed_site_serves_cached_responses_until_cache_is_cleared(machine: Machine, nginx: NginxInstance) -> None:
-    """A site that keeps nothing, or stands nowhere, says so."""
+    """A site without a cache, or without a host, says so."""
     web_server = machine.web_server(nginx, Engine.NGINX)
     web_server.manages_main_config = True  # what it keeps lies below its own folder then
     web_server.save()

@@ -1,4 +1,4 @@
-"""No plan, move, rollback or set-back takes the visitors or the services of another team."""
+"""No plan, move, rollback or draft reset takes requests or services of another team."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def first_revision(site: Site) -> Revision:
 
 @pytest.mark.parametrize("taken", ["name", "address", "default"])
 def test_plan_is_rejected_when_it_takes_requests_of_another_team(people: Cast, taken: str) -> None:
-    """As if both had been written before overlapping was refused on writing."""
+    """Both rows are older than the rule that rejects overlaps on save."""
     blog(people)
     site = shop(people)
     if taken == "name":
@@ -142,7 +142,7 @@ def test_plan_of_many_sites_resolves_names_together(people: Cast) -> None:
 
 
 def test_plan_is_rejected_when_name_resolves_to_host(machine: Machine, nginx: NginxInstance) -> None:
-    """The host says what a name means there; its own name is not among the facts yet."""
+    """The host resolves the name; its own name is not among its facts yet."""
     people, name = machine.people, f"{socket.gethostname()}:3000"
     site = machine.site("shop", machine.web_server(nginx, Engine.NGINX), root="", upstream=name)
     Allowance.objects.all().delete()

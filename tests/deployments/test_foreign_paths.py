@@ -1,4 +1,4 @@
-"""No plan, move or rollback serves the files of another team."""
+"""No plan, move or rollback serves files of another team."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.cast import Cast, web_server
 
 
 def test_plan_is_rejected_when_it_serves_files_of_another_team(people: Cast) -> None:
-    """As if both had been written before overlapping was refused on writing."""
+    """Both rows are older than the rule that rejects overlaps on save."""
     site = shop(people)
     shop(people, "blog", actor=people.outsider, team=people.other_team)
     Site.objects.get(name="blog").blocks.update(root="/srv/www/shop/blog")

@@ -1,4 +1,4 @@
-"""A site on gallop: moved there from nginx and back on one port, and rolled back when gallop refuses it."""
+"""A site on gallop: moved from nginx and back on one port, and rolled back when gallop rejects it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What the panel shows and does beside deployments, over a real sshd on each server: copies, logs, services, facts.
+"""Actions beside deployments, over a real sshd on each web server: clones, logs, services and facts.
 
-OpenLiteSpeed is one of the servers where PADDOCK_OPENLITESPEED names an installation (served.py)."""
+OpenLiteSpeed takes part where PADDOCK_OPENLITESPEED names an installation (server_traits.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nginx.conf managed by the panel or left to the distribution, on a real nginx, in both layouts."""
+"""nginx.conf managed by the panel or left to the distribution, on a real nginx in both layouts."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_main_file_is_managed_rewritten_after_drift_and_returned(
 
 
 def test_main_file_rejected_by_nginx_leaves_original(machine: Machine, nginx: NginxInstance) -> None:
-    """The site relies on what the panel's file takes away: a longer hash bucket than the panel's."""
+    """The site needs a longer hash bucket than the panel's main file sets."""
     web_server = machine.web_server(nginx, Engine.NGINX, Layout.CONF_D)
     machine.deploy(machine.site("shop", web_server))
     text = nginx.main_config.read_text()

@@ -1,4 +1,4 @@
-"""One site from nginx to Apache and back on the same port of one host, and between hosts."""
+"""A site moves from nginx to Apache and back on one port of a host, and between hosts."""
 
 from __future__ import annotations
 

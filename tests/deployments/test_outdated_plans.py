@@ -1,4 +1,4 @@
-"""Plans that a later deployment made stale are closed by it; those that are still good wait on."""
+"""A deployment closes the plans that it makes stale; other plans stay open."""
 
 from __future__ import annotations
 

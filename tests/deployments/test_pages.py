@@ -1,4 +1,4 @@
-"""The pages of deployments and drift: what they show, what they refuse, and to whom."""
+"""The pages of deployments and drift: content, rejections and permissions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_history_offers_rollback_to_every_earlier_revision(people: Cast) -> None
     assert "Roll back" in answer.content.decode()
 
 
-def test_rollback_page_says_when_draft_differs(people: Cast) -> None:
+def test_rollback_page_offers_draft_reset_when_draft_differs(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
@@ -131,7 +131,7 @@ def test_rollback_to_draft_content_leaves_nothing_to_deploy(people: Cast) -> Non
 
 
 def test_plan_page_shows_warnings_before_confirm_button(people: Cast) -> None:
-    """Which stays at the window's edge, so that what stands below the files could be passed over."""
+    """The button stays at the window's edge, so warnings below the files could be missed."""
     deployment = planned(people, shop(people))
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert page.index('id="findings"') < page.index("server_name shop.example;") < page.index('id="decide"')
@@ -254,7 +254,7 @@ def test_overwriting_drift_plans_last_deployed_files(people: Cast) -> None:
 
 
 def test_plan_page_lists_other_drift_on_web_server(people: Cast) -> None:
-    """The reload that the plan ends in brings it to life."""
+    """The plan ends with a reload, which activates that drift."""
     row = found_drift(people)
     assert row.site is not None
     client = signed_in(people.owner)

@@ -1,4 +1,4 @@
-"""Migration 0007 gives plans of the earlier JSON form their typed form, and reads what follows from `after`."""
+"""Migration 0007 converts plans of the earlier JSON format and reads what follows a success from `after`."""
 
 from __future__ import annotations
 

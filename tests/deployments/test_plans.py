@@ -1,4 +1,4 @@
-"""What a plan shows, what it stores, and when it may no longer be confirmed."""
+"""The content of a plan, what it stores, and when it can no longer be confirmed."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_sites_of_several_hosts_form_one_batch(people: Cast) -> None:
 
 
 def test_plan_query_count_does_not_grow_with_hosts(people: Cast) -> None:
-    """Planned, confirmed and written down."""
+    """Planning, confirming and recording the result."""
 
     def queries(count: int) -> int:
         sites = []
@@ -223,7 +223,7 @@ def test_plan_keeps_and_reports_adopted_text(people: Cast) -> None:
 
 
 def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -> None:
-    """The admin's file said otherwise when it was read again; the site that is planned is another one."""
+    """The admin's file changed since the live site was deployed; the plan is for another site."""
     server = WebServer.objects.create(
         host=people.host,
         engine=Engine.OPENLITESPEED,
@@ -239,8 +239,8 @@ def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -
         planned(people, other)
 
 
-def test_changing_sites_are_left_out_only_on_their_own_web_server(people: Cast) -> None:
-    """What another host's deployment takes over from this one stands here as long as this one's says nothing else."""
+def test_live_states_leave_out_changing_sites_of_that_web_server_only(people: Cast) -> None:
+    """A change of the site on another host does not remove it from the state of this web server."""
     here, there = people.nginx, web_server(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
     first, second = shop(people), shop(people, "blog")
     live(people, first)
@@ -258,7 +258,8 @@ def test_changing_sites_are_left_out_only_on_their_own_web_server(people: Cast) 
 
 
 def test_planning_leaves_no_reference_cycles(people: Cast) -> None:
-    """Of sites and their parts, which name each other: a hundred objects each, whose finding costs a push a tenth."""
+    """Sites and their parts refer to each other. Collecting a hundred such objects per site would slow a push by a
+    tenth."""
     site = shop(people)
     services.deployment_plan(actor=people.admin, sites=[site])  # what is made once only
     websites.block_update(actor=people.owner, block=Site.objects.get(pk=site.pk).blocks.get(), autoindex=True)

@@ -1,4 +1,4 @@
-"""What is asked of a site before and after a deployment."""
+"""The requests that check a site before and after a deployment."""
 
 from __future__ import annotations
 

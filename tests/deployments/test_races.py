@@ -1,4 +1,4 @@
-"""Two admins who plan and confirm the same site at the same moment."""
+"""Two admins plan and confirm the same site at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites on an Apache laid out as Red Hat's: conf.d, conf.modules.d, the main file left to the distribution."""
+"""Sites on an Apache in Red Hat's layout: conf.d, conf.modules.d and the distribution's main file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site goes back to what it was, off its server, away, or to another one."""
+"""A site is rolled back, disabled, deleted or moved to another host."""
 
 from __future__ import annotations
 

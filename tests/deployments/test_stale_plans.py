@@ -1,4 +1,4 @@
-"""A plan is confirmed only while the draft and the web server have the versions that its files were made from."""
+"""A plan can be confirmed only while every input of its files is unchanged, whoever changed it."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_plan_is_stale_when_it_names_no_version(people: Cast, site: Site) -> Non
         confirmed(people, deployment)
 
 
-def test_confirming_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirmation_renders_and_stores_nothing(people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = planned(people, site)
     monkeypatch.setattr(rendering, "render", lambda *_: pytest.fail("rendered again"))
     with CaptureQueriesContext(connection) as captured:

@@ -1,5 +1,4 @@
-"""A newer plan takes the place of an unconfirmed one of the same kind and sites; what did not go through is planned
-again, whatever kind it is of."""
+"""A newer plan replaces an open plan of its kind and sites; each kind of failed deployment can be planned again."""
 
 from __future__ import annotations
 

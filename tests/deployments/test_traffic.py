@@ -1,4 +1,4 @@
-"""What gallop counts of a site, on the pages and in the API, from requests to a real server."""
+"""gallop's counts of a site on pages and in the API, from requests to a real server."""
 
 from __future__ import annotations
 

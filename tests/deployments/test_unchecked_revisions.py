@@ -1,4 +1,4 @@
-"""A revision of an older panel, whose files let visitors step out of the site's folders, does not come back."""
+"""A revision of an older panel without path checks cannot be rolled back to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstream servers by name: the host says what a name means there, and the plan refuses clouds' metadata services."""
+"""Upstream servers by name: the host resolves them, and a plan rejects metadata services of clouds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.nginx import NginxInstance
 
 
 def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machine, nginx: NginxInstance) -> None:
-    """The name is one that only the host's resolver understands; it was stored before such spellings were refused."""
+    """Only the host's resolver understands the name, which was stored before such notations were rejected."""
     site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
     upstream = websites.upstream_create(
         actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
@@ -28,7 +28,7 @@ def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machin
 
 
 def test_deployment_resolves_names_again_before_upload(machine: Machine, nginx: NginxInstance) -> None:
-    """The host could not be asked when the plan was made."""
+    """The host was unreachable when the plan was created."""
     site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
     upstream = websites.upstream_create(
         actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]

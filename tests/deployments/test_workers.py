@@ -1,4 +1,4 @@
-"""Workers that race, die and lose their connection: the row decides, the host's journal is the witness."""
+"""Workers that race, die or lose their connection: the row decides, and the host's journal has the outcome."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_killed_agent_leaves_old_or_new_state(
 
 @pytest.mark.parametrize("point", ["journaled", "tested", "switched", "live"])
 def test_outcome_is_fetched_again_when_connection_breaks(remote: Machine, nginx: NginxInstance, point: str) -> None:
-    """The agent holds at `point` until its channel is gone, then goes on alone; the panel asks what became of it."""
+    """The agent waits at `point` until its channel breaks, then continues alone; the panel asks for the outcome."""
     sshd = remote.sshd
     assert sshd is not None
     sshd.stop()

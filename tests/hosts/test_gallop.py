@@ -1,4 +1,4 @@
-"""gallop on a host: brought along, configured, started; the same again changes nothing."""
+"""gallop on a host: installed, configured and started; a repetition changes nothing."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_gallop_is_installed_and_runs(here: Host, admin: User) -> None:
 
 
 def test_gallop_files_are_private_and_workers_reach_temporary_files(here: Host, admin: User) -> None:
-    """Root starts it, its workers are nobody: they pass through its folders to the temporary files of uploads, and
-    nobody else may write what the next `-s stop` believes, or a log."""
+    """Root starts gallop, its workers are nobody: they reach the temporary files of uploads, and no other account can
+    write the pid file or a log."""
     assert web_server(here, admin).status == JobStatus.SUCCEEDED
     paths = WebServer.objects.get().paths
     prefix = Path(paths["prefix"])
@@ -227,7 +227,7 @@ def workers(master: int) -> set[int]:
 
 
 def test_folder_closed_to_workers_is_reported_with_remedy(settings: Any, server_root: Path, admin: User) -> None:
-    """As with a panel whose home lies below /root: gallop is not started as root instead."""
+    """For example a panel home below /root. gallop is not started with root workers instead."""
     settings.HOME, settings.GALLOP_BINARY = server_root / "private" / "home", Path(gallop_binary())
     settings.LOCAL_HOST_ROOT = settings.HOME / "host"
     settings.LOCAL_HOST_ROOT.mkdir(parents=True)

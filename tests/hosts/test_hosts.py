@@ -1,4 +1,4 @@
-"""Adding, trusting, changing and deleting hosts."""
+"""Hosts are added, trusted, changed and deleted."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_changed_host_key_stops_all_jobs_until_decision(host: Host, admin: User,
 
 
 def test_trusted_host_key_seen_again_resumes_jobs(host: Host, admin: User, sshd: SshServer) -> None:
-    """Another machine stood at the address for a while: nothing is left to decide when the right one answers again."""
+    """Another machine had the address for a while. Nothing is left to decide when the trusted one responds again."""
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     files = [sshd.root / "host_key", sshd.root / "host_key.pub"]
@@ -124,7 +124,7 @@ def test_trusted_host_key_seen_again_resumes_jobs(host: Host, admin: User, sshd:
 
 
 def test_host_with_new_address_is_checked_and_forgets_old_key(host: Host, admin: User, sshd: SshServer) -> None:
-    """Neither the error nor the key of the machine at the old address is shown any longer."""
+    """The error and the key of the old address are no longer shown."""
     right = host.port
     Host.objects.filter(pk=host.pk).update(port=1, offered_host_key=sshd.host_key)
     host_job_execute(host.jobs.get().uuid)
@@ -150,7 +150,7 @@ def test_unreachable_host_error_names_endpoint(host: Host, admin: User, sshd: Ss
 
 
 def test_host_watch_detects_outage_and_recovery(host: Host, admin: User, sshd: SshServer) -> None:
-    """It is believed to be down when it is silent twice, and up at once."""
+    """A host is down after two failed checks and up after one success."""
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     assert run(host, admin).status == JobStatus.SUCCEEDED

@@ -1,4 +1,4 @@
-"""A worker owns what it claimed as long as it says that it lives, and nothing that another has."""
+"""A worker owns its claimed jobs while its heartbeat continues, and no job of another worker."""
 
 from __future__ import annotations
 

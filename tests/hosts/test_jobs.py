@@ -121,7 +121,7 @@ def found_server(label: str, main_config: str) -> dict[str, Any]:
 
 
 def test_concurrent_checks_add_web_server_once(here: Host) -> None:
-    """The check that follows a trusted key and one that is asked for at the same moment."""
+    """The check after a trusted key runs beside one that was requested."""
     servers = [found_server(f"one-{number}", f"/srv/one-{number}/nginx.conf") for number in range(5)]
     begin = threading.Barrier(4)
 

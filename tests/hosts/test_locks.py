@@ -1,4 +1,4 @@
-"""One holder per host, across threads, and no lock that outlives a dead worker for long."""
+"""A host has one lock holder at a time, across threads, and a dead worker's lock expires soon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of hosts: looking is for everyone who signs in, changing for administrators."""
+"""Pages of hosts: visible to everyone who signed in, changed by administrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that are registered without a person: this machine, and the demo hosts of docker-compose.yml."""
+"""Hosts that are registered automatically: this machine, and the demo hosts of docker-compose.yml."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def test_registration_defaults_match_compose_file(demo: Path) -> None:
         ("unused", "", "a b", "a b was not registered"),
     ],
 )
-def test_registration_errors_name_host(demo: Path, name: str, content: str | None, host: str, said: str) -> None:
+def test_invalid_demo_host_is_rejected_with_message(
+    demo: Path, name: str, content: str | None, host: str, said: str
+) -> None:
     (demo / name).unlink(missing_ok=True)
     if content is not None:
         (demo / name).write_text(content)
@@ -92,7 +94,7 @@ def test_registration_errors_name_host(demo: Path, name: str, content: str | Non
 
 
 @pytest.mark.django_db
-def test_machine_without_agent_support_is_not_registered(settings: Any, tmp_path: Path) -> None:
+def test_local_host_is_not_registered_when_disabled(settings: Any, tmp_path: Path) -> None:
     settings.LOCAL_HOST = False
     settings.LOCAL_HOST_ROOT = tmp_path / "host"
     call_command("register_local_host")

@@ -1,4 +1,4 @@
-"""Stored secrets of hosts go to the machine that they were entered for, and to no other."""
+"""Stored secrets of a host are sent only to the address that they were entered for."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_unchanged_address_keeps_secrets(trusted: Host, admin: User) -> None:
 
 
 def test_concurrent_address_change_does_not_keep_secrets(trusted: Host, admin: User) -> None:
-    """Two requests at once: the second one loaded the host before the first one moved it."""
+    """The second of two requests loaded the host before the first changed its address."""
     stale = Host.objects.get(pk=trusted.pk)
     host_update(actor=admin, host=Host.objects.get(pk=trusted.pk), port=2222, password="other")
     host_update(actor=admin, host=stale, port=2222)

@@ -1,4 +1,4 @@
-"""Readings of gallop's status turned into rates, shares and charts; and whose part of them is whose."""
+"""Readings of gallop's status as rates, shares and charts, per site."""
 
 from __future__ import annotations
 

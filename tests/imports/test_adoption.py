@@ -1,4 +1,4 @@
-"""A configuration that a person wrote: read over a real sshd, adopted, planned, applied, and it answers as before."""
+"""A handwritten configuration is read over a real sshd, adopted, planned and applied, and responds as before."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_adopted_sites_of_one_file_can_be_deployed_separately(scene: Scene) -> N
 
 
 def test_adopted_site_that_responds_differently_is_rolled_back(scene: Scene) -> None:
-    """The certificate's and key's files count for nothing when a status differs from what visitors get today."""
+    """Certificate and key files do not matter when a status differs from today's response."""
     (site,) = scene.adopt(scene.read(), "shop-example")
     location = next(item for item in site.blocks.first().locations.all() if item.pattern == "/about")  # type: ignore[union-attr]
     location.return_code = 410
@@ -219,7 +219,7 @@ def test_import_skips_sites_of_the_panel(scene: Scene) -> None:
 
 
 def test_sites_in_unchangeable_file_are_not_adopted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link into the server's folder may go; lines of a file elsewhere may not."""
+    """The panel may remove a link in the web server's folder, but not lines of a file elsewhere."""
     outside = scene.machine.root.parent / f"{scene.machine.root.name}-outside"
     outside.mkdir()
     monkeypatch.setattr(sources, "READ_ROOTS", (*sources.READ_ROOTS, str(outside)))

@@ -1,4 +1,4 @@
-"""What sites of Apache say most: proxies, redirects, .htaccess files, and lines that everybody has."""
+"""Common Apache directives: proxies, redirects, .htaccess files and usual lines."""
 
 from __future__ import annotations
 

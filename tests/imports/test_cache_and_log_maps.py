@@ -1,4 +1,4 @@
-"""Caches, log formats and Apache's rewrite rules in the model, where they mean the same there; raw else."""
+"""Caches, log formats and Apache's rewrite rules are mapped where the model means the same, else kept raw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make corpora` counts: unreadable files by their line, fragments as the content of a virtual host."""
+"""The counts of `make corpora`: unreadable files by line, and fragments read as virtual host content."""
 
 from __future__ import annotations
 

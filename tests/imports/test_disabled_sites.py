@@ -1,4 +1,4 @@
-"""Sites whose files lie where no server looks for them are found, shown as disabled, and adopted so."""
+"""Sites in files that no web server reads are found, shown as disabled and adopted as disabled."""
 
 from __future__ import annotations
 

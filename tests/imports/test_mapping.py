@@ -1,4 +1,4 @@
-"""What becomes of OpenLiteSpeed's and Apache's directives: mapped, nearly, raw or lost, each said where it stands."""
+"""The outcome of each OpenLiteSpeed and Apache directive: mapped, nearly, raw or lost, shown at its line."""
 
 from __future__ import annotations
 

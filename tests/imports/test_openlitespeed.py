@@ -1,7 +1,7 @@
-"""Sites that a person wrote for OpenLiteSpeed: read over a real sshd, adopted, applied, and they answer as before.
+"""Handwritten OpenLiteSpeed sites are read over a real sshd, adopted and applied, and respond as before.
 
-These tests are there where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py); the
-distribution has none. What the mapping alone does is in test_openlitespeed_maps.py, everywhere.
+These tests run where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py), because the
+distribution has no package. test_openlitespeed_maps.py tests the mapping everywhere.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ if source() is not None:
         assert f"location {scene.root}/www/shop/downloads/" in own, "with its paths where they were"
 
     def test_openlitespeed_main_file_keeps_owner_and_group(scene: Scene) -> None:
-        """The file of another group stays that group's."""
+        """A file of another group keeps its group."""
         main = scene.root / "conf" / "httpd_config.conf"
         main.chmod(0o640)
         os.chown(main, 0, 1235)

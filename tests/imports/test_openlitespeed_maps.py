@@ -1,4 +1,4 @@
-"""What becomes of OpenLiteSpeed's templates, rewrite rules and .htaccess files, without a server."""
+"""The mapping of OpenLiteSpeed's templates, rewrite rules and .htaccess files, without a server."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_program_starting_directives_are_reported_as_lost() -> None:
     assert {item.text.split()[0] for item in shop(app).refused} == {"extprocessor", "scripthandler"}
 
 
-def test_scripts_disabled_before_stay_disabled_after_import() -> None:
+def test_disabled_scripts_are_reported_as_lost() -> None:
     assert [item.text for item in shop("enableScript 0").refused] == ["enablescript 0"]
 
 

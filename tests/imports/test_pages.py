@@ -1,4 +1,4 @@
-"""The import pages: what is found is shown with file and line, and adopting makes drafts and nothing else."""
+"""The import pages show findings with file and line; adoption creates drafts and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches, log formats and rewrites of a person's own configuration: the real servers answer, keep and log as before."""
+"""Adopted caches, log formats and rewrites: the real servers respond, cache and log as before."""
 
 from __future__ import annotations
 

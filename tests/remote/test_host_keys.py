@@ -1,4 +1,4 @@
-"""Nothing about an account leaves the panel before the host's key is the pinned one."""
+"""No account data leaves the panel before the host's key equals the pinned one."""
 
 from __future__ import annotations
 

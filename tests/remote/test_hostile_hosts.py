@@ -1,4 +1,4 @@
-"""Hosts that send what no agent and no sshd sends: the panel hangs up at once, says why, and keeps nothing."""
+"""Hosts that send invalid data: the panel disconnects at once, says why and stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests over pooled connections, to a real sshd and to the machine itself."""
+"""Requests over pooled connections, to a real sshd and to the local machine."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_unreachable_host_error_names_endpoint(pool: Pool, target: Target, sshd:
 def test_silent_port_error_says_that_port_sends_nothing(
     pool: Pool, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when sshd is stopped, or something else listens there."""
+    """For example a stopped sshd, or another service on the port."""
     monkeypatch.setattr(ssh, "CONNECT_TIMEOUT_S", 0.4)
     monkeypatch.setattr(ssh, "ATTEMPTS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -163,7 +163,7 @@ def test_session_uses_connection_in_progress(pool: Pool, target: Target) -> None
 
 
 def test_waiters_of_failed_connection_get_its_error_without_retry(local: Target) -> None:
-    """A host that swallows packets would else be waited for twice as long; whoever comes later tries again."""
+    """A host that drops packets would otherwise take twice the timeout. A later request tries again."""
     attempts, goes_on = [], threading.Event()
 
     def connect(target: Target) -> Link:

@@ -1,4 +1,4 @@
-"""The password for sudo goes in on standard input, only when sudo asks, and never on a command line."""
+"""The sudo password goes to standard input, only after sudo's prompt, and never to a command line."""
 
 from __future__ import annotations
 

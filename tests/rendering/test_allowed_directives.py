@@ -1,4 +1,4 @@
-"""The allow-lists of raw directives: every directive of every engine is classified, and each hole found is closed."""
+"""The allow-lists of raw directives classify every directive of every web server."""
 
 from __future__ import annotations
 

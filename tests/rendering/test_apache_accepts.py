@@ -1,4 +1,4 @@
-"""Debian's Apache takes every golden case, in both layouts and under a main file that the panel wrote."""
+"""Debian's Apache accepts every golden case, in both layouts and with the panel's main file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No value escapes its word on Apache: refused by name, or read back exactly and changing no structure."""
+"""No value leaves its word on Apache: it is rejected by name or reads back exactly."""
 
 from __future__ import annotations
 

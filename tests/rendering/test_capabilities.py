@@ -1,4 +1,4 @@
-"""What an engine cannot say is computed from a table that holds every member of the SiteSpec."""
+"""The settings that a web server cannot express follow from a table with every field of SiteSpec."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_openlitespeed_lacks_limits_per_location() -> None:
 
 
 def test_openlitespeed_index_file_access_follows_folder() -> None:
-    """The rules of the file's own location hold for its own address alone: said where they are written."""
+    """Rules of the index file's own location apply to its own URL only, which the report says."""
     folder = Location("", "/docs/", "static")
 
     def said(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""ACME challenges are answered by real servers before everything else that a site says, and without a reload."""
+"""Real servers respond to ACME challenges before any setting of a site applies, and without a reload."""
 
 from __future__ import annotations
 

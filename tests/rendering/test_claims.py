@@ -1,4 +1,4 @@
-"""What takes requests from another team's site is found before it is saved, as explain and real servers have it."""
+"""Overlaps with another team's site are found before saving, as explain and real servers see them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def answering_block(block: ServerBlock, text: str) -> ServerBlock:
 def test_site_without_overlap_changes_no_routing_in_explain(
     own: ServerBlock, others: list[ServerBlock], asked: list[str]
 ) -> None:
-    """By explain: requests that another team's site answered by its name, or as the default server it is said to be."""
+    """Checks requests for another team's name and for its default server with explain."""
     if takes([own], others):
         return
     theirs = [SiteSpec(f"b{number}", (block,)) for number, block in enumerate(others)]

@@ -1,4 +1,4 @@
-"""Paths that a site makes of a request: which of them are proven to stay below their folder."""
+"""Paths with request data: which of them provably stay below their folder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _paths() -> list[str]:
 
 
 def test_confined_template_never_leaves_folder() -> None:
-    """Every path of up to six letters against random expressions, as Python's own `re` captures them."""
+    """Each path of up to six letters with random expressions, captured by Python's `re`."""
     chance, paths = random.Random(16), _paths()
     proven = {CONFINED: 0, NO_BREAKS: 0}
     for _ in range(900):

@@ -1,4 +1,4 @@
-"""A control character has no place in any value on any server, so it is refused before an engine quotes it."""
+"""Control characters are rejected in every value, before a renderer quotes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""“Which location answers?” says what real servers do, and why."""
+"""The explanation of a request's location agrees with real servers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _apache_names(live: Live, blocks: list[list[str]]) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_explain_ranks_name_kinds_in_any_order(live: Live, turned: bool) -> None:
-    """Each host fits several names; on Apache, which takes the first that fits, their order has to say the best."""
+    """Each host matches several server names. Apache takes the first match, so the order must put the best first."""
     names = ["www.*", "*.test", "www.a.*", ".b.test", "*.a.test", "www.a.test", "a.test"]
     spec = named([[name] for name in (names[::-1] if turned else names)], live.port)
     live.take(spec)

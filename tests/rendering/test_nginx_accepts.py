@@ -1,4 +1,4 @@
-"""Debian's nginx takes every golden case, in both layouts and under a main file that the panel wrote."""
+"""Debian's nginx accepts every golden case, in both layouts and with the panel's main file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_nginx_accepts_every_golden_site(case: Callable[[], SiteSpec], layout: s
 
 
 def test_nginx_accepts_variables_of_long_site_name(server_root: Path) -> None:
-    """nginx does not start with a variable's name of more than 46 characters."""
+    """nginx does not start with a variable name of more than 46 characters."""
     web_server = WebServerSpec("nginx", "conf_d", f"{server_root}/etc", f"{server_root}/var/log", "1.22.0")
     spec = replace(relocated(confined(), server_root), name="a" * 63)
     for folder in ("etc/conf.d", "var/log", "tmp"):

@@ -1,4 +1,4 @@
-"""No value escapes its word: hostile values are refused by name, or come back exactly and change no structure."""
+"""No value leaves its word on nginx: it is rejected by name or reads back exactly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_nginx_word_round_trips(value: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(value=values)
 def test_nginx_sends_fixed_response_exactly(value: str) -> None:
-    """Every dollar sign is meant literally here, as `$$` says."""
+    """Each dollar sign is literal, written as `$$`."""
     try:
         text = render(FIELDS["return body"](value.replace("$", "$$")), WEB_SERVER)[0].text
     except NotExpressible:

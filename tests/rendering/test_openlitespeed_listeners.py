@@ -1,4 +1,4 @@
-"""Listeners of a server's own files that sites are mapped into: said again whole, or refused where they clash."""
+"""Listeners of OpenLiteSpeed's own files: reused as they are, or rejected on conflict."""
 
 from __future__ import annotations
 

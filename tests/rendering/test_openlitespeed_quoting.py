@@ -1,4 +1,4 @@
-"""No value escapes its line on OpenLiteSpeed: what the grammar cannot carry is refused, the rest comes back exactly."""
+"""No value leaves its line on OpenLiteSpeed: it is rejected or reads back exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users' regular expressions: PCRE's meaning, and a bound on what they may cost."""
+"""Regular expressions of users: PCRE semantics and bounded cost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_many_slow_matches_share_one_time_limit() -> None:
 
 
 def test_match_does_not_block_other_threads() -> None:
-    """The library is called without Python's lock, so one expression does not stop the web process."""
+    """The library runs without Python's lock, so an expression does not stop the web process."""
     counted: list[int] = []
     done = threading.Event()
 

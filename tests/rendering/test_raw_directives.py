@@ -1,4 +1,4 @@
-"""Raw directives: dangerous ones are refused by name and line, through `check` and through rendering alike."""
+"""Raw directives: dangerous ones are rejected by name and line, in `check` and in rendering."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_raw_directive_paths_must_be_below_site_roots() -> None:
 @settings(max_examples=150, deadline=None)
 @given(text=values | st.lists(values, max_size=4).map("\n".join))
 def test_accepted_raw_directives_stay_in_their_block(engine: str, text: str) -> None:
-    """A marker written after the snippet is still where it belongs."""
+    """A marker written after the raw directives stays in its block."""
     read = {"nginx": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}[engine]
     if snippets.check(text, WEB_SERVERS[engine]):
         return

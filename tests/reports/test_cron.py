@@ -1,4 +1,4 @@
-"""Dates of cron expressions: the next ones, those that passed, and clocks that are changed."""
+"""Dates of cron expressions: next dates, passed dates and clock changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_next_cron_date_is_computed(expression: str, zone: str, first: str) -> N
 
 
 def test_clock_changes_neither_lose_nor_repeat_dates() -> None:
-    """Vienna, 2026: 2:30 does not exist on March 29th, and comes twice on October 25th."""
+    """Vienna, 2026: 2:30 does not exist on March 29th, and occurs twice on October 25th."""
     forward = cron.following("30 2 * * *", "Europe/Vienna", at("2026-03-28 00:00"), 3)
     assert forward == [at("2026-03-28 01:30"), at("2026-03-29 01:00"), at("2026-03-30 00:30")]
     back = cron.following("30 2 * * *", "Europe/Vienna", at("2026-10-24 00:00"), 3)

@@ -1,4 +1,4 @@
-"""Mail through a real SMTP server and webhooks to a real HTTP server: what arrives, what is tried again."""
+"""Mails through a real SMTP server and webhooks to a real HTTP server: content and retries."""
 
 from __future__ import annotations
 

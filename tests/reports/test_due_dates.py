@@ -1,4 +1,4 @@
-"""A date that comes is begun once, whatever happens meanwhile; one that is missed is seen, and said why."""
+"""A due date starts one run in every circumstance; a missed date is shown with its reason."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_finished_run_creates_one_report(schedule: Schedule) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_killed_worker_neither_loses_nor_repeats_date(schedule: Schedule, point: str) -> None:
-    """kill -9 of a process of its own, within the transaction: before the run is made, and after all is written."""
+    """kill -9 of a separate process within the transaction: before the run is created, and after all is written."""
     due(schedule)
     for open_one in connections.all():  # neither a connection nor a pool of them may be shared with a child
         open_one.close()

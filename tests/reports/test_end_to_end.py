@@ -1,4 +1,4 @@
-"""From a date to a mail and a webhook, on a real nginx with a real load tool."""
+"""From a due date to mail and webhook, with a real nginx and a real load tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of schedules and reports, as operators, viewers and outsiders meet them."""
+"""The pages of schedules and reports as operators, viewers and outsiders see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says at its top: whether something changed, and whether that is real."""
+"""The summary of a report: whether something changed and whether the change is significant."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rise_is_reported_as_better(history: History, operator: User) -> None:
 
 
 def test_difference_within_usual_scatter_is_not_reported(history: History, operator: User) -> None:
-    """The rounds of the two runs do not overlap, but runs of this differ by more than that from day to day."""
+    """The rounds of the two runs do not overlap, but such runs differ more than that from day to day."""
     history.runs((1.0, 1.15, 0.9, 1.1, 0.95, 1.05))
     report = report_of(history.run(0.95), operator)
     assert report.outcome == "no_difference" and "No significant difference since" in report.headline
@@ -71,7 +71,7 @@ def test_equal_runs_are_reported_without_difference(history: History, operator: 
 
 
 def test_scatter_ignores_runs_before_change(history: History, operator: User) -> None:
-    """Eight slow runs, then eight fast ones: a fall back to slow is a change, though slow runs are in the history."""
+    """Eight slow runs, then eight fast ones: a drop to slow is a change, although slow runs are in the history."""
     history.runs([0.7 * speed for speed in (*STEADY, 1.0, 1.01)] + [*STEADY, 1.0, 1.01])
     assert report_of(history.run(0.7), operator).outcome == "worse"
 

@@ -1,4 +1,4 @@
-"""A schedule of a part of a suite: chosen on its page and over the API, begun as chosen, told in its report."""
+"""A schedule for part of a suite: selected on its page or over the API, started as selected, named in its report."""
 
 from __future__ import annotations
 

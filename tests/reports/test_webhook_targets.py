@@ -1,4 +1,4 @@
-"""Where a webhook may not go: the panel must not be made to ask what only it can reach."""
+"""Forbidden webhook targets: the panel must not request what only the panel can reach."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_webhook_name_that_resolves_to_private_address_is_rejected_on_send(
     monkeypatch: pytest.MonkeyPatch,
     answer: list[str],
 ) -> None:
-    """Also when it led elsewhere while it was saved, and when only one of its addresses does."""
+    """Also when the name changed after saving, and when only one of its addresses is private."""
     settings.WEBHOOK_NETWORKS = []
     port = receiver.server.server_port
     (row,) = to(report, webhook_url=f"http://hooks.example:{port}/", webhook_secret="s" * 20)
@@ -87,7 +87,7 @@ def test_webhook_connects_to_checked_address(
     receiver: Receiver,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rebinding: the name is asked for once; what it means a moment later does not matter."""
+    """DNS rebinding: the name is resolved once, and later changes have no effect."""
     port, asked = receiver.server.server_port, []
 
     def once(host: str, *_args: object, **_kwargs: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""The forms of a report: every one says the same, stands alone, and computes nothing when it is opened."""
+"""The formats of a report: equal content, self-contained, and without formulas that run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_csv_and_json_reports_contain_every_figure(document: Document) -> None:
 
 @pytest.mark.parametrize("payload", FORMULAS)
 def test_report_cells_never_become_formulas(payload: str) -> None:
-    """In every place where words from outside stand: titles of sites and runs, labels, errors of tools."""
+    """In each place with foreign text: titles of sites and runs, labels, tool errors."""
     table = Table(payload, ["Figure", payload], [[Cell(payload), Cell(payload, None, payload)]], payload)
     document = Document(payload, payload, "worse", payload, "", [payload], [payload], [payload], [payload])
     document.sections.append(Section(payload, [table], [Picture("n", payload, payload, {}, [payload], [[payload]])]))

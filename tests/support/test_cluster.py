@@ -1,5 +1,4 @@
-"""Which tests run in cluster mode as well (tests/environment.py): those that the database has a part in, however they
-came by it."""
+"""The tests that run in cluster mode too (tests/environment.py): those that use the database, directly or not."""
 
 from __future__ import annotations
 

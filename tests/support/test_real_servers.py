@@ -1,4 +1,4 @@
-"""The servers that other tests build on really start, answer, reload and stop."""
+"""The servers that other tests use start, respond, reload and stop."""
 
 from __future__ import annotations
 

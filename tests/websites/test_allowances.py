@@ -1,4 +1,4 @@
-"""Administrators list what teams may use beyond their own, on pages and over the API; nobody else does."""
+"""Administrators list what teams may use beyond their own, on pages and over the API."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_listed_overlap_lets_operator_save(people: Cast) -> None:
 
 
 def test_upgrade_lists_services_in_use(people: Cast) -> None:
-    """For the one team whose sites name them; for every team, to be reviewed, where several do."""
+    """For the one team whose sites use them; for every team, marked for review, where several do."""
     given = {"web_server": people.nginx, "actor": people.admin}
     for name, team in (("shop", people.team), ("second", people.team), ("blog", people.other_team)):
         site = services.site_create(team=team, name=name, domains=[f"{name}.test"], upstream="127.0.0.1:3000", **given)

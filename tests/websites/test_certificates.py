@@ -1,4 +1,4 @@
-"""Certificates that are uploaded are checked; those made here are good."""
+"""Uploaded certificates are checked; generated certificates are valid."""
 
 from __future__ import annotations
 

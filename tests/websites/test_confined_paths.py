@@ -1,4 +1,4 @@
-"""Paths that a site makes: refused where they step out of its folder, through every door, with the safe way named."""
+"""Site paths that leave the site's folder are rejected on every input, with a safe alternative."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_path_checks_are_rendered_only_for_unproven_paths() -> None:
 
 
 def test_stored_site_outside_its_folder_is_not_rendered() -> None:
-    """A definition may come from an older version of the panel, where nothing refused it."""
+    """An older version of the panel may have stored the definition."""
     for location in (
         Location("", "/x/", "static", alias="/srv/a"),
         Location("", "/x/", "static", rewrites=(Rewrite("^", "/../x", "break"),)),

@@ -331,7 +331,7 @@ def test_warnings_are_listed_and_fixed_over_api(people: Cast) -> None:
 
 
 def test_default_server_in_host_files_prevents_warning(people: Cast) -> None:
-    """Debian's nginx brings one along; making a site a second one would be refused."""
+    """Debian's nginx has one; a second default server would be rejected."""
     shop = site(people, listens=[{"port": 80}, {"port": 80, "address": "::"}, {"port": 8080}])
     assert [code for code, _where in codes(linting.site_findings(shop))] == ["no-default-server"] * 3
     main = people.nginx.paths["main_config"]

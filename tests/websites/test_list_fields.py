@@ -1,4 +1,4 @@
-"""List-shaped values as lines: what is shown can be read back, and what is wrong names its line."""
+"""List fields as lines: shown values parse back, and errors name their line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets and ports of a host are used by the teams that they are listed for."""
+"""Sockets and ports of a host are usable by the teams that they are listed for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and addresses belong to teams: no operator receives the requests for another team's site."""
+"""Names and addresses belong to teams: no operator receives requests for another team's site."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_specific_address_on_shared_port_is_rejected(people: Cast, shop: Site, a
 
 
 def test_ipv6_address_is_rejected_when_its_wildcard_is_used(people: Cast, blog: Site, shop: Site) -> None:
-    """nginx has a socket for each family; Apache has one virtual host for both."""
+    """nginx has one socket per address family; Apache has one virtual host for both."""
     block = shop.blocks.get()
     services.block_update(actor=people.owner, block=block, listens=[{"port": 80, "address": "::1"}])
     services.block_update(actor=people.owner, block=block, listens=[{"port": 80}])

@@ -1,4 +1,4 @@
-"""A path on a host is the team's whose site uses it: no other team's site may serve it or log to it."""
+"""A path on a host belongs to the team whose site uses it: no other team's site may serve it or log to it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_definition_error_names_field_of_path(people: Cast, shop: Site) -> None:
 
 
 def test_paths_of_disabled_sites_are_checked(people: Cast, blog: Site, shop: Site) -> None:
-    """The files are there, and the logs page reads them, whether or not a site is served."""
+    """Their files exist and the logs page reads them."""
     services.site_enable(actor=people.outsider, site=blog, enabled=False)
     services.site_enable(actor=people.owner, site=shop, enabled=False)
     with pytest.raises(ValidationError, match=WORDS):
@@ -176,7 +176,7 @@ def test_site_transfer_must_not_mix_files_of_teams(people: Cast, shop: Site) -> 
 
 
 def test_log_reading_rejects_path_of_another_team(people: Cast, blog: Site, shop: Site) -> None:
-    """As if the path had been written before it was refused on writing."""
+    """The path was stored before the rule existed."""
     ServerBlock.objects.filter(site=shop).update(access_log=LOG)
     (log,) = logs.site_logs(people.owner, shop)
     with pytest.raises(PermissionDenied, match=WORDS):

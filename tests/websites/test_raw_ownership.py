@@ -1,4 +1,4 @@
-"""Raw directives: their paths and targets belong to teams as those of the site's own settings do."""
+"""Paths and targets in raw directives belong to teams, like those of a site's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of sites: who sees what, filters, bulk actions, and how many queries it takes."""
+"""The list of sites: visibility, filters, bulk actions and number of queries."""
 
 from __future__ import annotations
 

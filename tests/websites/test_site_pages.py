@@ -1,4 +1,4 @@
-"""A site's other pages: overview, parts, certificates, what is rendered, clone, server, deletion."""
+"""The other pages of a site: overview, parts, certificates, rendered files, clone, web server and deletion."""
 
 from __future__ import annotations
 
@@ -209,13 +209,13 @@ def test_search_finds_only_visible_objects(owner: Client, outsider: Client, shop
 def test_search_finds_sites_by_upstream_address_and_folder(
     owner: Client, outsider: Client, shop: Site, words: str, leads_to: str
 ) -> None:
-    """Who depends on this address or folder? Nobody of another team is told."""
+    """Answers which sites depend on an address or folder, without sites of other teams."""
     assert f'href="{leads_to}"' in text_of(owner.get("/search/", {"q": words}))
     assert "shop" not in text_of(outsider.get("/search/", {"q": words})).partition("<main")[2].replace(words, "")
 
 
 def test_search_links_to_permitted_panel_pages(owner: Client, admin: Client) -> None:
-    """Those alone that one may open."""
+    """Only pages that the user may open."""
     assert 'href="/account/tokens/"' in text_of(owner.get("/search/?q=api+tok"))
     assert 'href="/settings/users/"' in text_of(admin.get("/search/?q=users")).partition("<main")[2]
     assert 'href="/settings/users/"' not in text_of(owner.get("/search/?q=users")).partition("<main")[2]

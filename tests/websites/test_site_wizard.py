@@ -1,4 +1,4 @@
-"""The wizard: every kind of site, inline checks, refusals at the field, and who may use it."""
+"""The wizard: every kind of site, inline checks, errors at fields and permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making and changing sites: one call, whole definitions, versions, owners, clashes."""
+"""Sites are created and changed: single calls, whole definitions, versions, owners and conflicts."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def test_validation_query_count_does_not_grow_with_sites(people: Cast, django_as
 
 @pytest.mark.parametrize("clash", ["", "name", "default", "tls", "server", "disabled"])
 def test_conflicts_are_found_for_many_sites_at_once(people: Cast, clash: str, django_assert_num_queries: Any) -> None:
-    """Clashes are refused on saving; two requests at the same moment may still leave one behind."""
+    """Conflicts are rejected on save, but two simultaneous requests may still create one."""
     first, second = shop(people), shop(people, name="other", domains=["other.example"])
     listens = Listen.objects.filter(block__site__in=[first, second])
     if clash in ("name", "disabled"):

@@ -1,4 +1,4 @@
-"""What each text may be; every refusal says what would be right."""
+"""Validation of each kind of text; each rejection names a valid form."""
 
 from __future__ import annotations
 

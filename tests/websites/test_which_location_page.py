@@ -1,4 +1,4 @@
-"""The page that says which location answers an address, for drafts too."""
+"""The page that names the location of a request, for drafts too."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ SLOW = r"^/(a+)+$"
 
 
 def test_slow_regular_expression_is_stopped_and_named(owner: Client, shop: Site, people: Cast) -> None:
-    """One such location used to stop the web process: the time doubled with each letter of the path."""
+    """Such an expression used to stop the web process: its time doubled with each letter of the path."""
     Location.objects.filter(pattern=r"\.php$").update(pattern=SLOW)
     began = time.monotonic()
     page = text_of(owner.get(URL, {"url": "http://shop.example/" + "a" * 60 + "!"}))

@@ -1,4 +1,4 @@
-"""Broken and greedy clients against the panel's own web process and against gallop."""
+"""Broken and greedy clients against the panel's web process and against gallop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short form of the hostile values: one value for every field, in turn."""
+"""Short form of the hostile values: one value for each field."""
 
 from __future__ import annotations
 

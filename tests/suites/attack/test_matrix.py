@@ -1,4 +1,4 @@
-"""The short form of the authorization matrix: callers who may do little, through every door with real bodies."""
+"""Short form of the authorization matrix: restricted callers on every route with real bodies."""
 
 from __future__ import annotations
 

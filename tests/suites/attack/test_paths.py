@@ -1,4 +1,4 @@
-"""The short form of `python -m tests.suites.attack.paths`: every real server, a few hundred hostile sites in all."""
+"""Short form of `python -m tests.suites.attack.paths`: every real server, a few hundred hostile sites."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_hostile_sites_read_files_of_others_when_path_checks_are_off(unchecked: 
 
 @pytest.mark.parametrize("name", ["nginx", "gallop"])
 def test_path_check_and_file_access_use_same_value(server_root: Path, name: str) -> None:
-    """A regular expression in `if` that does not match empties $1: the check saw /x../, the file was /../ then."""
+    """A regular expression in `if` that does not match empties $1: the check saw /x../, the file access /../."""
     (engine,) = [item for item in engines() if item.name == name]
     folders, port = laid_out(server_root / "host"), free_port()
     tried = Location("~", "^/(x|\\.\\.)\\.?(\\w+)\\.?", "static", try_files=("/$1$http_x", "/files/$2.txt", "=404"))

@@ -1,4 +1,4 @@
-"""The racer's short form: every operation of the agent, attacked at its system calls for a moment."""
+"""Short form of the racer: each operation of the agent is attacked briefly at its system calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that an account with rights in a site's folder puts there lead nowhere outside it on gallop."""
+"""Links of a site's account cannot make gallop serve files outside the site's folders."""
 
 from __future__ import annotations
 

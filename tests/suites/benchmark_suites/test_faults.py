@@ -1,4 +1,4 @@
-"""What goes wrong in the middle of a suite: its run ends in words, what the tool said is kept, and nothing stays.
+"""Faults during a suite: its run ends with a reason, the tool's output is kept, and nothing remains.
 
 Everything here is real: the agent, the servers of the test bed, the load tool. The test finds them and harms them.
 """
@@ -189,7 +189,7 @@ def test_round_is_repeated_when_siege_hangs(
 def test_run_reports_arguments_unknown_to_tool_of_host(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the host's version of a tool is older or newer than the panel expects."""
+    """The host's version of a tool is older or newer than the panel expects."""
     shortened(monkeypatch)
     real = measuring.command
 
@@ -225,7 +225,7 @@ def test_run_reports_crashed_servers(
 def test_testbed_of_killed_worker_is_removed_and_reported(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process of its own is the worker. What it leaves, its agent takes down; the next worker asks and says it."""
+    """The worker is a separate process. Its agent removes the test bed; the next worker asks and reports it."""
     shortened(monkeypatch, network=Network(50, 2))
     row = suite_start(actor=operator, suite=SLUG, preset="short", host=here, setups=["nginx"])
     suite_advance(row)
@@ -309,7 +309,7 @@ def test_run_reports_host_that_goes_away(
     monkeypatch: pytest.MonkeyPatch,
     victim: str,
 ) -> None:
-    """A new agent is asked what is left, and has nothing to tell."""
+    """A new agent is asked for leftovers and finds none."""
     shortened(monkeypatch)
     sshd = SshServer(server_root / "sshd")
     sshd.environment["TMPDIR"] = str(temporary)
@@ -333,7 +333,7 @@ def test_run_reports_host_that_goes_away(
 def test_run_reports_host_restart(
     operator: User, temporary: Path, server_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its power fails in the second round, and nobody hears of it. When it is back it is asked which start it is of."""
+    """The host loses power in the second round. When it is back, its boot id shows the restart."""
     shortened(monkeypatch, rounds=2, warmup_s=0, network=Network(50, 2))
     monkeypatch.setattr(ssh, "KEEPALIVE_S", 1)
     monkeypatch.setattr(links, "IDLE_S", 0.5)

@@ -1,4 +1,4 @@
-"""The table of a suite that was measured in parts is what its parts say, and nothing of them is taken twice."""
+"""The joined table of a suite that was measured in parts equals its parts, without duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite over a link of one's own: by its page, the API and a schedule; refused where none can be made."""
+"""A suite over a custom link: by its page, the API and a schedule; rejected where no link can be created."""
 
 from __future__ import annotations
 

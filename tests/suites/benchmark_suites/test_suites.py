@@ -1,4 +1,4 @@
-"""Each suite's short preset to its end, on real servers, started as people and programs start it."""
+"""The short preset of each suite, run to its end on real servers from page and API."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_published_case_can_be_selected_with_expected_time() -> None:
 
 
 def test_expected_time_counts_web_servers_of_host(operator: User, servers: Host) -> None:
-    """Beside the buttons, with the host that is chosen; as much as the run itself says once it was begun."""
+    """The time beside the buttons equals the one that the started run shows."""
     servers.web_servers.exclude(engine="nginx").delete()
     client = signed_in(operator)
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
@@ -320,7 +320,7 @@ def test_lsphp_setups_are_left_out_when_missing_or_reachable(operator: User, ser
 
 
 def test_lsphp_setups_run_over_tcp_and_started_by_server(operator: User, servers: Host) -> None:
-    """With PADDOCK_OPENLITESPEED and an lsphp in it (lsphp83/bin/lsphp): the set-ups run; without, their reasons."""
+    """With PADDOCK_OPENLITESPEED and its lsphp (lsphp83/bin/lsphp) the set-ups run; otherwise the reasons are shown."""
     chosen = ["openlitespeed-tcp", "openlitespeed-socket", "nginx-fpm"]
     choice = Choice(cases=("phpinfo",))
     row = suite_start(

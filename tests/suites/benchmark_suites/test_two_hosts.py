@@ -1,4 +1,4 @@
-"""Suites between two hosts: the load on one, the servers on the other, each a machine with a network of its own."""
+"""Suites between two hosts: load on one, servers on the other, each with its own network."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_quic_load_uses_same_link_as_tcp(operator: User, two: Two, monkeypatch: 
 
 @pytest.mark.django_db(transaction=True)
 def test_wordpress_is_browsed_from_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its database stays with the servers; nothing of either is left, which the fixture looks at."""
+    """The database runs with the servers; the fixture checks that both leave nothing."""
     suite = SUITES["php-application-2020"]
     (case,) = (item for item in suite.short if item.slug == "app-php-only")
     # Few at once: on a busy machine a page of WordPress takes a second.
@@ -222,7 +222,7 @@ def test_run_reports_restart_of_load_host(operator: User, two: Two, monkeypatch:
 
 @pytest.mark.django_db(transaction=True)
 def test_load_targets_testbed_of_its_own_run_only(two: Two) -> None:
-    """What an agent makes sure of by itself, whatever it is asked for."""
+    """The agent enforces this by itself, whatever the panel requests."""
     common = {"vni": 7, "port": 32_000}
     word, other = "0" * 32, "1" * 32
     addresses = [machine.address for machine in two.machines]

@@ -1,4 +1,4 @@
-"""WordPress with a database of its own as the application of a suite: set up, browsed, and gone afterwards."""
+"""WordPress with its own database as the application of a suite: set up, browsed and removed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every page there is, from the URLconf itself, and the answers to its forms: axe finds nothing, nothing hangs over,
-nothing shows raw values, in both themes, at 1280 px and at 320."""
+"""Every page of the URLconf and the responses to its forms: no axe violation, no overflow and no raw value, in both
+themes, at 1280 and at 320 px."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def own_addresses() -> list[str]:
 def test_pages_have_no_layout_or_accessibility_faults(
     browser: Browser, live_server: Any, used: world.Used, share: int
 ) -> None:
-    """Also what its form answers when nothing was written into it."""
+    """Includes the response to each empty form."""
     context = context_of(browser, live_server.url, used.admin)
     paths = [*own_addresses(), *used.more, "/sites/not-there/"]
     pages = list(pages_of(context, paths[share::SHARES]))
@@ -61,7 +61,7 @@ def test_pages_have_no_layout_or_accessibility_faults(
 
 
 def test_pages_reached_by_post_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
-    """A new token, codes to keep, an import that was refused, what is not signed in yet."""
+    """A new token, recovery codes, a rejected import and the pages before sign-in."""
     context = context_of(browser, live_server.url, used.admin)
     pages = list(pages_of(context, ["/account/tokens/new/"]))
     token = {"name": "backup script", "scopes": "read", "lifetime": "30"}
@@ -97,7 +97,7 @@ def _signing_in(browser: Browser, url: str) -> list[str]:
 
 
 def test_pages_of_restricted_users_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
-    """What an operator sees of hosts and settings, and a refusal."""
+    """Hosts and settings as an operator sees them, and a forbidden page."""
     context = context_of(browser, live_server.url, used.owner)
     paths = ["/", "/sites/", "/hosts/", used.more[0], "/settings/", "/settings/users/", "/hosts/+new/"]
     wrong = look_at(context, pages_of(context, paths))
@@ -106,7 +106,7 @@ def test_pages_of_restricted_users_have_no_faults(browser: Browser, live_server:
 
 
 def test_empty_panel_pages_have_no_faults(browser: Browser, live_server: Any, transactional_db: None) -> None:
-    """The first account's page, signing in, then every page while there is nothing yet."""
+    """The first account's page, sign-in, then every page without rows."""
     context = context_of(browser, live_server.url, None)
     pages = list(pages_of(context, [setup_link_ensure(renew=True), "/login/"]))
     wrong = look_at(context, [*pages, *refused(context, pages)])
@@ -121,7 +121,7 @@ def test_empty_panel_pages_have_no_faults(browser: Browser, live_server: Any, tr
 
 
 def test_dialogs_and_menus_have_no_faults(browser: Browser, live_server: Any, used: world.Used) -> None:
-    """The phone's menu, the search palette with results, help, and a question before something is lost."""
+    """The phone menu, the search palette with results, help and a delete dialog."""
     context = context_of(browser, live_server.url, used.admin)
     page = context.new_page()
     wrong = []

@@ -1,4 +1,4 @@
-"""How the pages behave under hands: keys, dialogs, inline checks, unsaved input."""
+"""Interaction with pages: keyboard, dialogs, inline checks and unsaved input."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_leaving_page_with_unsaved_input_asks_first(page: Page, shop: Site) -> N
     page.goto(url)
     page.fill("#id_root", "/srv/www/elsewhere")
     assert page.is_visible("[data-unsaved]")
-    page.click("text=Cancel")
-    page.wait_for_timeout(300)
+    with page.expect_event("dialog"):
+        page.click("text=Cancel")
     assert asked == ["beforeunload"]
     assert page.url.endswith(url)
     page.click("text=Save the draft")
@@ -126,7 +126,7 @@ def test_list_filters_while_typing(page: Page) -> None:
 
 
 def test_click_during_pending_check_uses_current_input(page: Page) -> None:
-    """The page asks as one types. What is clicked meanwhile is asked next; nothing is torn off, nothing old wins."""
+    """The page checks while the user types. A click during a check is handled next, with the current input."""
     held: list[Route] = []
     page.goto("/sites/shop/explain/")
     page.route("**/explain/?url=*", lambda route: route.continue_() if held else held.append(route))
@@ -185,7 +185,7 @@ def signed_in_with(user: User, password: str) -> Client:
 def test_typed_input_is_restored_after_password_confirmation(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
-    """The quarter of an hour may end while somebody writes."""
+    """The confirmation can expire while the user types."""
     client = signed_in_with(people.admin, PASSWORD)
     page = page_of(browser, live_server.url, client)
     page.goto(f"/sites/shop/snippets/+new/?block={shop.blocks.get().pk}")
@@ -207,7 +207,7 @@ def test_typed_input_is_restored_after_password_confirmation(
 def test_typed_input_is_restored_after_new_sign_in(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
-    """The session may end while somebody writes: the form stays, says so, and nothing but secrets is lost."""
+    """The session can end while the user types: the form stays, says so, and loses only secrets."""
     client = signed_in_with(people.admin, PASSWORD)
     page = page_of(browser, live_server.url, client)
     page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/locations/+new/")

@@ -1,6 +1,6 @@
 """From an empty database to a site that is created, deployed, broken, rolled back and benchmarked, in a browser.
 
-The steps are tests of their own so that a failure names what broke; each goes on where the one before ended.
+Each step is a test, so that a failure names it. A step continues where the step before ended.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def test_step_9_benchmark_compares_three_web_servers(panel: Panel, eyes: Eyes, m
 
 
 def test_step_10_existing_configuration_is_imported(panel: Panel, eyes: Eyes, machine: Machine) -> None:
-    """In light and dark, wide and on a phone: the pages are looked at in tests/artifacts."""
+    """In light and dark, wide and narrow; the screenshots are in tests/artifacts."""
     page = eyes.page
     eyes.visit(f"{panel.url}/hosts/web1/")
     page.get_by_role("link", name="Import existing sites").click()
@@ -283,7 +283,7 @@ def test_step_10_existing_configuration_is_imported(panel: Panel, eyes: Eyes, ma
 
 
 def test_journey_pages_have_no_console_errors(eyes: Eyes) -> None:
-    """No script error, no broken asset and nothing that the content security policy had to stop."""
+    """No script error, no missing asset and no violation of the content security policy."""
     assert eyes.complaints == []
 
 

@@ -1,4 +1,4 @@
-"""The pages of what gallop counts, with counts on them: sound in both themes and widths, and shown anew."""
+"""The traffic pages with counts: no faults in both themes and widths, and refreshed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brotli where a site asks for it and the server has it; else gzip, and the table said so."""
+"""Brotli where a site asks for it and the server has it; otherwise gzip, as documented."""
 
 from __future__ import annotations
 

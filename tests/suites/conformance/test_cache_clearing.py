@@ -1,4 +1,4 @@
-"""Throwing away what a running server keeps: the next visitor's answer is made anew, and kept again."""
+"""A cleared cache of a running server is filled by the next request."""
 
 from __future__ import annotations
 

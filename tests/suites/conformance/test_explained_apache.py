@@ -1,4 +1,4 @@
-"""The rows of Apache are as narrow as they say: what the generator found once, and what they must not hide."""
+"""Documented differences of Apache are no wider than they say: cases that the generator found."""
 
 from __future__ import annotations
 

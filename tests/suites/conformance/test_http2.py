@@ -1,4 +1,4 @@
-"""HTTP/2 where a site asks for it and the server has it; where it has not, the table said so."""
+"""HTTP/2 where a site asks for it and the server has it; otherwise documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on requests and on connections of one address; where a server has none, the table said so."""
+"""Limits of requests and connections per address; documented where a server has none."""
 
 from __future__ import annotations
 

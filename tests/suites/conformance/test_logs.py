@@ -1,4 +1,4 @@
-"""The lines that each server writes into a site's own access log, in every format that the model has."""
+"""The access log lines of each server in every format of the model."""
 
 from __future__ import annotations
 

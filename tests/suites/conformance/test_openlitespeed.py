@@ -1,4 +1,4 @@
-"""OpenLiteSpeed takes part where an installation is named; what can be tested without one."""
+"""OpenLiteSpeed in the conformance suite: takes part where an installation is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long run goes on where it stopped, and what it writes down is what it found."""
+"""A long run continues where it stopped and records what it found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run of hostile values in small, with the servers' own tests. `make quoting` is the whole."""
+"""Short form of `make quoting`: hostile values, with the servers' own tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the real OpenLiteSpeed reads and what our reader reads are one thing: shown where PADDOCK_OPENLITESPEED names an
-installation. The distribution has none; what the reader alone says of the values is in tests/rendering, everywhere."""
+"""The real OpenLiteSpeed reads configuration as our reader does, where PADDOCK_OPENLITESPEED names an installation. The
+tests of the reader alone are in tests/rendering."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ if source() is not None:
         assert readback.read_back([("x", [text])]) == []
 
     def test_openlitespeed_responses_contain_written_values(server_root: Path) -> None:
-        """Hostile header values and fixed answers, each in a location of its own, as visitors get them."""
+        """Hostile header values and fixed responses, each in its own location."""
         sent = [*ODD, *_written("header value")]
         bodies = _written("return body")
         server = OpenLiteSpeedInstance(server_root / "lsws").manage()

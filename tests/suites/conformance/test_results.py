@@ -1,4 +1,4 @@
-"""docs/results/conformance.md is generated whole, by runs with OpenLiteSpeed and without."""
+"""docs/results/conformance.md is generated as a whole, by runs with and without OpenLiteSpeed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_results_replace_openlitespeed_section_when_it_takes_part(
     assert "openlitespeed 1.0" in text
 
 
-def test_results_document_has_both_parts() -> None:
+def test_results_document_has_parts_with_and_without_openlitespeed() -> None:
     text = results.DOCUMENT.read_text()
     assert results.KEPT in text or "openlitespeed " in text
     assert "## Feature by feature" in text

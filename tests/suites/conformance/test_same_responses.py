@@ -1,4 +1,4 @@
-"""One definition, the same answers on nginx, Apache (event and prefork) and gallop."""
+"""One definition gives the same responses on nginx, Apache (event and prefork) and gallop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_fixed_cases_get_expected_responses(engine: Engine, server_root: Path) -
 
 @pytest.mark.parametrize("engine", OTHERS, ids=lambda engine: engine.name)
 def test_generated_sites_respond_like_nginx(engine: Engine, server_root: Path) -> None:
-    """The long run of this is `make conformance`."""
+    """`make conformance` is the long form."""
     with world(server_root, FILES) as here:
         found = generate(here, sites=25, requests=20, chance=20260701)
         outcome = departures([engine], found, server_root, here.port)

@@ -1,4 +1,4 @@
-"""docs/engines.md says what the tables say."""
+"""docs/engines.md equals the capability tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes through an upgraded connection, both ways, until one side closes it."""
+"""An upgraded connection passes bytes both ways until one side closes it."""
 
 from __future__ import annotations
 

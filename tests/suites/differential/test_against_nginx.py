@@ -1,4 +1,4 @@
-"""gallop answers as the real nginx does; the long run of this is `make differential`."""
+"""gallop responds like the real nginx; `make differential` is the long form."""
 
 from __future__ import annotations
 

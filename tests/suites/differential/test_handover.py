@@ -1,4 +1,4 @@
-"""A running nginx hands its sockets over to gallop, and gallop to nginx (USR2), while requests come."""
+"""A running nginx hands its sockets to gallop, and gallop to nginx (USR2), during requests."""
 
 from __future__ import annotations
 

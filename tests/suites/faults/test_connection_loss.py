@@ -1,4 +1,4 @@
-"""The SSH connection is cut at every step of a transaction: the agent brings it to its end by itself."""
+"""The SSH connection is cut at each step of a transaction; the agent completes it alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While PostgreSQL is away the panel says so within seconds, and it works again as soon as PostgreSQL does."""
+"""While PostgreSQL is unreachable the panel says so within seconds, and recovers with it."""
 
 from __future__ import annotations
 

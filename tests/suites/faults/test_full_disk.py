@@ -1,4 +1,4 @@
-"""Deployments to a disk with little space or few inodes left: whole or undone, and the outcome is true."""
+"""Deployments to a disk with little space or few inodes: whole or undone, with a true outcome."""
 
 from __future__ import annotations
 

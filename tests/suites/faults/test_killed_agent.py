@@ -1,4 +1,4 @@
-"""kill -9 of the agent at every step of a transaction: old or new, whole, and the sites answer."""
+"""kill -9 of the agent at each step of a transaction: files are old or new, and sites respond."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_next_transaction_recovers_automatically(nginx_sites: Sites, agent_file:
 
 
 def test_recovery_starts_web_server_that_died_with_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
-    """As after a power cut in the middle of the switch: recovery starts the server again."""
+    """As after a power cut during the switch."""
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
     nginx_sites.server.stop()
@@ -98,7 +98,7 @@ def test_recovery_starts_web_server_that_died_with_agent(nginx_sites: Sites, age
 
 
 def test_recovery_starts_web_server_that_is_quitting(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
-    """Told to quit, nginx finishes the requests it has and no longer minds a reload; then it is gone."""
+    """A quitting nginx finishes its requests, ignores a reload and ends."""
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
     with socket.create_connection(("127.0.0.1", nginx_sites.port)) as request:
@@ -146,7 +146,7 @@ def test_full_disk_rolls_everything_back(point: str, nginx_sites: Sites, agent_f
 def test_file_comparison_recovers_killed_transaction_first(
     nginx_sites: Sites, agent_file: Path, tmp_path: Path
 ) -> None:
-    """A plan compares files first; half a deployment is not an edit by a person."""
+    """A plan compares files first, and half a deployment is not a manual edit."""
     scene = Scene(nginx_sites)
     killed_at("switch-1", scene, agent_file, tmp_path / "state")
     path = str(nginx_sites.path("shop.conf"))

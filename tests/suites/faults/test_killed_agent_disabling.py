@@ -1,4 +1,4 @@
-"""kill -9 of the agent while a site is disabled: its file has one of its two names, and what answers agrees."""
+"""kill -9 of the agent while a site is disabled: its file has one of its two names, and responses agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each engine is given for each case, reviewed as text; `--update-golden` writes it anew."""
+"""The rendered files of each case equal the reviewed ones; `--update-golden` rewrites them."""
 
 from __future__ import annotations
 

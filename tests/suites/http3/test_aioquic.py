@@ -1,4 +1,4 @@
-"""What browsers and tools do over HTTP/3, done by aioquic."""
+"""Usual requests of browsers and tools over HTTP/3, sent by aioquic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_http3_client_fetches_file_whole_and_in_ranges(site: Site) -> None:
 
 
 def test_http3_head_has_fields_and_no_body(site: Site) -> None:
-    """Of an application that names no length: with one, aioquic takes every answer without a body for a broken one."""
+    """The application sends no length, because aioquic rejects a length without a body."""
     with site.client() as client:
         answer = client.get("/app", method="HEAD")
         assert (answer.status, bytes(answer.body), answer.headers["x-said"]) == (200, b"", "HEAD")

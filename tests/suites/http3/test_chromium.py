@@ -1,4 +1,4 @@
-"""Debian's Chromium, which a site's Alt-Svc field leads to HTTP/3."""
+"""Debian's Chromium switches to HTTP/3 after Alt-Svc."""
 
 from __future__ import annotations
 

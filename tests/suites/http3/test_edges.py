@@ -1,4 +1,4 @@
-"""What clients may do that browsers do seldom, done by aioquic."""
+"""Rare client behavior over HTTP/3, sent by aioquic."""
 
 from __future__ import annotations
 

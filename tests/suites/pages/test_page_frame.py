@@ -1,4 +1,4 @@
-"""What every page has: the frame, the policy that forbids inline code, error pages, health."""
+"""Rules for every page: frame, content security policy, error pages and health."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_templates_contain_nothing_that_policy_forbids() -> None:
 
 
 def test_page_titles_of_site_and_host_are_unique(db: None) -> None:
-    """Tabs of a browser and its history show titles alone."""
+    """Browser tabs and history show only titles."""
     client = signed_in(world.build().admin)
     titles: dict[str, list[str]] = {}
     for address in addresses():
@@ -77,7 +77,7 @@ def test_not_found_page_has_page_frame(owner: Client) -> None:
     assert answer["X-Request-Id"].encode() in answer.content
 
 
-def test_forbidden_page_names_administrators(viewer: Client) -> None:
+def test_forbidden_page_suggests_asking_administrator(viewer: Client) -> None:
     answer = viewer.get("/sites/+new/")
     assert answer.status_code == 403
     assert b"Ask an administrator" in answer.content

@@ -1,4 +1,4 @@
-"""Addresses that forms are sent to, opened in a browser."""
+"""URLs that accept only POST, opened in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No page and no list of the API asks the database more questions because there are more rows, whoever looks."""
+"""The number of queries of a page or API list does not grow with the rows, for any role."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What fits the filters of a list is ticked as one, on however many pages it stands, and goes on to whatever is done
-with it."""
+"""All rows that match a list's filter can be selected across pages, for any bulk action."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def test_select_all_is_hidden_above_limit(people: Cast, monkeypatch: pytest.Monk
 
 
 def test_large_selection_reaches_confirmation_page(people: Cast) -> None:
-    """Their names are too much for an address; what was ticked before is forgotten, never taken for these."""
+    """The names are too long for a URL. An earlier selection is dropped, never reused."""
     client = signed_in(people.owner)
     names = all_that_fit(client, "/sites/", "site")
     forgotten = client.post("/sites/+bulk/", {"action": "tag", "site": names[:-1]})["Location"]

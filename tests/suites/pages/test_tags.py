@@ -1,5 +1,4 @@
-"""Tags of hosts and sites: given on pages and over the API, one by one and to many; lists, search and bulk calls find
-by them. A tag that is mistyped finds nothing, never everything."""
+"""Tags of hosts and sites, on pages and over the API, for one and many rows. An unknown tag matches nothing."""
 
 from __future__ import annotations
 

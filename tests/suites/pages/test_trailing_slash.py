@@ -1,4 +1,4 @@
-"""An address leads to its page with and without a final slash."""
+"""A URL reaches its page with and without a trailing slash."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_post_to_other_slash_form_keeps_body(people: Cast) -> None:
     assert client.post("/sites/+new").status_code == 404
 
 
-def test_slash_redirect_never_leaves_host_or_targets_missing_page(people: Cast) -> None:
+def test_slash_redirect_skips_foreign_hosts_and_missing_pages(people: Cast) -> None:
     client = signed_in(people.viewer)
     foreign = ("//evil.example", "//evil.example/", "//benchmarks/suites/")
     for path in (*foreign, "/not-there", "/not-there/", "/benchmarks/suites//x", "/sites/no-such-site/"):
         assert client.get("/", PATH_INFO=path).status_code == 404, path
 
 
-def test_api_lists_existing_path_for_other_slash_form(people: Cast) -> None:
+def test_api_url_without_trailing_slash_returns_404_problem(people: Cast) -> None:
     answer = signed_in(people.viewer).get("/api/v1/sites")
     assert answer.status_code == 404 and answer.headers["Content-Type"].startswith("application/problem+json")

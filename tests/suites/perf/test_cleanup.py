@@ -1,4 +1,4 @@
-"""A benchmark that is ended from outside leaves no server, no panel, no agent and no file behind."""
+"""An interrupted benchmark leaves no server, panel, agent or file behind."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _runs(mark: Path, word: str) -> bool:
 
 @pytest.mark.parametrize("names", [["postgres-tests"], ["postgres-tests", "browser-tests"]], ids=["alone", "beside"])
 def test_interrupted_checks_leave_no_processes(names: list[str], tmp_path: Path) -> None:
-    """Told to end while its tests run on a PostgreSQL."""
+    """Interrupted while tests run on PostgreSQL."""
     own = {name: value for name, value in os.environ.items() if name != "PADDOCK_TESTS_MARK"}
     with (tmp_path / "said").open("wb") as said:
         argv = [sys.executable, "scripts/check.py", *names]

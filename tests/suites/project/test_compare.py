@@ -1,4 +1,4 @@
-"""`make compare` goes on without a peer that fails, and says so."""
+"""`make compare` continues without a failing peer and says so."""
 
 from __future__ import annotations
 

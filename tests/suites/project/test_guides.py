@@ -1,4 +1,4 @@
-"""What the guides and the README name is there: words on pages, settings, commands, make targets, files."""
+"""Guides and README name existing things: words on pages, settings, commands, make targets and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/language.py finds the sentences of the interface and the words that the glossary rules out."""
+"""scripts/language.py finds the sentences of the interface and the words that the glossary bans."""
 
 from __future__ import annotations
 

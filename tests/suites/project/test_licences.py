@@ -1,4 +1,4 @@
-"""Rust packages are held to licences that the project may ship, and to the package registry."""
+"""Rust packages have allowed licenses and come from the package registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a request may send: decided before it is read, against the panel as it is served."""
+"""The size of a request is limited before its body is read, as the panel is served."""
 
 from __future__ import annotations
 

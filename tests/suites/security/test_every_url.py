@@ -1,4 +1,4 @@
-"""Every address x method, from the URLconf itself: no sibling endpoint is forgotten, streams included."""
+"""Every URL of the URLconf with every method, event streams included."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_public_url_list_names_existing_urls_only() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_anonymous_requests_get_no_data(world: World, method: str) -> None:
-    """One client for all: also no answer may sign it in."""
+    """One client for all URLs: no response may sign it in."""
     client, wrong = Client(raise_request_exception=False), []
     for address in addresses():
         response = client.generic(method, address.path, content_type="application/json")
@@ -72,7 +72,7 @@ def crawl(client: Client) -> dict[Address, HttpResponseBase]:
 
 
 def test_pages_never_fail_or_show_secrets_to_administrators(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """And each is sent with the strict policy, the other headers and nothing inline."""
+    """Each page has the strict policy and the other headers, and no inline code."""
     wrong, shown = [], 0
     for address, response in crawl(session_of(world.admin)).items():
         text = body_of(response)
@@ -119,7 +119,7 @@ def test_objects_of_other_teams_are_hidden_everywhere(world: World) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_objects_of_other_teams_cannot_be_changed(world: World, method: str) -> None:
-    """By someone of another team and by someone who may only look: whatever is sent, nothing changes."""
+    """By a member of another team and by a viewer: no request changes anything."""
     before = fingerprint()
     for person in (world.outsider, world.viewer):
         client = session_of(person)

@@ -1,4 +1,4 @@
-"""Generated sites, against the gallop binary: none serves a file outside the folders of `confine_files`."""
+"""Generated sites on the gallop binary: none serves a file outside `confine_files`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile values through every door that takes them: page, API, sorting, filters, bodies of other shapes."""
+"""Hostile values on every input: pages, API, sorting, filters and bodies of other shapes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_pages_ignore_or_reject_unknown_sorting(world: World, path: str, orderin
 
 
 def test_roles_allow_expected_actions_per_object(world: World) -> None:
-    """The matrix: who may do what to an object of one's own team and of another's, over the API."""
+    """The matrix of roles and actions on own and foreign objects, over the API."""
     people = {"admin": world.admin, "owner": world.owner, "viewer": world.viewer, "outsider": world.outsider}
     expected = {
         ("GET", f"sites/{marks.NAME}/"): (200, 200, 200, 404),
@@ -207,7 +207,7 @@ def test_roles_allow_expected_actions_per_object(world: World) -> None:
 
 
 def test_definition_rejects_objects_of_other_teams(world: World) -> None:
-    """Another team's certificate, another site's upstream, another team as owner."""
+    """Certificate, upstream and owner of another team."""
     outsider = caller_of(world.outsider)
     base = {"name": "mine", "team": "others"}
     listen = {"listens": [{"port": 443, "tls": True}], "names": ["m.example"]}
@@ -240,7 +240,7 @@ def test_pages_require_csrf_token(world: World) -> None:
 
 
 def test_null_characters_never_cause_server_error(world: World, admin: Caller) -> None:
-    """PostgreSQL refuses it at whichever query it comes to; SQLite finds nothing."""
+    """PostgreSQL rejects the character in any query; SQLite finds no row."""
     browser, null = session_of(world.admin), "a\0"
     schedule = {
         "name": "x",

@@ -1,4 +1,4 @@
-"""Other teams' files on a shared host, asked for through the API and the pages."""
+"""Files of other teams on a shared host, requested through API and pages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_administrator_token_without_scope_acts_as_operator(world: World, mine: 
 
 
 def test_log_of_another_team_is_not_read_by_page_or_api(db: None, tmp_path: Path) -> None:
-    """A real file on a real host, so that without the check its lines would come."""
+    """A real file on a real host: without the check its lines would be shown."""
     people: Cast = cast(str(tmp_path))
     folder = tmp_path / "var/log/nginx"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What one person may learn of others: names of other teams, of accounts; pages left in caches; streams that go on."""
+"""What users can learn about others: team names, accounts, cached pages and open streams."""
 
 from __future__ import annotations
 

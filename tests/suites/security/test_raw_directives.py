@@ -1,4 +1,4 @@
-"""Raw directives that lead out of a site: the real server obeys them, and every door of the panel refuses them."""
+"""Raw directives that leave a site: the real server obeys them, and every input of the panel rejects them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one team may learn and change of another's, where the authorization matrix found a hole."""
+"""What a team may learn and change of another team: holes that the authorization matrix found."""
 
 from __future__ import annotations
 

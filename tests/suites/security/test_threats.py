@@ -1,4 +1,4 @@
-"""docs/threats.md held against the tests; and what no other file tries."""
+"""docs/threats.md names existing tests; and attacks that no other file tries."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def people(db: None) -> Cast:
 
 
 def test_stored_value_renders_the_same_everywhere(people: Cast) -> None:
-    """By the page's preview, by a plan, from what a copy exported, and when a job brings an earlier revision back."""
+    """In the preview, in a plan, from an exported clone, and in a rollback."""
     payload = "a\\\"b';}#{$$ \\\\ %{ENV:PATH} ${host}"
     site = websites.site_create(
         actor=people.owner,

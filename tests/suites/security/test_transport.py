@@ -1,4 +1,4 @@
-"""What surrounds every answer: headers, hosts, forwarded addresses, production settings."""
+"""Properties of every response: headers, host names, forwarded addresses and production settings."""
 
 from __future__ import annotations
 
