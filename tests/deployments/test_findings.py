@@ -1,4 +1,4 @@
-"""What the findings say of nginx is so: the mistakes are deployed, tried, fixed by their own fix, and tried again."""
+"""Warnings about nginx are true: each mistake is deployed, reproduced, fixed by its own fix and tried again."""
 
 from __future__ import annotations
 

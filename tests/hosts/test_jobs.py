@@ -1,4 +1,4 @@
-"""Jobs: claimed once, locked, done again after a worker died; servers controlled; gallop brought along."""
+"""Host jobs: claimed once, locked, repeated after a worker died; web servers controlled and gallop installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known mistakes are found in drafts, and what a finding offers fixes it: through services, pages and API."""
+"""Warnings about drafts, and their fixes, through services, pages and API."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_missing_default_server_is_reported_once_per_port(people: Cast) -> None:
 
 
 def test_fix_and_definition_restore_keep_unchanged_rows(people: Cast) -> None:
-    """Links to a server block's page, its ETag and its audit hold; so do those of what is fixed."""
+    """Links to a server block's page, its ETag and its audit entries stay valid."""
     found = site(
         people,
         locations=[PHP, {"pattern": "/wp-content/uploads/"}, {"pattern": "/x/", "snippets": {"nginx": "expires 1d;"}}],

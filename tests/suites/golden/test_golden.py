@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from panel.rendering import render, render_install
+from panel.rendering import render, render_web_server
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
-from tests.rendering.cases import CASES, INSTALLS
+from tests.rendering.cases import CASES, WEB_SERVERS
 
 GOLDEN = Path(__file__).resolve().parent
 Case = Callable[[], SiteSpec]
@@ -21,13 +21,13 @@ def expected_files(folder: Path) -> dict[str, str]:
 
 
 def rendered_files(spec: SiteSpec, engine: str) -> dict[str, str]:
-    files: list[RenderedFile] = [*render(spec, INSTALLS[engine]), *render_install([spec], INSTALLS[engine])]
+    files: list[RenderedFile] = [*render(spec, WEB_SERVERS[engine]), *render_web_server([spec], WEB_SERVERS[engine])]
     texts = {f"files{file.path}": f"-> {file.link_target}\n" if file.link_target else file.text for file in files}
     return {"spec.json": json.dumps(to_json(spec), indent=1, ensure_ascii=False) + "\n", **texts}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("engine", INSTALLS)
+@pytest.mark.parametrize("engine", WEB_SERVERS)
 def test_rendered_files_match_golden_files(engine: str, case: Case, request: pytest.FixtureRequest) -> None:
     folder = GOLDEN / engine / case.__name__
     rendered = rendered_files(case(), engine)
