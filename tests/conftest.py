@@ -8,14 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import database_flush, page_templates
+from tests import environment
+from tests.support import database_flush, migrated_database
 
 database_flush.install()
-page_templates.install()
 
 # One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
 # for new ones.
@@ -24,6 +25,20 @@ _PATIENT = settings(print_blob=True, deadline=None, suppress_health_check=[Healt
 settings.register_profile("fixed", _PATIENT, derandomize=True)
 settings.register_profile("explore", _PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+if environment.WORKER:
+
+    @pytest.fixture(scope="session")
+    def django_db_setup(
+        django_test_environment: None, django_db_modify_db_settings: None, django_db_blocker: Any, testrun_uid: str
+    ) -> Iterator[None]:
+        """The test database of one process of a parallel run, in place of pytest-django's, which migrates each."""
+        with django_db_blocker.unblock():
+            former = migrated_database.create(environment.HOME.parent, testrun_uid)
+        yield
+        with django_db_blocker.unblock():
+            migrated_database.destroy(former)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

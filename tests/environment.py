@@ -22,8 +22,8 @@ gc.disable()
 GARBAGE = (20_000, 20, 50)  # new objects before a look, looks of one generation before one of the next
 
 _given = os.environ.get("PADDOCK_HOME", "")
-_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / _worker  # each process of a parallel run has its own
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / WORKER  # each process of a parallel run has its own
 (HOME / "static").mkdir(parents=True, exist_ok=True)
 os.environ["PADDOCK_HOME"] = str(HOME)
 os.environ.setdefault("PADDOCK_LOCAL_HOST_FOLDER", str(HOME / "host"))  # root's would lie below /var/lib else
@@ -79,11 +79,7 @@ UNUSED_MIDDLEWARE = "servestatic.middleware.ServeStaticMiddleware"
 def pytest_configure(config: pytest.Config) -> None:
     from django.conf import settings
 
-    from tests.support import migrated_database
-
     settings.MIDDLEWARE.remove(UNUSED_MIDDLEWARE)
-    if _worker:
-        migrated_database.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
 
 
@@ -119,5 +115,5 @@ def is_for_cluster(item: pytest.Item) -> bool:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not _given and not _worker:
+    if not _given and not WORKER:
         shutil.rmtree(HOME, ignore_errors=True)

@@ -315,7 +315,7 @@ def test_names_of_tests_have_a_subject() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name} {fault}"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
         for fault in _faults_of_name(node.name)
     ]

@@ -27,7 +27,7 @@ def ask(
     headers: dict[str, str] | None = None,
     body: bytes | None = None,
     tls: bool = False,
-    timeout_s: float = 5.0,
+    timeout_s: float = 30.0,  # a busy machine is slow; a server that never responds still fails
 ) -> Answer:
     """One request to 127.0.0.1:`port`. Certificates are not checked: tests make their own."""
     connection: http.client.HTTPConnection

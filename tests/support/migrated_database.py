@@ -1,69 +1,70 @@
-"""The database of a parallel run is migrated by one of its processes; the others copy what that one has made.
+"""The test database of a parallel run: one process migrates it, the others copy the result.
 
-All migrations cost three seconds of CPU, which each of three or four processes took before its first test.
+The migrations cost three seconds of CPU, which each of three or four processes would take before its first test.
 """
 
 from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.backends.base.creation import BaseDatabaseCreation
+from django.db import connection
 
 COPY = "paddock_migrated"
 
 
-def install(folder: Path, run: str) -> None:
-    """From now on test databases are made so. `folder` belongs to all processes of this run, and perhaps to those of
-    one before it, whose database is of no use: `run` tells them apart."""
-    migrate = BaseDatabaseCreation.create_test_db
+def create(folder: Path, run: str) -> str:
+    """Create this process's test database and use it. Returns the name of the former one, for `destroy`.
 
-    def create(creation: Any, *arguments: Any, **options: Any) -> str:
-        return _create(creation, lambda: migrate(creation, *arguments, **options), folder, run)
-
-    BaseDatabaseCreation.create_test_db = create
-
-
-def _create(creation: Any, migrate: Callable[[], str], folder: Path, run: str) -> str:
-    connection, made, made_by = creation.connection, folder / COPY, folder / f"{COPY}.run"
-    with _alone(folder):
+    `folder` is shared by all processes of a run, and perhaps with an earlier run, whose database is out of date: `run`
+    tells them apart.
+    """
+    former, copy, made_by = connection.settings_dict["NAME"], folder / COPY, folder / f"{COPY}.run"
+    with _locked(folder):
         if made_by.exists() and made_by.read_text() == run:
-            name = _take(connection, creation._get_test_db_name(), made)
+            _take(copy)
         else:
-            name = migrate()
-            _keep(connection, name, made)
+            _keep(connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False), copy)
             made_by.write_text(run)
     connection.ensure_connection()
-    return name
+    return str(former)
+
+
+def destroy(former: str) -> None:
+    """Delete this process's test database."""
+    connection.creation.destroy_test_db(former, verbosity=0)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     with (folder / f"{COPY}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _keep(connection: Any, name: str, made: Path) -> None:
+def _keep(name: str, copy: Path) -> None:
+    """Copy the migrated database `name` for the other processes."""
     connection.close()  # SQLite writes back its log
     if connection.vendor == "sqlite":
-        shutil.copyfile(name, made)
+        shutil.copyfile(name, copy)
         return
-    connection.close_pool()  # PostgreSQL copies nothing that is in use
+    _close_pool()  # PostgreSQL copies no database that is in use
     with connection.creation._nodb_cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {COPY}")  # of an earlier run on a server that stays
         cursor.execute(f"CREATE DATABASE {COPY} TEMPLATE {connection.ops.quote_name(name)}")
 
 
-def _take(connection: Any, name: str, made: Path) -> str:
+def _take(copy: Path) -> None:
+    """Create this process's test database from the copy, and use it from now on."""
+    name = connection.creation._get_test_db_name()
     connection.close()
     if connection.vendor == "sqlite":
-        shutil.copyfile(made, name)
+        shutil.copyfile(copy, name)
     else:
         quoted = connection.ops.quote_name(name)
         with connection.creation._nodb_cursor() as cursor:
@@ -71,4 +72,8 @@ def _take(connection: Any, name: str, made: Path) -> str:
             cursor.execute(f"CREATE DATABASE {quoted} TEMPLATE {COPY}")
     settings.DATABASES[connection.alias]["NAME"] = name
     connection.settings_dict["NAME"] = name
-    return name
+
+
+def _close_pool() -> None:
+    database: Any = connection
+    database.close_pool()

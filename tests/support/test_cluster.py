@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.environment import is_for_cluster
+from tests.environment import LONGEST, TOGETHER, is_for_cluster
 
 
 @pytest.fixture
@@ -32,3 +34,9 @@ def test_cluster_run_includes_database_marks(request: pytest.FixtureRequest) -> 
 @pytest.mark.cluster
 def test_cluster_run_includes_cluster_marks(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
+
+
+def test_scheduling_names_existing_files() -> None:
+    root = Path(__file__).resolve().parents[2]
+    missing = [name for name in (*TOGETHER, *LONGEST) if not (root / name).is_file()]
+    assert not missing, f"tests/environment.py names files that do not exist: {missing}"
