@@ -1,4 +1,4 @@
-"""Test beds and their links: real servers, real namespaces, the real zipapp; and that nothing of them is ever left."""
+"""Test beds and their links: real servers, real namespaces, the real zipapp, and no leftovers."""
 
 from __future__ import annotations
 
@@ -395,7 +395,7 @@ def test_new_testbed_with_reused_number_is_not_cleaned_up(agent_file: Path, tmp_
 
 
 def test_process_that_joined_namespace_later_is_not_killed() -> None:
-    """Its number may be that of a test bed that is gone."""
+    """The namespace number may have belonged to a test bed that is gone."""
     argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as other:
         space = Path(f"/proc/{other.pid}/ns/ipc")

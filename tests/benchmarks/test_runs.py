@@ -63,7 +63,7 @@ def test_run_measures_two_sites_round_by_round(operator: User, scenario: Scenari
 
 
 def test_run_compares_nginx_and_apache(operator: User, live_sites: LiveSites) -> None:
-    """nginx and Apache, the same page: what the product exists for."""
+    """Both serve the same page."""
     values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
     scenario = scenario_create(actor=operator, name="Both", **values)
     apache = live_sites.apache("three")

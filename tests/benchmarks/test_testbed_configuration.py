@@ -1,4 +1,4 @@
-"""What a test bed's servers are configured with: alike whatever port they get, and told apart by it."""
+"""The configuration of a test bed's servers: its digest ignores ports and nothing else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Faults during a suite: its run ends with a reason, the tool's output is kept, and nothing remains.
 
-Everything here is real: the agent, the servers of the test bed, the load tool. The test finds them and harms them.
+The agent, the servers of the test bed and the load tool are real. The tests find and break them.
 """
 
 from __future__ import annotations
