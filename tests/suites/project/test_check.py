@@ -1,4 +1,4 @@
-"""`make test` fails with the first test that fails, and leaves nothing behind."""
+"""`make test` repeats a failed test once, alone, and names it; a test that fails twice fails the run."""
 
 from __future__ import annotations
 
