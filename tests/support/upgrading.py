@@ -1,9 +1,11 @@
 """A database of an earlier version with one row in every table.
 
-    python -m tests.support.upgrading fill    make it in the empty database that the environment names
+    python -m tests.support.upgrading first   make one of the first version; the environment names an empty database
+    python -m tests.support.upgrading last    make one of the version before migrations were squashed
+    python -m tests.support.upgrading count   after `manage.py migrate`: how many rows there are now
     python -m tests.support.upgrading read    after `manage.py migrate`: what is in it now
 
-Both print JSON: how many rows each model has, by its label; `read` also some values.
+All print JSON: how many rows each model has, by its label; `read` also some values.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ PLAN = {
     "installs": [1],
     "files": [{"path": "/etc/nginx/shop", "site": "shop", "install": 1, "action": "put", "mode": 420}],
 }
-GIVEN: dict[str, dict[str, Any]] = {
+OLD_ROWS: dict[str, dict[str, Any]] = {
     "audit.AuditEntry": {"action": "site.install", "object_type": "hosts.engineinstall", "after": {"install": 1}},
     "benchmarks.Run": {"parameters": {"stand": {"suite": "php"}}, "fingerprint": {"stands": {"web-1": {}}}},
     "benchmarks.SuiteRun": {"plan": [], "setups": [{"slug": "nginx", "install": 1}]},
@@ -48,7 +50,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 }
 
 
-def fill(apps: Any) -> dict[str, int]:
+def fill(apps: Any, given: dict[str, dict[str, Any]]) -> dict[str, int]:
     """One row of every model of the panel, each with rows for the foreign keys that it must have; rows by label."""
     made: dict[str, Any] = {}
 
@@ -59,16 +61,17 @@ def fill(apps: Any) -> dict[str, int]:
             values = {
                 field.attname: row(field.related_model).pk if field.is_relation else _value(field)
                 for field in model._meta.concrete_fields
-                if not field.primary_key and not field.null and field.name not in GIVEN.get(label, {})
+                if not field.primary_key and not field.null and field.name not in given.get(label, {})
                 if field.is_relation or not field.has_default()
             }
-            made[label] = model(**values, **GIVEN.get(label, {}))
+            made[label] = model(**values, **given.get(label, {}))
             made[label].save(force_insert=True)
         return made[label]
 
-    row(apps.get_model("hosts", "EngineInstall"))  # which the deployment names
+    if given:
+        row(apps.get_model("hosts", "EngineInstall"))  # which the deployment names
     for model in apps.get_models():
-        if model._meta.app_label in OLD:
+        if model._meta.app_label in {*OLD, "comparisons", "alerts"}:
             row(model)
     return {label: type(found)._default_manager.count() for label, found in made.items()}
 
@@ -119,22 +122,25 @@ def counts(apps: Any) -> dict[str, int]:
 def main(action: str) -> None:
     from django.conf import settings
 
-    if action == "fill":
+    if action == "first":
         for app in FORMER_APPS:
             settings.INSTALLED_APPS.append(f"tests.support.former_apps.{app}")
     django.setup()
     from django.apps import apps
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
-    from django.db.migrations.loader import MigrationLoader
 
-    if action == "read":
-        json.dump({"rows": counts(apps), "values": read()}, sys.stdout)
+    from panel.core.management.commands.migrate import unsquashed
+
+    if action in ("count", "read"):
+        json.dump({"rows": counts(apps), "values": read() if action == "read" else {}}, sys.stdout)
         return
-    executor = MigrationExecutor(connection)
-    executor.loader = MigrationLoader(connection, replace_migrations=False)
-    executor.migrate(list(OLD.items()))
-    json.dump({"rows": fill(executor.loader.project_state(list(OLD.items())).apps)}, sys.stdout)
+    with unsquashed():
+        executor = MigrationExecutor(connection)
+        targets = list(OLD.items()) if action == "first" else executor.loader.graph.leaf_nodes()
+        executor.migrate(targets)
+        state = executor.loader.project_state(targets).apps
+        json.dump({"rows": fill(state, OLD_ROWS if action == "first" else {})}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from migrations.json_keys import rename_keys
+from migrations.unsquashed.json_keys import rename_keys
 
 
 def keys_rename(apps, schema_editor):

@@ -6,7 +6,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from migrations.former_app import CreateOrRename, forget_app
+from migrations.unsquashed.former_app import CreateOrRename, forget_app
 
 
 class Migration(migrations.Migration):

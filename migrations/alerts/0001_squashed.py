@@ -1,24 +1,23 @@
-"""Alerts that were sent by mail; they were notices."""
+"""All tables of the app. `replaces` names the chain in migrations/unsquashed that led to the same tables."""
 
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from migrations.former_app import CreateOrRename, forget_app
-
 
 class Migration(migrations.Migration):
     initial = True
 
+    replaces = [
+        ("alerts", "0001_initial"),
+    ]
+
     dependencies = [
-        ("accounts", "0006_mail_alerts"),
-        ("contenttypes", "0002_remove_content_type_name"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
-        CreateOrRename(
-            former_table="notices_notices",
-            former_columns={},
+        migrations.CreateModel(
             name="AlertMail",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -40,9 +39,7 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "alerts",
             },
         ),
-        CreateOrRename(
-            former_table="notices_told",
-            former_columns={"told_at": "sent_at"},
+        migrations.CreateModel(
             name="SentAlert",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -60,5 +57,4 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("user", "key"), name="alerts_sent_once")],
             },
         ),
-        forget_app("notices", "alerts", {"notices": "alertmail", "told": "sentalert"}),
     ]

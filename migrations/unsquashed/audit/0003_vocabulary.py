@@ -4,7 +4,7 @@ from django.db import migrations
 from django.db.models import F, Value
 from django.db.models.functions import Replace
 
-from migrations.json_keys import rename_keys
+from migrations.unsquashed.json_keys import rename_keys
 
 OBJECTS = {"hosts.hostoperation": "hosts.hostjob", "trials.trial": "comparisons.comparison"}
 ACTIONS = {"operation.": "host_job.", "trial.": "comparison."}

@@ -1,19 +1,20 @@
-"""Call the web servers of a suite run `web_server` in its JSON."""
+"""Call the web server of a job `web_server` in its JSON."""
 
 from django.db import migrations
 
-from migrations.json_keys import rename_keys
+from migrations.unsquashed.json_keys import rename_keys
 
 NAMES = {"install": "web_server", "installs": "web_servers"}
 
 
 def keys_rename(apps, schema_editor):
-    rename_keys(apps.get_model("benchmarks", "SuiteRun"), "setups", NAMES)
+    rename_keys(apps.get_model("hosts", "HostOperation"), "params", NAMES)
+    rename_keys(apps.get_model("hosts", "HostOperation"), "result", NAMES)
 
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchmarks", "0005_web_server"),
+        ("hosts", "0009_web_server"),
     ]
 
     operations = [

@@ -1,20 +1,19 @@
-"""Call the web server of a job `web_server` in its JSON."""
+"""Call the web servers of a plan `web_server` in its JSON."""
 
 from django.db import migrations
 
-from migrations.json_keys import rename_keys
+from migrations.unsquashed.json_keys import rename_keys
 
 NAMES = {"install": "web_server", "installs": "web_servers"}
 
 
 def keys_rename(apps, schema_editor):
-    rename_keys(apps.get_model("hosts", "HostOperation"), "params", NAMES)
-    rename_keys(apps.get_model("hosts", "HostOperation"), "result", NAMES)
+    rename_keys(apps.get_model("deployments", "Deployment"), "plan", NAMES)
 
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hosts", "0009_web_server"),
+        ("deployments", "0009_web_server"),
     ]
 
     operations = [

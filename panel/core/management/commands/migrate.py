@@ -1,0 +1,53 @@
+"""`manage.py migrate`: Django's, for databases of every earlier version.
+
+The migrations of each app were squashed into one. The chain in migrations/unsquashed first brings a database from
+before to the state that the squashed migrations describe.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management.commands import migrate
+from django.db import connections
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+CHAIN = "migrations.unsquashed"
+
+
+class Command(migrate.Command):
+    def handle(self, *args: Any, **options: Any) -> None:
+        if is_before_squash(options["database"]):
+            if options["check_unapplied"]:
+                sys.exit(1)
+            with unsquashed():
+                super().handle(*args, **{**options, "app_label": None, "migration_name": None})
+            if options["plan"]:
+                return
+        super().handle(*args, **options)
+
+
+def is_before_squash(alias: str) -> bool:
+    """Return whether the database has a part of the chain, but not all of it. A new database has nothing yet."""
+    applied = set(MigrationRecorder(connections[alias]).applied_migrations())
+    if not any(label in settings.MIGRATION_MODULES for label, _name in applied):
+        return False
+    with unsquashed():
+        chain = {key for key in MigrationLoader(None).disk_migrations if key[0] in settings.MIGRATION_MODULES}
+    return not chain <= applied
+
+
+@contextmanager
+def unsquashed() -> Iterator[None]:
+    """Let Django load the chain in place of the squashed migrations."""
+    current = settings.MIGRATION_MODULES
+    settings.MIGRATION_MODULES = {label: f"{CHAIN}.{label}" for label in current}
+    try:
+        yield
+    finally:
+        settings.MIGRATION_MODULES = current
