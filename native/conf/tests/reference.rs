@@ -4,7 +4,7 @@ use gallop_conf::reference;
 use std::path::Path;
 
 #[test]
-fn the_reference_is_what_the_table_says() {
+fn reference_matches_directive_table() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../DIRECTIVES.md");
     let wanted = reference::markdown();
     if std::env::var_os("UPDATE_REFERENCE").is_some() {
@@ -18,7 +18,7 @@ fn the_reference_is_what_the_table_says() {
 }
 
 #[test]
-fn every_note_belongs_to_a_directive_and_no_directive_is_without_effect_in_silence() {
+fn every_note_has_a_directive_and_ineffective_directives_have_notes() {
     assert!(
         reference::stray_notes().is_empty(),
         "{:?}",

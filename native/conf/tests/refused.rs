@@ -24,7 +24,7 @@ fn said(place: &str, directives: &str) -> String {
 }
 
 #[test]
-fn in_nginxs_words() {
+fn rejected_configurations_have_nginx_messages() {
     for (place, directives, want) in [
         ("server", "connection_pool_size 100;", "the pool size must be no less than 112"),
         ("server", "request_pool_size 4097;", "the pool size must be a multiple of 16"),
@@ -107,7 +107,7 @@ fn in_nginxs_words() {
 }
 
 #[test]
-fn a_pipe_of_passwords_is_left_to_who_needs_them() {
+fn password_pipe_is_not_read_by_parser() {
     let pipe = std::env::temp_dir().join(format!("gallop-passwords-{}", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo").success());

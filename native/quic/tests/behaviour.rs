@@ -22,7 +22,7 @@ fn exchange(world: &mut World, len: usize) {
 }
 
 #[test]
-fn a_client_whose_port_changes_is_followed() {
+fn client_with_changed_port_is_followed() {
     let mut world = world();
     exchange(&mut world, 1000);
     world.port = 5544;
@@ -34,7 +34,7 @@ fn a_client_whose_port_changes_is_followed() {
 }
 
 #[test]
-fn a_client_that_moves_on_purpose_is_followed() {
+fn migrating_client_is_followed() {
     let mut world = world();
     exchange(&mut world, 1000);
     world.port = 5544;
@@ -49,7 +49,7 @@ fn a_client_that_moves_on_purpose_is_followed() {
 
 /// Somebody who repeats a client's packets from elsewhere does not get the client's answers.
 #[test]
-fn who_only_copies_packets_does_not_take_a_connection_over() {
+fn copied_packets_do_not_take_over_connection() {
     let mut world = world();
     exchange(&mut world, 1000);
     world.copies = (6666, 3);
@@ -60,7 +60,7 @@ fn who_only_copies_packets_does_not_take_a_connection_over() {
 }
 
 #[test]
-fn keys_are_changed_when_the_client_does() {
+fn server_follows_key_update() {
     let mut world = world();
     for _ in 0..5 {
         world.client.force_key_update();
@@ -70,7 +70,7 @@ fn keys_are_changed_when_the_client_does() {
 }
 
 #[test]
-fn requests_come_with_the_first_packets_of_a_client_that_was_here() {
+fn returning_client_sends_requests_with_first_packets() {
     let config = client_config();
     let options = Options {
         max_streams: 100,
@@ -97,7 +97,7 @@ fn requests_come_with_the_first_packets_of_a_client_that_was_here() {
 }
 
 #[test]
-fn a_token_of_an_earlier_connection_saves_a_round_trip() {
+fn token_of_earlier_connection_saves_round_trip() {
     let config = client_config();
     let mut world = World::new(1, Link::default(), true);
     world.reconnect(config.clone());
@@ -111,7 +111,7 @@ fn a_token_of_an_earlier_connection_saves_a_round_trip() {
 }
 
 #[test]
-fn an_idle_connection_ends() {
+fn idle_connection_ends() {
     let mut world = world();
     exchange(&mut world, 100);
     world.mute = true;
@@ -120,7 +120,7 @@ fn an_idle_connection_ends() {
 }
 
 #[test]
-fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
+fn unknown_packet_gets_shorter_stateless_reset() {
     let mut world = world();
     exchange(&mut world, 100);
     let noise = |len| BytesMut::from(&vec![0x4fu8; len][..]);
@@ -142,7 +142,7 @@ fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
 }
 
 #[test]
-fn an_unknown_version_is_answered_with_ours() {
+fn unknown_version_gets_version_negotiation() {
     let mut world = world();
     let mut hello = vec![
         0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 3, b'd', b's', b't', 2, b'm', b'e',
@@ -164,7 +164,7 @@ fn an_unknown_version_is_answered_with_ours() {
 }
 
 #[test]
-fn streams_that_are_given_up_are_done_with() {
+fn abandoned_streams_are_released() {
     let mut world = world();
     let ids: Vec<_> = (0..50).map(|_| world.open(b"begun")).collect();
     for id in ids {
@@ -183,7 +183,7 @@ fn streams_that_are_given_up_are_done_with() {
 }
 
 #[test]
-fn the_application_ends_streams_and_connections() {
+fn application_can_end_streams_and_connections() {
     let mut world = world();
     let id = world.open(b"begun");
     world.run("the stream", |world| {
@@ -210,7 +210,7 @@ fn the_application_ends_streams_and_connections() {
 
 /// The limit of packets for a round trip holds, and what a client may have in memory.
 #[test]
-fn a_client_that_does_not_read_stops_the_server() {
+fn server_stops_sending_when_client_does_not_read() {
     let mut world = world();
     let id = world.open(&pattern(1, 10));
     world.run("the stream", |world| {
@@ -230,7 +230,7 @@ fn a_client_that_does_not_read_stops_the_server() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_given_up() {
+fn unfinished_handshake_times_out() {
     let mut world = World::new(7, Link::default(), false);
     let began = world.now;
     while world.server.is_empty() {
@@ -258,7 +258,7 @@ fn sizes(world: &mut World, lengths: &[usize]) -> Vec<usize> {
 }
 
 #[test]
-fn datagrams_of_a_turn_that_are_nearly_as_long_are_made_so() {
+fn datagrams_of_a_batch_are_padded_to_equal_length() {
     let mut world = world();
     exchange(&mut world, 1000);
     let found = sizes(&mut world, &[300, 295, 292, 291, 300, 302]);
@@ -272,7 +272,7 @@ fn datagrams_of_a_turn_that_are_nearly_as_long_are_made_so() {
 }
 
 #[test]
-fn nothing_is_filled_up_where_datagrams_go_out_one_by_one() {
+fn single_datagrams_are_not_padded() {
     let options = Options {
         gso: false,
         ..Options::default()
@@ -295,7 +295,7 @@ fn validating_above(handshakes: usize) -> World {
 }
 
 #[test]
-fn client_validates_its_address_first_while_many_handshakes_are_under_way() {
+fn address_validation_is_required_during_many_handshakes() {
     let mut world = validating_above(1);
     world.run("the first connection", |world| world.connected);
     assert_eq!(world.server.take_counts().retries, 0);
@@ -310,7 +310,7 @@ fn client_validates_its_address_first_while_many_handshakes_are_under_way() {
 }
 
 #[test]
-fn first_packet_is_dropped_where_there_is_no_room() {
+fn initial_packet_is_dropped_when_full() {
     let mut world = World::new(7, Link::default(), false);
     world.server.set_room(0);
     world.run("a dropped packet", |world| world.server.take_dropped() > 0);
@@ -322,7 +322,7 @@ fn first_packet_is_dropped_where_there_is_no_room() {
 }
 
 #[test]
-fn handshakes_under_way_are_four_times_as_many_as_those_without_retry_at_most() {
+fn handshakes_are_limited_to_four_times_retry_threshold() {
     let mut world = validating_above(0);
     world.run("a dropped packet", |world| world.server.take_dropped() > 0);
     assert_eq!(world.server.take_counts().retries, 1);

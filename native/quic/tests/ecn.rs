@@ -26,7 +26,7 @@ fn exchange(world: &mut World, len: usize) -> (u64, u64) {
 }
 
 #[test]
-fn everything_is_marked_where_marks_arrive() {
+fn packets_are_marked_when_marks_arrive() {
     let mut world = world(Marks::Kept);
     for _ in 0..5 {
         exchange(&mut world, 100_000);
@@ -41,7 +41,7 @@ fn everything_is_marked_where_marks_arrive() {
 
 /// Ways on which marks do not arrive as they were sent: nothing is marked any more, and all is served.
 #[test]
-fn nothing_is_marked_where_marks_do_not_arrive() {
+fn packets_are_not_marked_when_marks_do_not_arrive() {
     for marks in [Marks::Cleared, Marks::Changed, Marks::Unseen] {
         let mut world = world(marks);
         exchange(&mut world, 10_000);
@@ -53,7 +53,7 @@ fn nothing_is_marked_where_marks_do_not_arrive() {
 }
 
 #[test]
-fn a_way_that_swallows_marked_packets_is_found_out() {
+fn path_that_drops_marked_packets_is_detected() {
     let mut world = world(Marks::Swallowed);
     for _ in 0..3 {
         exchange(&mut world, 50_000);
@@ -65,7 +65,7 @@ fn a_way_that_swallows_marked_packets_is_found_out() {
 
 /// How long a transfer takes in round trips says how large the congestion window was.
 #[test]
-fn congestion_that_marks_tell_of_slows_the_server_down_without_a_loss() {
+fn congestion_marks_slow_the_server_without_loss() {
     let took = |marks| {
         let mut world = world(marks);
         let began = world.now;
@@ -84,7 +84,7 @@ fn congestion_that_marks_tell_of_slows_the_server_down_without_a_loss() {
 }
 
 #[test]
-fn a_client_that_moves_is_tried_anew() {
+fn ecn_is_tested_again_after_migration() {
     let mut world = world(Marks::Kept);
     exchange(&mut world, 50_000);
     world.port = 5544;
@@ -95,7 +95,7 @@ fn a_client_that_moves_is_tried_anew() {
 }
 
 #[test]
-fn a_socket_that_cannot_mark_does_not() {
+fn socket_without_ecn_sends_no_marks() {
     let options = Options {
         max_streams: 100,
         ecn: false,

@@ -24,27 +24,27 @@ fn transfer(seed: u64, link: Link, streams: u64, len: usize, retry: bool) {
 }
 
 #[test]
-fn one_small_request() {
+fn small_request_completes() {
     transfer(1, Link::default(), 1, 100, false);
 }
 
 #[test]
-fn the_address_is_validated_first() {
+fn address_is_validated_first() {
     transfer(1, Link::default(), 1, 100, true);
 }
 
 #[test]
-fn large_transfers() {
+fn large_transfers_complete() {
     transfer(1, Link::default(), 2, 3_000_000, false);
 }
 
 #[test]
-fn many_streams() {
+fn many_streams_complete() {
     transfer(1, Link::default(), 500, 300, false);
 }
 
 #[test]
-fn packets_are_lost_doubled_and_reordered() {
+fn transfer_survives_lost_duplicated_and_reordered_packets() {
     for seed in 0..40 {
         let link = Link {
             loss: 0.05,
@@ -57,7 +57,7 @@ fn packets_are_lost_doubled_and_reordered() {
 }
 
 #[test]
-fn every_fifth_packet_is_lost() {
+fn transfer_survives_loss_of_every_fifth_packet() {
     for seed in 0..10 {
         let link = Link {
             loss: 0.2,
@@ -68,7 +68,7 @@ fn every_fifth_packet_is_lost() {
 }
 
 #[test]
-fn a_path_that_carries_small_packets_only() {
+fn path_with_small_mtu_works() {
     let link = Link {
         mtu: 1252,
         ..Link::default()

@@ -226,7 +226,7 @@ fn frames_without_effect_cost_no_memory() {
 }
 
 #[test]
-fn a_head_without_end_ends_the_connection() {
+fn endless_header_section_ends_the_connection() {
     let site = Site::start("");
     let fields = block(&[("x-more", &"x".repeat(1000))]).repeat(16);
     for piece in [
@@ -245,7 +245,7 @@ fn a_head_without_end_ends_the_connection() {
 
 /// A field of 3.9 KB in the table, named again and again by one byte each.
 #[test]
-fn a_bomb_of_hpack_does_not_go_off() {
+fn hpack_bomb_is_rejected() {
     let site = Site::start("");
     site.endures(|| {
         let mut client = Client::new(site.port);
@@ -285,7 +285,7 @@ fn a_bomb_of_hpack_does_not_go_off() {
 
 /// Windows wide open, a hundred large answers, and nothing is read.
 #[test]
-fn who_does_not_read_is_given_up() {
+fn client_that_does_not_read_is_disconnected() {
     let site = Site::start("send_timeout 500ms;");
     site.endures(|| {
         let mut client = Client::new(site.port);
@@ -315,7 +315,7 @@ fn who_does_not_read_is_given_up() {
 }
 
 #[test]
-fn who_says_nothing_more_is_given_up() {
+fn silent_client_is_disconnected() {
     let site = Site::start(
         "client_header_timeout 300ms; client_body_timeout 300ms; keepalive_timeout 1s;
          location /post { proxy_pass http://127.0.0.1:1; }",
@@ -356,7 +356,7 @@ fn who_says_nothing_more_is_given_up() {
 }
 
 #[test]
-fn requests_without_end_are_refused() {
+fn endless_requests_are_rejected() {
     let site = Site::start("location /post { proxy_pass http://127.0.0.1:1; }");
     let head = "POST /post HTTP/1.1\r\nHost: x\r\n";
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
@@ -430,7 +430,7 @@ fn raise_limit(wanted: u64) -> u64 {
 
 /// The same bomb for the table of HTTP/3 (RFC 9204).
 #[test]
-fn a_bomb_of_qpack_does_not_go_off() {
+fn qpack_bomb_is_rejected() {
     let site = Site::start("");
     site.endures(|| {
         let mut client = site.quic();
@@ -533,7 +533,7 @@ const UPWARDS: &[&str] = &[
 ];
 
 #[test]
-fn no_spelling_of_a_path_leads_out_of_the_root() {
+fn path_notations_never_leave_root() {
     let site = Site::start(
         "location /alias/ { alias %%/html/inner/; } location ~ ^/regex/([^?]*)$ { alias %%/html/inner/$1; }",
     );

@@ -36,7 +36,7 @@ fn change(server: &Server, text: &str) {
 }
 
 #[test]
-fn a_kept_answer_is_sent_again_also_in_ranges_and_after_a_restart() {
+fn cached_response_is_served_with_ranges_and_after_restart() {
     let server = server("proxy_cache_valid 200 1h; proxy_cache_bypass $arg_fresh;");
     let miss = server.get("/page", "");
     assert_eq!((status_of(&miss), body(&miss)), ("MISS", "first"), "{miss}");
@@ -66,7 +66,7 @@ fn a_kept_answer_is_sent_again_also_in_ranges_and_after_a_restart() {
 
 /// Such an answer is not kept, and the upstream is asked for the part alone.
 #[test]
-fn parts_far_into_an_answer_are_passed_through() {
+fn ranges_far_into_response_bypass_cache() {
     for (max, far, near) in [
         (
             "4",
@@ -96,7 +96,7 @@ fn parts_far_into_an_answer_are_passed_through() {
 }
 
 #[test]
-fn only_answers_that_may_be_kept_are() {
+fn only_cacheable_responses_are_cached() {
     let server = server("proxy_cache_valid 200 1h; proxy_no_cache $arg_not;");
     for uri in [
         "/page?control=no-store",
@@ -119,7 +119,7 @@ fn only_answers_that_may_be_kept_are() {
 
 /// The error page answers, and nothing of what the upstream had begun to say is used.
 #[test]
-fn what_cannot_be_sent_as_it_was_asked_for_is_not_kept() {
+fn response_that_cannot_satisfy_request_is_not_cached() {
     let server = server("proxy_cache_valid 200 1h;");
     for (asked, status) in [("If-Match: x", "412"), ("Range: bytes=99-", "416")] {
         let refused = server.get("/page", &format!("{asked}\r\n"));
@@ -135,7 +135,7 @@ fn what_cannot_be_sent_as_it_was_asked_for_is_not_kept() {
 }
 
 #[test]
-fn nothing_of_an_answer_goes_out_with_the_page_that_replaces_it() {
+fn error_page_carries_nothing_of_replaced_response() {
     let said = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nWWW-Authenticate: Basic\r\nX-A: 1\r\n\
                 Connection: close\r\n\r\nfirst";
     let (port, _requests) = upstream(vec![said.into()]);
@@ -148,7 +148,7 @@ fn nothing_of_an_answer_goes_out_with_the_page_that_replaces_it() {
 
 /// Each location reads what is kept as if the upstream had just said it.
 #[test]
-fn an_answer_that_another_location_keeps_is_followed_and_not_judged() {
+fn response_cached_by_another_location_is_used() {
     let said =
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nX-Accel-Redirect: /there\r\n\
                 Connection: close\r\n\r\nfirst";
@@ -169,7 +169,7 @@ fn an_answer_that_another_location_keeps_is_followed_and_not_judged() {
 }
 
 #[test]
-fn variants_of_an_answer_are_kept_apart() {
+fn response_variants_are_cached_separately() {
     let server = server("proxy_cache_valid 200 1h;");
     let get = |language: &str| {
         let answer = server.get(
@@ -186,7 +186,7 @@ fn variants_of_an_answer_are_kept_apart() {
 }
 
 #[test]
-fn an_answer_is_kept_once_it_was_asked_for_often_enough() {
+fn response_is_cached_after_minimum_uses() {
     let server = server("proxy_cache_valid 200 1h; proxy_cache_min_uses 2;");
     let statuses: Vec<String> = (0..3)
         .map(|_| status_of(&server.get("/page", "")).to_string())
@@ -217,7 +217,7 @@ fn passing(port: u16, settings: &str) -> Server {
 }
 
 #[test]
-fn an_old_answer_stands_in_for_an_error() {
+fn stale_response_is_served_on_error() {
     let (port, _requests) = upstream(vec![stale_answer()]);
     // The upstream is gone after its first answer.
     let server = passing(port, "proxy_cache_use_stale error timeout;");
@@ -232,7 +232,7 @@ fn an_old_answer_stands_in_for_an_error() {
 }
 
 #[test]
-fn an_old_answer_is_confirmed_by_the_upstream() {
+fn stale_response_is_revalidated_by_upstream() {
     let confirmed = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=3600\r\n\
                      Connection: close\r\n\r\n";
     let (port, requests) = upstream(vec![stale_answer(), confirmed.into()]);
@@ -255,7 +255,7 @@ fn an_old_answer_is_confirmed_by_the_upstream() {
 }
 
 #[test]
-fn an_old_answer_is_sent_while_it_is_fetched_anew() {
+fn stale_response_is_served_while_updating() {
     let fresh = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nCache-Control: max-age=3600\r\n\
                  Connection: close\r\n\r\nnew";
     let (port, _requests) = upstream(vec![stale_answer(), fresh.into()]);
@@ -272,7 +272,7 @@ fn an_old_answer_is_sent_while_it_is_fetched_anew() {
 }
 
 #[test]
-fn one_request_fetches_while_others_wait() {
+fn cache_lock_lets_one_request_fetch() {
     let slow = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\none";
     // A second request would find nobody to answer it.
     let (port, _requests) = upstream(vec![slow.into()]);
@@ -310,7 +310,7 @@ fn entries_are_purged_by_key_and_by_its_start() {
 }
 
 #[test]
-fn slices_are_fetched_one_after_another_and_kept_each() {
+fn slices_are_fetched_in_order_and_cached_separately() {
     let server = server(
         "proxy_cache_valid 200 206 1h; slice 4; proxy_cache_key $uri$slice_range;
          proxy_set_header Range $slice_range;",
@@ -326,7 +326,7 @@ fn slices_are_fetched_one_after_another_and_kept_each() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused() {
+fn impossible_cache_settings_are_rejected() {
     let refused = |http: &str| {
         let (accepted, said) = site::check(&site::configuration(http));
         assert!(!accepted, "{http}");
@@ -343,7 +343,7 @@ fn settings_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn what_an_application_answers_is_kept_too() {
+fn fastcgi_responses_are_cached() {
     let folder = Folder::new();
     crate::passing::application(&folder.0.join("app.sock"));
     let socket = format!("unix:{}/app.sock", site::path(&folder.0));
@@ -373,7 +373,7 @@ fn what_an_application_answers_is_kept_too() {
 
 /// `proxy_store`: files that others may read as well.
 #[test]
-fn answers_are_stored_as_files() {
+fn responses_are_stored_as_files() {
     // Its worker may write where the test's folder is.
     let server = Server::start_with(
         "user root;",

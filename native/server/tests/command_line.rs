@@ -25,7 +25,7 @@ fn run(args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn tests_say_what_they_found() {
+fn configuration_test_reports_its_findings() {
     let good = "gallop: the configuration file DIR/good.conf syntax is ok\n\
                 gallop: configuration file DIR/good.conf test is successful\n";
     let bad = "gallop: [emerg] unknown directive \"nonsense\" in DIR/bad.conf:2\n\
@@ -49,7 +49,7 @@ fn tests_say_what_they_found() {
 }
 
 #[test]
-fn a_pid_file_that_cannot_be_written_is_found_by_the_test() {
+fn configuration_test_finds_unwritable_pid_file() {
     for (pid, reason) in [
         ("none/g.pid", "2: No such file or directory"),
         (".", "21: Is a directory"),
@@ -70,7 +70,7 @@ fn a_pid_file_that_cannot_be_written_is_found_by_the_test() {
 }
 
 #[test]
-fn folders_that_cannot_be_made_are_warned_of_and_no_error() {
+fn uncreatable_folders_give_warnings_only() {
     let folder = Folder::new();
     folder.write("file", "");
     folder.write(
@@ -161,7 +161,7 @@ const OF_MODULES: [(&str, &str); 31] = [
 
 /// Whoever looks at `-V` to see what there is, as scripts do, is told the truth.
 #[test]
-fn the_version_names_what_is_left_out() {
+fn version_output_names_missing_features() {
     let (code, out, said) = run(&["-V"]);
     assert_eq!((code, &*out), (0, ""));
     assert_eq!(
@@ -185,7 +185,7 @@ fn the_version_names_what_is_left_out() {
 }
 
 #[test]
-fn directives_of_the_command_line_are_read_first() {
+fn command_line_directives_are_read_first() {
     let failed = "gallop: configuration file DIR/good.conf test failed\n";
     for (globals, reason) in [
         ("worker_processes 2;", ""),
@@ -219,7 +219,7 @@ fn directives_of_the_command_line_are_read_first() {
 }
 
 #[test]
-fn wrong_options_are_named() {
+fn wrong_options_are_reported() {
     for (args, want) in [
         (&["-s", "again"][..], "invalid option: \"-s again\""),
         (&["-s"], "option \"-s\" requires parameter"),
@@ -240,7 +240,7 @@ fn wrong_options_are_named() {
 }
 
 #[test]
-fn debug_points_are_taken_as_nginx_takes_them() {
+fn debug_points_follow_nginx() {
     for (line, refused) in [
         ("debug_points stop;", ""),
         ("debug_points Abort;", ""),
@@ -258,7 +258,7 @@ fn debug_points_are_taken_as_nginx_takes_them() {
 
 /// What is odd and no error, in nginx's words, at its file and line; also where an error follows.
 #[test]
-fn what_is_odd_is_warned_of_as_nginx_does() {
+fn unusual_settings_give_nginx_warnings() {
     let folder = Folder::new();
     folder.write("nets", "10.0.0.0/8 a;\n10.0.0.0/8 b;\n");
     let lines = [

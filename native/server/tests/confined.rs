@@ -154,7 +154,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 #[test]
-fn paths_that_ascend_by_the_request_are_refused() {
+fn paths_that_ascend_by_request_are_rejected() {
     let site = Site::start(
         "location /rewrite/ { rewrite ^/rewrite/(.*)$ /../$1 break; }
          location ~ ^/join/(.)(.)a/(.*)$ { alias %%/html/$1$2/$3; }
@@ -401,7 +401,7 @@ fn expect_confined(site: &Site) {
 }
 
 #[test]
-fn files_are_served_only_beneath_the_folders_of_confine_files() {
+fn files_are_served_only_below_confine_files() {
     expect_confined(&Site::start(CONFINED, prepare, |_| {}));
 }
 
@@ -449,7 +449,7 @@ fn without_openat2(command: &mut Command, errno: libc::c_int) {
 }
 
 #[test]
-fn files_are_confined_also_without_openat2() {
+fn files_are_confined_without_openat2() {
     for errno in [libc::ENOSYS, libc::EPERM] {
         let site = Site::start(CONFINED, prepare, |command| without_openat2(command, errno));
         expect_confined(&site);
@@ -474,7 +474,7 @@ fn wait_for(visitor: &mut Visitor<'_>, target: &str, status: &str) {
 }
 
 #[test]
-fn confined_files_are_looked_at_again_when_their_path_changes() {
+fn confined_files_are_checked_again_when_path_changes() {
     let site = Site::start("confine_files %%/html;", prepare, |_| {});
     let (folder, mut visitor) = (site.folder(), site.visitor());
     let html = folder.join("html");
@@ -498,7 +498,7 @@ fn confined_files_are_looked_at_again_when_their_path_changes() {
 }
 
 #[test]
-fn links_that_are_swapped_while_files_are_opened_lead_nowhere() {
+fn swapped_links_cannot_escape_confinement() {
     for errno in [None, Some(libc::ENOSYS)] {
         let site = Site::start(
             "confine_files %%/html; location /a/ { autoindex on; }",
@@ -550,7 +550,7 @@ fn links_that_are_swapped_while_files_are_opened_lead_nowhere() {
 }
 
 #[test]
-fn a_confined_folder_that_is_missing_is_a_warning_and_found_once_it_is_there() {
+fn missing_confined_folder_gives_warning_and_is_used_later() {
     let site = Site::start(
         "confine_files %%/html %%/later; location /later/ { root %%; }",
         prepare,

@@ -44,7 +44,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_server_is_chosen_by_address_and_then_by_name() {
+fn server_is_chosen_by_address_then_name() {
     let port = free_port();
     let block = |listen: &str, names: &str, text: &str| {
         format!("server {{ {listen} server_name {names}; return 200 \"{text}\"; }}\n")
@@ -127,7 +127,7 @@ fn a_server_is_chosen_by_address_and_then_by_name() {
 
 /// Three servers that say their number, and one that takes connections and never answers.
 #[test]
-fn each_way_of_balancing_chooses_as_it_should() {
+fn balancing_methods_choose_like_nginx() {
     let port = free_port();
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     silent.set_nonblocking(true).expect("not waiting");
@@ -233,7 +233,7 @@ fn each_way_of_balancing_chooses_as_it_should() {
 }
 
 #[test]
-fn answers_and_requests_go_no_faster_than_they_may() {
+fn rate_limits_apply_to_responses_and_requests() {
     let port = free_port();
     let http = format!(
         "limit_req_zone $arg_k zone=rate:1m rate=4r/s; limit_conn_zone $arg_k zone=count:1m;
@@ -302,7 +302,7 @@ fn answers_and_requests_go_no_faster_than_they_may() {
 }
 
 #[test]
-fn logs_go_where_they_shall_when_they_shall() {
+fn logs_go_to_configured_targets() {
     let port = free_port();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let socket = patient(socket, UdpSocket::set_read_timeout);
@@ -387,7 +387,7 @@ fn logs_go_where_they_shall_when_they_shall() {
 
 /// What a load balancer says of the client, in both versions of its protocol.
 #[test]
-fn the_client_is_who_a_trusted_balancer_says() {
+fn client_address_comes_from_trusted_proxy() {
     let port = free_port();
     let http = format!(
         "server {{ listen 127.0.0.1:{port} proxy_protocol;
@@ -429,7 +429,7 @@ fn the_client_is_who_a_trusted_balancer_says() {
 
 /// Whoever is refused in the middle of a body still hears why.
 #[test]
-fn a_refusal_reaches_a_client_that_goes_on_sending() {
+fn rejection_reaches_client_that_keeps_sending() {
     let port = free_port();
     let http =
         format!("server {{ listen 127.0.0.1:{port}; client_max_body_size 1k; root %%/html; }}");
@@ -450,7 +450,7 @@ fn a_refusal_reaches_a_client_that_goes_on_sending() {
 }
 
 #[test]
-fn logs_are_opened_anew_and_the_server_stops_when_its_own_command_says_so() {
+fn reopen_and_stop_commands_work() {
     let server = site::Server::start("server { listen 127.0.0.1:{port}; return 200 ok; }");
     server.get("/first", "");
     server.wait_for("the line", |s| s.log("access.log").contains("/first"));
@@ -492,7 +492,7 @@ fn child_of(pid: u32) -> Option<u32> {
 
 /// Who starts as root serves as somebody else, who may do nothing else and read nothing of root's.
 #[test]
-fn the_worker_gives_up_what_root_may() {
+fn worker_drops_root_privileges() {
     let server = site::Server::start_with(
         "user nobody nogroup;",
         "server { listen 127.0.0.1:{port}; root html; }",
@@ -522,7 +522,7 @@ fn the_worker_gives_up_what_root_may() {
 
 /// As in a container that gives no capability to a user that is not root: all versions of HTTP, caches, and a reload.
 #[test]
-fn no_capability_is_needed() {
+fn server_runs_without_capabilities() {
     let folder = Folder::new();
     let (tcp, udp) = (free_port(), free_port());
     let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).expect("a key");

@@ -31,7 +31,7 @@ fn chosen(names: &[&str], host: &str) -> String {
 }
 
 #[test]
-fn a_name_with_a_leading_dot_is_ignored_whole_when_half_of_it_is_taken() {
+fn dotted_name_is_ignored_when_half_of_it_is_taken() {
     for (names, host, want) in [
         (&["example.com", ".example.com"][..], "example.com", "0"),
         (&["example.com", ".example.com"], "a.example.com", "d"),
@@ -52,7 +52,7 @@ fn a_name_with_a_leading_dot_is_ignored_whole_when_half_of_it_is_taken() {
 }
 
 #[test]
-fn a_refused_request_line_of_head_is_answered_without_a_body() {
+fn rejected_head_request_line_gets_no_body() {
     let server = Server::start("server { listen 127.0.0.1:{port}; }");
     let long = format!("HEAD /{} HTTP/1.1", "x".repeat(40_000));
     for (line, want) in [
@@ -89,7 +89,7 @@ fn a_refused_request_line_of_head_is_answered_without_a_body() {
 }
 
 #[test]
-fn methods_are_refused_before_or_after_a_file_is_missed_as_in_nginx() {
+fn method_check_order_matches_nginx() {
     let folder = Folder::new();
     folder.write("html/f.txt", "file");
     folder.write("html/dir/x", "file");
@@ -135,7 +135,7 @@ fn methods_are_refused_before_or_after_a_file_is_missed_as_in_nginx() {
 }
 
 #[test]
-fn a_malformed_variable_of_handed_over_sockets_is_told_of_and_ignored() {
+fn malformed_socket_variable_is_reported_and_ignored() {
     for value in [
         &b"x;"[..],
         b"999;",
@@ -167,7 +167,7 @@ fn a_malformed_variable_of_handed_over_sockets_is_told_of_and_ignored() {
 }
 
 #[test]
-fn workers_keep_the_user_where_master_process_is_off() {
+fn workers_keep_user_without_master_process() {
     for (master_process, want) in [("off", "200"), ("on", "403")] {
         let folder = Folder::new();
         folder.write("html/own", "own");

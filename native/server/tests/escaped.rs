@@ -43,7 +43,7 @@ fn escaped_path(byte: u8) -> String {
 }
 
 #[test]
-fn no_byte_of_a_visitor_begins_a_line_of_a_log() {
+fn client_bytes_never_start_a_log_line() {
     let folder = Folder::new();
     folder.write("users", "a:{PLAIN}b\n");
     let (port, _requests) = recorder();
@@ -152,7 +152,7 @@ fn no_byte_of_a_visitor_begins_a_line_of_a_log() {
 }
 
 #[test]
-fn request_lines_to_upstreams_hold_no_control_character_and_no_blank_of_a_visitor() {
+fn upstream_request_line_has_no_client_control_characters() {
     let (port, requests) = recorder();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{port}; }}

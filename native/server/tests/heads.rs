@@ -5,7 +5,7 @@ use crate::site::{Folder, Server};
 
 /// The head of a request that is refused must not be told from the one before it.
 #[test]
-fn a_refused_head_is_its_own_servers_and_logged_as_itself() {
+fn rejected_request_is_logged_by_its_own_server() {
     let server = Server::start(
         "log_format who '$host|$request'; access_log who.log who;
          server { listen 127.0.0.1:{port} default_server; server_name first; }
@@ -32,7 +32,7 @@ fn a_refused_head_is_its_own_servers_and_logged_as_itself() {
 }
 
 #[test]
-fn a_field_that_comes_again_is_refused_before_a_line_that_is_too_long() {
+fn duplicate_field_is_rejected_before_long_line() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; large_client_header_buffers 2 1k;
              error_page 494 =200 /long; location /long { return 200 long; } location / { return 204; } }",
@@ -51,7 +51,7 @@ fn a_field_that_comes_again_is_refused_before_a_line_that_is_too_long() {
 }
 
 #[test]
-fn lines_behind_one_that_came_before_do_not_count() {
+fn lines_after_a_duplicate_field_are_not_counted() {
     let server = Server::start(
         "log_format seen '$request_length $http_host $uri'; access_log seen.log seen;
          server { listen 127.0.0.1:{port}; server_name localhost; }",
@@ -77,7 +77,7 @@ fn lines_behind_one_that_came_before_do_not_count() {
 }
 
 #[test]
-fn connections_are_kept_as_the_locations_of_a_request_say() {
+fn keepalive_follows_location_of_request() {
     let folder = Folder::new();
     folder.write("html/index.html", "index");
     let server = Server::start_in(
@@ -110,7 +110,7 @@ fn connections_are_kept_as_the_locations_of_a_request_say() {
 }
 
 #[test]
-fn a_field_that_comes_twice_is_refused_though_the_answer_lies_ready() {
+fn duplicate_field_is_rejected_with_prepared_response() {
     let folder = Folder::new();
     folder.write("html/a.txt", "a");
     let server = Server::start_in(
@@ -128,7 +128,7 @@ fn a_field_that_comes_twice_is_refused_though_the_answer_lies_ready() {
 
 /// Nor has it a version, though its error page is asked for with GET; CONNECT's user is a proxy's.
 #[test]
-fn what_is_not_known_of_a_refused_request_is_not_made_up() {
+fn unknown_values_of_rejected_request_stay_empty() {
     let server = Server::start(
         "log_format who '$remote_user'; access_log who.log who;
          server { listen 127.0.0.1:{port}; error_page 400 /bad;
@@ -149,7 +149,7 @@ fn what_is_not_known_of_a_refused_request_is_not_made_up() {
 
 /// The page of a method that is not served gets the body, as any other page does; nothing of it is a request.
 #[test]
-fn the_body_of_a_refused_method_reaches_its_page() {
+fn body_of_rejected_method_reaches_error_page() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name site; error_page 405 =200 /page;
              location / { proxy_pass http://127.0.0.1:{port}; proxy_set_header Host up; } }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 /// Connections that send many requests at once are made to take turns; none may get the answer to
 /// another's request.
 #[test]
-fn pipelines_on_many_connections_are_not_mixed_up() {
+fn pipelined_requests_stay_on_their_connection() {
     let port = free_port();
     let http =
         format!("server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"<$uri>\"; }} }}");
@@ -53,7 +53,7 @@ fn whole_answer(port: u16, request: &str) -> String {
 
 /// The second answer to a question comes from memory; it must not differ from the first.
 #[test]
-fn prebuilt_answers_end_connections_as_others_do() {
+fn prebuilt_responses_close_connections_like_others() {
     let port = free_port();
     let http = format!("server {{ listen 127.0.0.1:{port}; root html; }}");
     let _server = Server::start(&http, |root| {

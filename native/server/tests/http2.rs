@@ -28,7 +28,7 @@ fn pattern() -> Vec<u8> {
 }
 
 #[test]
-fn files_small_and_large() {
+fn http2_serves_small_and_large_files() {
     let (_server, port) = server("");
     let mut client = Client::new(port);
     for stream in [1, 3, 5] {
@@ -45,7 +45,7 @@ fn files_small_and_large() {
 }
 
 #[test]
-fn answers_find_their_streams() {
+fn http2_responses_reach_their_streams() {
     let (_server, port) = server("location /echo { return 200 $uri; }");
     let mut client = Client::new(port);
     let streams: Vec<u32> = (0..100).map(|n| n * 2 + 1).collect();
@@ -66,7 +66,7 @@ fn answers_find_their_streams() {
 
 /// The same port speaks HTTP/1.
 #[test]
-fn both_versions_share_a_port() {
+fn http1_and_http2_share_a_port() {
     let (_server, port) = server("");
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket
@@ -81,7 +81,7 @@ fn both_versions_share_a_port() {
 }
 
 #[test]
-fn a_malformed_request_gets_400_and_a_reset() {
+fn malformed_http2_request_gets_400_and_reset() {
     let (_server, port) = server("");
     let mut client = Client::new(port);
     client.send(&frame(HEADERS, 5, 1, &block(&[(":method", "GET")])));
@@ -94,7 +94,7 @@ fn a_malformed_request_gets_400_and_a_reset() {
 /// What a client does wrong behind the head of a request that is answered before it is whole must
 /// not depend on who was faster.
 #[test]
-fn an_answered_request_that_does_not_end_is_reset_after_a_while() {
+fn unended_request_is_reset_after_response() {
     let (_server, port) = server("");
     let mut client = Client::new(port);
     let mut open = get(1, "/small.html");
@@ -113,7 +113,7 @@ fn an_answered_request_that_does_not_end_is_reset_after_a_while() {
 
 /// A flood ends its own connection with ENHANCE_YOUR_CALM; others are served.
 #[test]
-fn a_flood_ends_the_connection_and_no_other() {
+fn flood_ends_only_its_connection() {
     let (_server, port) = server("");
     let (mut attacker, mut other) = (Client::new(port), Client::new(port));
     let resets: Vec<u8> = (0..2000u32)
@@ -151,7 +151,7 @@ fn a_flood_ends_the_connection_and_no_other() {
 }
 
 #[test]
-fn an_empty_file_has_trailers_too() {
+fn empty_file_has_trailers() {
     let (server, port) = server("add_trailer x-name $uri;");
     std::fs::write(server.folder.0.join("html/empty"), "").unwrap();
     let mut client = Client::new(port);
@@ -169,7 +169,7 @@ fn an_empty_file_has_trailers_too() {
 }
 
 #[test]
-fn the_log_tells_of_trailers() {
+fn http2_trailers_are_logged() {
     let (server, port) = server(
         "access_log %%/seen.log trailers; location /t { add_trailer x-name $uri; return 200 body; }
          location /none { return 204; }",
@@ -189,7 +189,7 @@ fn the_log_tells_of_trailers() {
 
 /// A reload says GOAWAY, finishes what is under way, and leaves new connections to the new configuration.
 #[test]
-fn a_reload_finishes_the_streams_that_are_open() {
+fn reload_finishes_open_streams() {
     let (server, port) = server("location /which { return 200 old; }");
     let mut client = Client::new(port);
     client.send(&get(1, "/large.bin"));

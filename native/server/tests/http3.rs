@@ -60,7 +60,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn files_small_and_large() {
+fn http3_serves_small_and_large_files() {
     let site = Site::start("", |html| {
         std::fs::write(html.join("small.html"), "small").unwrap();
         std::fs::write(html.join("large.bin"), pattern(3_000_000)).unwrap();
@@ -83,7 +83,7 @@ fn files_small_and_large() {
 }
 
 #[test]
-fn many_requests_at_once() {
+fn http3_serves_many_requests_at_once() {
     let site = Site::start("location / { return 200 $uri; }", |_| {});
     let mut client = site.client();
     for round in 0..5 {
@@ -99,7 +99,7 @@ fn many_requests_at_once() {
 }
 
 #[test]
-fn an_address_is_validated_first_where_it_shall_be() {
+fn address_is_validated_first_when_configured() {
     let site = Site::start("quic_retry on; location / { return 204; }", |_| {});
     let mut client = site.client();
     let id = client.get("/");
@@ -107,7 +107,7 @@ fn an_address_is_validated_first_where_it_shall_be() {
 }
 
 #[test]
-fn the_log_tells_of_trailers() {
+fn http3_trailers_are_logged() {
     let site = Site::start(
         "access_log seen.log trailers; location / { add_trailer x-name $uri; return 200 body; }
          location /none { return 204; }",
@@ -128,7 +128,7 @@ fn the_log_tells_of_trailers() {
 
 /// What HTTP/1 tells by `Host` and TLS over TCP by the client's hello is told here too.
 #[test]
-fn the_host_and_what_the_client_offers_are_variables() {
+fn host_and_client_offer_are_variables() {
     let site = Site::start(
         "location / { return 200 \"$http_host|$ssl_ciphers|$ssl_curves|$ssl_sigalgs|$ssl_session_id|$tcpinfo_rtt|\"; }",
         |_| {},
@@ -146,7 +146,7 @@ fn the_host_and_what_the_client_offers_are_variables() {
 
 /// `quic_host_key`: a token from before a restart, or from another server, shows where the client is.
 #[test]
-fn who_has_the_host_key_knows_tokens_that_another_server_gave() {
+fn tokens_validate_across_servers_sharing_a_host_key() {
     let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
     let port = free_port();
     let start = |host_key: &str| {
@@ -183,7 +183,7 @@ fn who_has_the_host_key_knows_tokens_that_another_server_gave() {
 }
 
 #[test]
-fn connections_and_what_became_of_them_are_counted() {
+fn quic_connections_and_their_outcomes_are_counted() {
     let site = Site::start(
         "quic_retry on; location / { return 204; } location /status { status format=prometheus; }",
         |_| {},
@@ -214,7 +214,7 @@ fn connections_and_what_became_of_them_are_counted() {
 }
 
 #[test]
-fn a_malformed_request_is_answered_with_400() {
+fn malformed_http3_request_gets_400() {
     let site = Site::start("location / { return 204; }", |_| {});
     let mut client = site.client();
     let id = client.request(&[(":method", "GET"), (":path", "/")]);
@@ -225,7 +225,7 @@ fn a_malformed_request_is_answered_with_400() {
 }
 
 #[test]
-fn a_broken_control_stream_ends_the_connection() {
+fn broken_control_stream_ends_the_connection() {
     let site = Site::start("location / { return 204; }", |_| {});
     let mut client = Client::connect(site.port, site.certificate.clone());
     client.run("the handshake", |client| client.connected);
@@ -241,7 +241,7 @@ fn a_broken_control_stream_ends_the_connection() {
 
 /// Streams that are opened and reset at once, without end.
 #[test]
-fn rapid_reset_ends_the_connection_and_no_other() {
+fn rapid_reset_ends_only_its_connection() {
     let site = Site::start(
         "location / { return 204; } keepalive_requests 1000000;",
         |_| {},
@@ -272,7 +272,7 @@ fn rapid_reset_ends_the_connection_and_no_other() {
 }
 
 #[test]
-fn keepalive_requests_moves_clients_on() {
+fn keepalive_requests_limits_requests_per_connection() {
     let site = Site::start("location / { return 204; } keepalive_requests 5;", |_| {});
     let mut client = site.client();
     for _ in 0..5 {
@@ -283,7 +283,7 @@ fn keepalive_requests_moves_clients_on() {
 }
 
 #[test]
-fn a_server_that_quits_says_so_and_finishes_its_answers() {
+fn quitting_server_sends_goaway_and_finishes_responses() {
     let mut site = Site::start("", |html| {
         std::fs::write(html.join("large.bin"), pattern(5_000_000)).unwrap();
     });
@@ -342,7 +342,7 @@ fn lost_packets_are_counted() {
 /// One of them has an answer on its way, one a handshake; neither is heard of again. Whoever waits for an upstream
 /// is answered first.
 #[test]
-fn a_server_that_quits_does_not_wait_for_who_is_gone() {
+fn quitting_server_does_not_wait_for_lost_clients() {
     let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let slow = upstream.local_addr().unwrap().port();
     let places = format!(
@@ -377,7 +377,7 @@ fn a_server_that_quits_does_not_wait_for_who_is_gone() {
 }
 
 #[test]
-fn whom_worker_shutdown_timeout_cuts_off_is_told() {
+fn clients_cut_off_by_shutdown_timeout_are_notified() {
     let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let slow = upstream.local_addr().unwrap().port();
     let place = format!("location / {{ proxy_pass http://127.0.0.1:{slow}; }}");
@@ -395,7 +395,7 @@ fn whom_worker_shutdown_timeout_cuts_off_is_told() {
 
 /// Its last packet of the handshake comes with a request, when the server is about to go.
 #[test]
-fn a_server_that_quits_finishes_handshakes_and_answers_what_comes_with_them() {
+fn quitting_server_finishes_handshakes_and_their_requests() {
     let site = Site::start("location / { return 204; }", |_| {});
     let mut client = Client::connect(site.port, site.certificate.clone());
     // What ends the handshake is sent with the next turn.
@@ -420,7 +420,7 @@ fn a_server_that_quits_finishes_handshakes_and_answers_what_comes_with_them() {
 
 /// As clients that asked before they heard that they should not.
 #[test]
-fn requests_that_cross_the_goaway_are_answered_or_rejected() {
+fn requests_crossing_goaway_are_served_or_rejected() {
     let site = Site::start(
         "location / { return 204; } location /large { limit_rate 20k; }",
         |html| std::fs::write(html.join("large"), vec![b'x'; 50_000]).unwrap(),
@@ -460,7 +460,7 @@ fn requests_that_cross_the_goaway_are_answered_or_rejected() {
 }
 
 #[test]
-fn a_body_shorter_than_promised_is_answered_with_400() {
+fn short_body_gets_400() {
     let site = Site::start(
         "location / { proxy_pass http://127.0.0.1:1; client_max_body_size 10; }",
         |_| {},
@@ -480,7 +480,7 @@ fn a_body_shorter_than_promised_is_answered_with_400() {
 }
 
 #[test]
-fn without_keepalive_a_connection_has_one_request() {
+fn connection_has_one_request_without_keepalive() {
     let site = Site::start("location / { return 204; } keepalive_timeout 0;", |_| {});
     let mut client = site.client();
     let id = client.get("/");
@@ -489,7 +489,7 @@ fn without_keepalive_a_connection_has_one_request() {
 }
 
 #[test]
-fn a_client_certificate_is_asked_for_and_judged() {
+fn client_certificate_is_requested_and_verified() {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -517,7 +517,7 @@ fn a_client_certificate_is_asked_for_and_judged() {
 }
 
 #[test]
-fn a_rejected_name_gets_an_alert() {
+fn rejected_server_name_gets_tls_alert() {
     let site = Site::start(
         "location / { return 204; } }
          server { listen 127.0.0.1:PORT quic; server_name rejected.example; ssl_reject_handshake on;",
@@ -532,7 +532,7 @@ fn a_rejected_name_gets_an_alert() {
 }
 
 #[test]
-fn datagrams_are_marked_for_clients_that_tell_of_marks_and_for_no_others() {
+fn datagrams_are_marked_only_for_clients_that_report_marks() {
     let site = Site::start("", |html| {
         std::fs::write(html.join("large.bin"), pattern(300_000)).unwrap();
     });
@@ -560,7 +560,7 @@ fn datagrams_are_marked_for_clients_that_tell_of_marks_and_for_no_others() {
 
 /// Clients that are only busy must not get the session tickets twice.
 #[test]
-fn what_follows_the_handshake_is_not_repeated_to_a_client_that_is_slow_to_acknowledge() {
+fn post_handshake_data_is_not_repeated_to_slow_client() {
     let site = Site::start("", |html| std::fs::write(html.join("a"), "a").unwrap());
     // The server gives up waiting some time; a machine that stalled that long shows nothing.
     let stalled = Duration::from_millis(900);
@@ -585,7 +585,7 @@ fn what_follows_the_handshake_is_not_repeated_to_a_client_that_is_slow_to_acknow
 }
 
 #[test]
-fn a_request_given_up_while_it_waits_for_the_table_is_answered_as_broken() {
+fn request_abandoned_while_waiting_for_table_gets_error() {
     let site = Site::start("", |_| {});
     let mut client = site.client();
     // Refers to an entry of the dynamic table that never comes.

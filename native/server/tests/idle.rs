@@ -48,7 +48,7 @@ fn waiting(server: &Server) -> String {
 }
 
 #[test]
-fn an_idle_connection_is_closed_when_its_own_time_is_up() {
+fn idle_connection_is_closed_at_its_timeout() {
     let server = start();
     let (mut short, mut long) = (server.connect(), server.connect());
     // The second answer comes from memory.
@@ -64,7 +64,7 @@ fn an_idle_connection_is_closed_when_its_own_time_is_up() {
 }
 
 #[test]
-fn a_request_in_pieces_finds_its_connection_after_a_wait() {
+fn request_in_pieces_resumes_parked_connection() {
     let server = start();
     let mut stream = server.connect();
     for _ in 0..3 {
@@ -85,7 +85,7 @@ fn a_request_in_pieces_finds_its_connection_after_a_wait() {
 }
 
 #[test]
-fn a_connection_that_waits_holds_no_place_in_a_limit() {
+fn idle_connection_does_not_count_toward_limit() {
     let server = start();
     let mut streams: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
     for stream in &mut streams {
@@ -96,7 +96,7 @@ fn a_connection_that_waits_holds_no_place_in_a_limit() {
 }
 
 #[test]
-fn connections_that_wait_count_as_open() {
+fn idle_connections_count_as_open() {
     let server = Server::start("server { listen 127.0.0.1:{port}; location / { return 200 ok; } }");
     // 256 of them are allowed.
     let mut streams: Vec<TcpStream> = Vec::new();
@@ -120,7 +120,7 @@ fn connections_that_wait_count_as_open() {
 }
 
 #[test]
-fn a_graceful_end_closes_who_waits_and_serves_who_has_not_asked_yet() {
+fn graceful_shutdown_closes_idle_and_serves_new_connections() {
     let server = start();
     let (mut idle, mut new) = (server.connect(), server.connect());
     for _ in 0..2 {
@@ -137,7 +137,7 @@ fn a_graceful_end_closes_who_waits_and_serves_who_has_not_asked_yet() {
 }
 
 #[test]
-fn a_reload_closes_who_waits() {
+fn reload_closes_idle_connections() {
     let server = start();
     let mut idle = server.connect();
     ask(&mut idle, "/a.txt", "content");
@@ -149,7 +149,7 @@ fn a_reload_closes_who_waits() {
 }
 
 #[test]
-fn an_end_with_a_limit_cuts_off_who_has_not_asked() {
+fn shutdown_timeout_closes_connections_without_request() {
     let http = "server { listen 127.0.0.1:{port}; location / { return 200 ok; } }";
     let server = Server::start_with("worker_shutdown_timeout 100ms;", http);
     let mut new = server.connect();
@@ -161,7 +161,7 @@ fn an_end_with_a_limit_cuts_off_who_has_not_asked() {
 /// Clients that ask on and on while the configuration is loaded anew: each request is answered, also the one
 /// that was under way when the worker went.
 #[test]
-fn a_reload_loses_no_request() {
+fn reload_loses_no_request() {
     let server = start();
     let is_over = AtomicBool::new(false);
     let answered: [AtomicUsize; 4] = Default::default();

@@ -4,7 +4,7 @@
 use crate::site::{Folder, Server};
 
 #[test]
-fn what_lies_within_an_internal_location_is_internal() {
+fn locations_within_internal_location_are_internal() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location /in { internal; location /in/deep { return 200 seen; } }
@@ -15,7 +15,7 @@ fn what_lies_within_an_internal_location_is_internal() {
 }
 
 #[test]
-fn a_fallback_of_try_files_has_only_its_own_arguments() {
+fn try_files_fallback_has_only_its_own_arguments() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { try_files $uri /end; } location /own/ { try_files $uri /end?own; }
@@ -26,7 +26,7 @@ fn a_fallback_of_try_files_has_only_its_own_arguments() {
 }
 
 #[test]
-fn captures_are_those_of_the_last_expression_that_was_looked_at() {
+fn captures_come_from_last_evaluated_expression() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location ~ ^/(a)(.) { if ($args ~ ^n(.)) { set $x 1; } return 200 \"[$1]\"; }
@@ -40,7 +40,7 @@ fn captures_are_those_of_the_last_expression_that_was_looked_at() {
 }
 
 #[test]
-fn error_pages_end_with_the_error_of_a_loop() {
+fn error_page_loop_ends_with_its_error() {
     let folder = Folder::new();
     folder.write("html/x", "x");
     let server = Server::start_in(
@@ -63,7 +63,7 @@ fn error_pages_end_with_the_error_of_a_loop() {
 
 /// A page of an index lies in another location than the request for it.
 #[test]
-fn each_kind_of_limit_counts_where_it_stands() {
+fn limits_count_at_their_own_level() {
     let folder = Folder::new();
     folder.write("html/index.html", "page");
     let server = Server::start_in(
@@ -79,7 +79,7 @@ fn each_kind_of_limit_counts_where_it_stands() {
 }
 
 #[test]
-fn a_rewrite_to_another_server_redirects_whatever_its_flag() {
+fn rewrite_to_another_server_always_redirects() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location /a { rewrite ^/a(.*)$ $scheme://other.test$1 last; }
@@ -94,7 +94,7 @@ fn a_rewrite_to_another_server_redirects_whatever_its_flag() {
 }
 
 #[test]
-fn a_path_that_an_upstream_redirects_to_stays_a_path() {
+fn path_of_upstream_redirect_stays_a_path() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { proxy_pass http://127.0.0.1:{port}/own/; proxy_redirect /made/ /other/; }
@@ -110,7 +110,7 @@ fn a_path_that_an_upstream_redirects_to_stays_a_path() {
 }
 
 #[test]
-fn a_location_within_another_takes_its_default_redirect_over() {
+fn nested_location_inherits_default_redirect() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; absolute_redirect off;
              location / { proxy_pass http://127.0.0.1:{port}/own/a/;
@@ -133,7 +133,7 @@ fn a_location_within_another_takes_its_default_redirect_over() {
 }
 
 #[test]
-fn a_path_without_a_slash_has_no_extension_behind_its_first_byte() {
+fn path_without_slash_has_no_extension_at_first_byte() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; types { text/x-own txt; }
              default_type text/x-none; error_page 404 @text; rewrite ^ $arg_q last;
@@ -152,7 +152,7 @@ fn a_path_without_a_slash_has_no_extension_behind_its_first_byte() {
 }
 
 #[test]
-fn a_password_is_asked_for_though_a_subrequest_refuses_too() {
+fn password_is_requested_when_subrequest_rejects_too() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { satisfy any; auth_basic here; auth_basic_user_file /dev/null; auth_request /check; }
@@ -167,7 +167,7 @@ fn a_password_is_asked_for_though_a_subrequest_refuses_too() {
 }
 
 #[test]
-fn a_rewrite_in_a_named_location_counts_as_one_more_turn() {
+fn rewrite_in_named_location_counts_as_cycle() {
     let server = Server::start(
         "log_format where '$uri'; access_log where.log where;
          server { listen 127.0.0.1:{port}; server_name localhost; recursive_error_pages on;
@@ -179,7 +179,7 @@ fn a_rewrite_in_a_named_location_counts_as_one_more_turn() {
 }
 
 #[test]
-fn a_named_location_that_is_missing_has_the_page_of_a_500() {
+fn missing_named_location_gets_500_page() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; error_page 500 /sorry;
              location / { try_files /none @none; } location = /sorry { return 200 sorry; } }",
@@ -192,7 +192,7 @@ fn a_named_location_that_is_missing_has_the_page_of_a_500() {
 }
 
 #[test]
-fn a_referer_is_judged_once() {
+fn referer_is_checked_once() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { valid_referers none ~good x.test; error_page 403 = @other;
@@ -204,7 +204,7 @@ fn a_referer_is_judged_once() {
 }
 
 #[test]
-fn files_are_tried_before_a_request_is_mirrored() {
+fn try_files_runs_before_mirror() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; client_max_body_size 1;
              location / { mirror /mirror; try_files /none =404; } location /mirror { return 204; } }",
@@ -216,7 +216,7 @@ fn files_are_tried_before_a_request_is_mirrored() {
 }
 
 #[test]
-fn a_target_that_is_none_leads_to_no_named_location() {
+fn invalid_target_reaches_no_named_location() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; error_page 400 = @there;
              location @there { return 402; } }",
@@ -228,7 +228,7 @@ fn a_target_that_is_none_leads_to_no_named_location() {
 }
 
 #[test]
-fn a_page_that_leads_on_names_the_location_as_it_was_written() {
+fn error_page_redirect_keeps_location_as_written() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; msie_refresh on;
              location / { return 302 /else; } location /to/ { rewrite ^/to/a(.*)$ /$1 redirect; } }",
@@ -243,7 +243,7 @@ fn a_page_that_leads_on_names_the_location_as_it_was_written() {
 }
 
 #[test]
-fn a_location_inherits_secure_link_beside_its_own_settings() {
+fn location_inherits_secure_link_beside_own_settings() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              secure_link $arg_h,$arg_e; secure_link_md5 secret;
@@ -258,7 +258,7 @@ fn a_location_inherits_secure_link_beside_its_own_settings() {
 }
 
 #[test]
-fn a_named_location_has_the_requests_method_and_body() {
+fn named_location_gets_method_and_body_of_request() {
     let (port, requests) = crate::site::upstream(vec![
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".into();
         3
@@ -288,7 +288,7 @@ fn a_named_location_has_the_requests_method_and_body() {
 }
 
 #[test]
-fn limits_of_methods_come_before_any_rule_of_their_location() {
+fn limit_except_applies_before_location_rules() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; root html; error_page 404 = @named;
              location /return { limit_except GET { deny all; } return 200 ok; }
@@ -310,7 +310,7 @@ fn limits_of_methods_come_before_any_rule_of_their_location() {
 
 /// As in nginx, whose rule joins them before it knows that one is empty.
 #[test]
-fn arguments_of_a_request_stand_behind_those_of_a_rewrite_also_where_these_are_empty() {
+fn request_arguments_follow_rewrite_arguments_even_when_empty() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port};
              location /in { rewrite ^/in(.*)$ /out?$1 last; }
@@ -332,7 +332,7 @@ fn arguments_of_a_request_stand_behind_those_of_a_rewrite_also_where_these_are_e
 
 /// As in nginx: the page for a check that failed is no way past the one that had refused.
 #[test]
-fn who_was_refused_stays_so_on_the_page_for_another_checks_failure() {
+fn rejected_request_stays_rejected_on_error_page() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; error_page 500 /page; recursive_error_pages on;
              location / { satisfy any; auth_basic here; auth_basic_user_file /dev/null; auth_request /check; }
@@ -346,7 +346,7 @@ fn who_was_refused_stays_so_on_the_page_for_another_checks_failure() {
 }
 
 #[test]
-fn type_and_length_of_an_empty_answer_are_known_to_its_fields_alone() {
+fn empty_response_type_and_length_are_known_to_headers_only() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; default_type text/css; add_header X-Type $sent_http_content_type;
              add_header X-Length $sent_http_content_length; location / { return 204; } location /more { return 204 text; charset utf-8; gzip on; } }",

@@ -4,7 +4,7 @@
 use crate::site::{Folder, Server};
 
 #[test]
-fn the_log_shows_what_was_sent() {
+fn log_shows_sent_response() {
     let folder = Folder::new();
     folder.write("html/empty", "x");
     let server = Server::start_in(
@@ -45,7 +45,7 @@ fn the_log_shows_what_was_sent() {
 }
 
 #[test]
-fn arguments_that_were_set_are_logged_though_they_are_empty() {
+fn set_arguments_are_logged_when_empty() {
     let server = Server::start(
         "log_format args '$request_uri [$args]'; access_log args.log args;
          server { listen 127.0.0.1:{port}; server_name localhost;
@@ -80,7 +80,7 @@ fn arguments_that_were_set_are_logged_though_they_are_empty() {
 }
 
 #[test]
-fn the_length_of_an_upstreams_answer_counts_the_framing_of_chunks() {
+fn upstream_response_length_counts_chunk_framing() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let (upstream, _) = crate::site::upstream(vec![chunked.into()]);
     let server = Server::start(&format!(
@@ -94,7 +94,7 @@ fn the_length_of_an_upstreams_answer_counts_the_framing_of_chunks() {
 
 /// The second answer comes from memory.
 #[test]
-fn an_answer_from_memory_is_logged_as_the_first_was() {
+fn prepared_response_is_logged_like_the_first() {
     let folder = Folder::new();
     folder.write("html/index.html", "index");
     folder.write("html/a.txt", "a");
@@ -128,7 +128,7 @@ fn an_answer_from_memory_is_logged_as_the_first_was() {
 }
 
 #[test]
-fn a_chunked_body_counts_as_it_was_read_or_thrown_away() {
+fn chunked_body_is_counted_when_read_or_discarded() {
     let (upstream, _) = crate::site::upstream(vec![
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".into(),
     ]);
@@ -160,7 +160,7 @@ fn a_chunked_body_counts_as_it_was_read_or_thrown_away() {
 }
 
 #[test]
-fn what_limits_say_of_a_copy_is_in_the_requests_log() {
+fn limit_messages_of_mirror_are_logged_with_request() {
     let server = Server::start(
         "limit_conn_zone $uri zone=c:64k; log_format limits '$status $limit_conn_status'; access_log limits.log limits;
          server { listen 127.0.0.1:{port}; server_name localhost;
@@ -174,7 +174,7 @@ fn what_limits_say_of_a_copy_is_in_the_requests_log() {
 }
 
 #[test]
-fn the_kernels_figures_of_a_connection_are_variables() {
+fn tcp_info_values_are_variables() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              return 200 \"$tcpinfo_rtt $tcpinfo_rttvar $tcpinfo_snd_cwnd $tcpinfo_rcv_space\"; }",
@@ -186,7 +186,7 @@ fn the_kernels_figures_of_a_connection_are_variables() {
 }
 
 #[test]
-fn variables_of_the_answer_are_known_when_it_is_sent() {
+fn response_variables_are_known_when_sent() {
     let upstream = crate::passing::http_upstream();
     let server = Server::start(&format!(
         "log_format f '$uri $gzip_ratio [$proxy_host] [$request_port] $limit_rate [$sent_http_transfer_encoding]';
@@ -215,7 +215,7 @@ fn variables_of_the_answer_are_known_when_it_is_sent() {
 }
 
 #[test]
-fn the_log_tells_of_trailers_and_of_the_coding_that_was_used() {
+fn trailers_and_encoding_are_logged() {
     let server = Server::start(
         "log_format f \"$status [$sent_http_transfer_encoding] [$sent_trailer_x]\"; access_log seen.log f;
          server { listen 127.0.0.1:{port}; server_name localhost;

@@ -49,7 +49,7 @@ mod upstreams;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[test]
-fn every_file_of_tests_is_part_of_this_program() {
+fn every_test_file_is_part_of_this_program() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
     for entry in std::fs::read_dir(folder).expect("the folder of tests") {
         let name = entry.expect("an entry").file_name();

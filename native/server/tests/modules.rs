@@ -27,7 +27,7 @@ fn server(locations: &str) -> Server {
 }
 
 #[test]
-fn bodies_are_changed_and_surrounded() {
+fn sub_and_addition_filters_change_bodies() {
     let server = server(
         "sub_filter foo bar;
          location /page.html { add_before_body /before.html; add_after_body /after.html; }
@@ -66,7 +66,7 @@ fn dechunked(answer: &str) -> String {
 
 /// Each part passes the filters of its own location; the page's are for the page.
 #[test]
-fn what_is_added_is_changed_by_its_own_filters_alone() {
+fn added_content_passes_only_its_own_filters() {
     let server = server(
         "location = /page.html {
              sub_filter o 0; sub_filter_once off; sub_filter > !; charset A; ssi on;
@@ -85,7 +85,7 @@ fn what_is_added_is_changed_by_its_own_filters_alone() {
 }
 
 #[test]
-fn bytes_of_one_charset_become_those_of_another_also_in_ranges() {
+fn charset_conversion_works_with_ranges() {
     let server = server("location / { charset A; source_charset B; }");
     let whole = server.get("/letters.html", "");
     assert!(
@@ -100,7 +100,7 @@ fn bytes_of_one_charset_become_those_of_another_also_in_ranges() {
 }
 
 #[test]
-fn an_answer_without_a_type_is_in_no_charset() {
+fn response_without_type_has_no_charset() {
     let server = server(
         "types { } default_type \"\"; charset A; source_charset B; charset_types *; location / { }",
     );
@@ -110,7 +110,7 @@ fn an_answer_without_a_type_is_in_no_charset() {
 }
 
 #[test]
-fn a_listing_of_rounded_sizes_is_narrow_for_folders_too() {
+fn autoindex_with_rounded_sizes_is_narrow_for_folders() {
     let server = server("location / { autoindex on; autoindex_exact_size off; }");
     let listing = server.get("/", "");
     assert!(listing.contains("       -\r\n"), "{listing}");
@@ -118,7 +118,7 @@ fn a_listing_of_rounded_sizes_is_narrow_for_folders_too() {
 }
 
 #[test]
-fn links_are_judged_by_referer_and_by_hash() {
+fn valid_referers_and_secure_link_are_checked() {
     let server = server(
         "location /referer { valid_referers none *.example.org server_names ~shop;
              return 200 \"[$invalid_referer]\"; }
@@ -147,14 +147,14 @@ fn links_are_judged_by_referer_and_by_hash() {
 }
 
 #[test]
-fn a_folder_gives_any_of_its_files_but_hidden_ones() {
+fn random_index_skips_hidden_files() {
     let server = server("location /any/ { random_index on; }");
     assert_eq!(body(&server.get("/any/", "")), "the only file");
 }
 
 /// A pixel, as clients take it that know images.
 #[test]
-fn an_empty_picture_is_one_that_does_not_change() {
+fn empty_gif_is_constant() {
     let server = server("location /dot { empty_gif; }");
     let mut stream = server.connect();
     stream
@@ -179,7 +179,7 @@ fn an_empty_picture_is_one_that_does_not_change() {
 }
 
 #[test]
-fn links_are_refused_where_they_are_disabled() {
+fn disabled_symlinks_are_rejected() {
     let server = server(
         "location /link.html { disable_symlinks on; }
          location /own/ { alias html/; disable_symlinks if_not_owner; }
@@ -194,7 +194,7 @@ fn links_are_refused_where_they_are_disabled() {
 
 /// What the real nginx 1.31.5 answers, over both protocols and each twice: the second time out of its cache.
 #[test]
-fn links_are_followed_as_far_as_disable_symlinks_says() {
+fn disable_symlinks_limits_followed_links() {
     // SAFETY: getuid() only gives a number.
     let root = unsafe { libc::getuid() == 0 };
     assert!(root, "giving files away needs root");
@@ -292,7 +292,7 @@ fn links_are_followed_as_far_as_disable_symlinks_says() {
 }
 
 #[test]
-fn copies_of_a_request_reach_the_mirror_with_its_body() {
+fn mirror_gets_request_with_body() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
     let (port, requests) = upstream(vec![answer.into()]);
     let server = server(&format!(
@@ -310,7 +310,7 @@ fn copies_of_a_request_reach_the_mirror_with_its_body() {
 }
 
 #[test]
-fn compressed_answers_are_unpacked_for_clients_that_cannot() {
+fn gunzip_decodes_for_clients_without_gzip() {
     let server = server(
         "gzip_static always;
          location /zipped/ { alias html/; gunzip on; gzip_vary on; }",
@@ -329,7 +329,7 @@ fn compressed_answers_are_unpacked_for_clients_that_cannot() {
 }
 
 #[test]
-fn clients_get_the_coding_they_take() {
+fn clients_get_an_accepted_encoding() {
     let server = server(
         "brotli on; brotli_window 16k; brotli_min_length 1; zstd on; zstd_min_length 1; gzip on; gzip_min_length 1;
          gzip_vary on;
@@ -355,7 +355,7 @@ fn clients_get_the_coding_they_take() {
 }
 
 #[test]
-fn early_hints_of_an_upstream_go_on_to_clients_where_they_are_wanted() {
+fn upstream_early_hints_are_forwarded_when_enabled() {
     let hints =
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nConnection: close\r\n\r\n";
     // Both in one piece: the answer that counts must be found behind the hints.
@@ -391,7 +391,7 @@ fn early_hints_of_an_upstream_go_on_to_clients_where_they_are_wanted() {
 }
 
 #[test]
-fn an_upstream_cannot_send_early_hints_without_end() {
+fn endless_early_hints_are_rejected() {
     let hints = format!(
         "HTTP/1.1 103 Early Hints\r\nX-A: {}\r\n\r\n",
         "a".repeat(400)
@@ -410,7 +410,7 @@ fn an_upstream_cannot_send_early_hints_without_end() {
 }
 
 #[test]
-fn trailers_longer_than_a_head_may_be_end_the_answer() {
+fn oversized_trailers_end_the_response() {
     let said = |length: usize| {
         format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
@@ -430,7 +430,7 @@ fn trailers_longer_than_a_head_may_be_end_the_answer() {
 }
 
 #[test]
-fn what_is_no_cookie_gets_no_attributes() {
+fn invalid_cookie_gets_no_attributes() {
     let said = "HTTP/1.1 200 OK\r\nSet-Cookie: none; a=b\r\nSet-Cookie:\r\nSet-Cookie: =\r\nContent-Length: 0\r\n\
                 Connection: close\r\n\r\n";
     let (up, _seen) = upstream(vec![said.into()]);
@@ -444,7 +444,7 @@ fn what_is_no_cookie_gets_no_attributes() {
 }
 
 #[test]
-fn everything_about_a_debugged_client_is_logged() {
+fn debug_connection_logs_everything() {
     let server = server("location /debugged { error_log debug.log alert; return 200 x; }");
     server.get("/debugged", "");
     assert_eq!(server.log("debug.log"), "");
@@ -461,7 +461,7 @@ fn everything_about_a_debugged_client_is_logged() {
 }
 
 #[test]
-fn thousands_of_referers_do_not_keep_a_start_waiting() {
+fn thousands_of_referers_do_not_delay_start() {
     let names: String = (0..40_000).map(|n| format!("site{n}.example\n")).collect();
     let text = |more: &str| {
         format!("pid p; events {{}} http {{ access_log off; server {{ listen unix:s; valid_referers {names} {more}; }} }}")

@@ -22,7 +22,7 @@ fn replace(site: &Site, name: &str) {
 }
 
 #[test]
-fn each_name_gets_its_own_certificate() {
+fn each_server_name_gets_its_certificate() {
     let site = site("");
     for name in ["one.example", "two.example", "one.example"] {
         let answer = site.get(name, None).unwrap();
@@ -40,7 +40,7 @@ fn each_name_gets_its_own_certificate() {
 }
 
 #[test]
-fn a_certificate_that_is_missing_fails_one_handshake_and_the_log_says_why() {
+fn missing_certificate_fails_its_handshake_and_is_logged() {
     let site = site("");
     assert!(site.get("three.example", None).is_err());
     let mut quic = Client::connect_as(site.port, site.authority.der(), "four.example", None);
@@ -58,7 +58,7 @@ fn a_certificate_that_is_missing_fails_one_handshake_and_the_log_says_why() {
 }
 
 #[test]
-fn certificates_are_read_anew_or_kept_as_the_cache_says() {
+fn certificate_cache_settings_are_followed() {
     let fresh = site("");
     assert!(fresh.get("one.example", None).is_ok());
     replace(&fresh, "one.example");
@@ -81,7 +81,7 @@ fn certificates_are_read_anew_or_kept_as_the_cache_says() {
 }
 
 #[test]
-fn caches_of_certificates_need_a_size() {
+fn certificate_cache_requires_size() {
     let check = |cache: &str| {
         let http = format!("ssl_certificate_cache {cache}; server {{ listen 127.0.0.1:1; }}");
         crate::site::check(&crate::site::configuration(&http))

@@ -269,7 +269,7 @@ fn serve(authority: &Authority, port: u16, names: &[&str], more: &str) -> Server
 }
 
 #[test]
-fn certificates_are_shown_with_answers_over_every_version_of_http() {
+fn ocsp_staples_are_sent_over_every_http_version() {
     let authority = Authority::new();
     authority.issue("good.example", "site");
     authority.issue("revoked.example", "site");
@@ -350,7 +350,7 @@ fn verifying(authority: &Authority, port: u16, more: &str) -> Server {
 }
 
 #[test]
-fn authorities_are_asked_about_the_certificates_of_clients() {
+fn client_certificates_are_checked_by_ocsp() {
     let authority = Authority::new();
     for name in ["site.example", "good", "revoked", "kept"] {
         authority.issue(name, "site");
@@ -410,7 +410,7 @@ fn verified_by_quic(authority: &Authority, port: u16, name: &str) -> (String, St
 }
 
 #[test]
-fn requests_over_http3_wait_for_what_authorities_say_of_the_client() {
+fn http3_requests_wait_for_ocsp_check() {
     let authority = Authority::new();
     for name in ["example.org", "good", "revoked"] {
         authority.issue(name, "site");
@@ -436,7 +436,7 @@ fn requests_over_http3_wait_for_what_authorities_say_of_the_client() {
 }
 
 #[test]
-fn certificates_of_clients_without_a_responder_are_refused() {
+fn client_certificates_without_responder_are_rejected() {
     let authority = Authority::new();
     for name in ["site.example", "silent"] {
         authority.issue(name, "silent");
@@ -462,7 +462,7 @@ fn certificates_of_clients_without_a_responder_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_an_error_of_the_configuration() {
+fn invalid_responder_is_a_configuration_error() {
     let authority = Authority::new();
     authority.issue("site.example", "site");
     let (pair, trusted) = (authority.pair("site.example"), authority.path("ca.pem"));
@@ -502,7 +502,7 @@ fn what_cannot_be_asked_is_an_error_of_the_configuration() {
 }
 
 #[test]
-fn responders_are_found_by_name_and_those_that_fail_keep_nobody_waiting() {
+fn failing_responders_do_not_delay_handshakes() {
     let authority = Authority::new();
     authority.issue("good.example", "site");
     let _responder = authority.respond();
@@ -544,7 +544,7 @@ fn responders_are_found_by_name_and_those_that_fail_keep_nobody_waiting() {
 }
 
 #[test]
-fn answers_that_do_not_fit_are_not_shown() {
+fn mismatched_ocsp_responses_are_not_stapled() {
     let authority = Authority::new();
     authority.issue("good.example", "site");
     authority.issue("other.example", "site");
@@ -607,7 +607,7 @@ fn answers_that_do_not_fit_are_not_shown() {
 }
 
 #[test]
-fn an_answer_may_come_from_a_file() {
+fn ocsp_response_can_come_from_file() {
     let authority = Authority::new();
     authority.issue("good.example", "silent");
     authority.answer("good.example", "answer.der");
@@ -625,7 +625,7 @@ fn an_answer_may_come_from_a_file() {
 }
 
 #[test]
-fn a_test_says_why_there_will_be_no_answers() {
+fn configuration_test_explains_missing_staples() {
     let authority = Authority::new();
     authority.issue("silent.example", "silent");
     authority.issue("good.example", "site");

@@ -367,7 +367,7 @@ fn http_server_with(more: &str) -> Server {
 }
 
 #[test]
-fn both_ways_give_the_same_answer_whatever_the_upstream_sends() {
+fn fast_path_gives_same_response_for_any_upstream() {
     let server = http_server();
     for word in HTTP_WORDS {
         let quick = ask(&server, "quick", word, "");
@@ -407,7 +407,7 @@ fn both_ways_give_the_same_answer_whatever_the_upstream_sends() {
 }
 
 #[test]
-fn both_ways_do_the_same_with_connections_that_are_not_kept() {
+fn fast_path_closes_unkept_connections_alike() {
     let server = http_server();
     for word in HTTP_WORDS {
         let quick = ask(&server, "quick-near", word, "");
@@ -417,7 +417,7 @@ fn both_ways_do_the_same_with_connections_that_are_not_kept() {
 }
 
 #[test]
-fn both_ways_are_the_same_for_all_methods_and_bodies() {
+fn fast_path_handles_methods_and_bodies_alike() {
     let server = http_server();
     let length = |n: usize| format!("Content-Length: {n}\r\nContent-Type: a/b\r\n");
     let requests = [
@@ -445,7 +445,7 @@ fn both_ways_are_the_same_for_all_methods_and_bodies() {
 }
 
 #[test]
-fn both_ways_are_the_same_for_clients_with_tls() {
+fn fast_path_is_the_same_over_tls() {
     let folder = site::Folder::new();
     let made = rcgen::generate_simple_self_signed(vec!["a".to_string()]).expect("a certificate");
     folder.write("cert.pem", &made.cert.pem());
@@ -489,7 +489,7 @@ fn both_ways_are_the_same_for_clients_with_tls() {
 }
 
 #[test]
-fn a_request_keeps_the_number_that_was_made_up_for_it() {
+fn request_id_stays_the_same_within_request() {
     let upstream = http_upstream();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
@@ -511,7 +511,7 @@ fn a_request_keeps_the_number_that_was_made_up_for_it() {
 }
 
 #[test]
-fn a_request_over_http_1_1_has_one_host_whatever_sets_it() {
+fn upstream_request_over_http_1_1_has_one_host() {
     let upstream = http_upstream();
     let none = "proxy_set_header Host $http_x_none; proxy_pass http://u;";
     let server = Server::start(&format!(
@@ -538,7 +538,7 @@ fn a_request_over_http_1_1_has_one_host_whatever_sets_it() {
 }
 
 #[test]
-fn both_ways_are_logged_alike() {
+fn fast_path_is_logged_alike() {
     let upstream = http_upstream();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
@@ -584,7 +584,7 @@ fn both_ways_are_logged_alike() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up_in_time() {
+fn silent_upstream_times_out() {
     let server = http_server_with("proxy_read_timeout 2s;");
     for place in ["quick", "slow"] {
         let late = ask(&server, place, "never", "");
@@ -595,7 +595,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
 }
 
 #[test]
-fn clients_that_leave_are_noticed_while_the_upstream_works() {
+fn disconnected_clients_are_noticed_during_upstream_request() {
     let upstream = http_upstream();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
@@ -614,7 +614,7 @@ fn clients_that_leave_are_noticed_while_the_upstream_works() {
 }
 
 #[test]
-fn requests_that_come_together_are_answered_in_order() {
+fn pipelined_requests_get_responses_in_order() {
     let server = http_server();
     let mut client = server.connect();
     let get = |word: &str| format!("GET /quick/{word} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -634,7 +634,7 @@ fn requests_that_come_together_are_answered_in_order() {
 }
 
 #[test]
-fn the_last_request_of_a_connection_is_answered_with_close() {
+fn last_request_of_connection_gets_close() {
     let upstream = http_upstream();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} keepalive_requests 3;
@@ -741,7 +741,7 @@ fn fastcgi_script(request: &[u8]) -> Script {
 }
 
 #[test]
-fn both_ways_give_the_same_answer_whatever_an_application_sends() {
+fn fast_path_gives_same_response_for_any_application() {
     let folder = site::Folder::new();
     let socket = folder.0.join("app.sock");
     application(&socket);
@@ -798,7 +798,7 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
 
 /// php-fpm closes its side when it has said all, and waits for the other.
 #[test]
-fn an_application_that_waits_for_the_end_finds_it() {
+fn application_that_reads_to_the_end_gets_end_of_body() {
     let folder = site::Folder::new();
     let socket = folder.0.join("app.sock");
     let listener = open_to_all(&socket);

@@ -225,7 +225,7 @@ fn compare(client: &mut impl Client, quick: &str, slow: &str, words: &[&str]) {
 }
 
 #[test]
-fn clients_of_http2_cannot_tell_both_ways_apart() {
+fn fast_path_is_the_same_over_http2() {
     let server = http2_server("");
     let client = &mut Http2::new(&server);
     compare(client, "quick", "slow", &HTTP_WORDS);
@@ -238,7 +238,7 @@ fn clients_of_http2_cannot_tell_both_ways_apart() {
 }
 
 #[test]
-fn clients_of_http3_cannot_tell_both_ways_apart() {
+fn fast_path_is_the_same_over_http3() {
     let upstream = http_upstream();
     let around = format!("upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} {AROUND}");
     let (_server, mut client) = http3_server(Folder::new(), &around, &locations(upstream));
@@ -266,7 +266,7 @@ fn applications(folder: &Folder) -> String {
 }
 
 #[test]
-fn answers_of_applications_are_the_same_both_ways() {
+fn fast_path_gives_same_application_responses_on_streams() {
     let folder = Folder::new();
     let locations = applications(&folder);
     let around = "http2 on;";
@@ -277,7 +277,7 @@ fn answers_of_applications_are_the_same_both_ways() {
 }
 
 #[test]
-fn streams_that_wait_at_once_get_their_own_answers() {
+fn waiting_streams_get_their_own_responses() {
     let server = http2_server("");
     let mut client = Http2::new(&server);
     let words: Vec<&str> = HTTP_WORDS.into_iter().filter(|w| *w != "large").collect();
@@ -321,7 +321,7 @@ fn streams_that_wait_at_once_get_their_own_answers() {
 }
 
 #[test]
-fn answers_wait_for_windows_both_ways() {
+fn fast_path_respects_flow_control() {
     let server = http2_server("");
     let mut answers = ["quick", "slow"].map(|place| {
         let mut client = Http2::new(&server);
@@ -344,7 +344,7 @@ const LOGGED: &str = "log_format all '$uri $status $bytes_sent $body_bytes_sent 
     $sent_http_x_frame_options $sent_http_last_modified $server_protocol';";
 
 #[test]
-fn requests_on_streams_are_logged_alike() {
+fn stream_requests_are_logged_alike() {
     let (upstream, (silent, asked)) = (http_upstream(), patient_upstream());
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} {AROUND} {LOGGED} http2 on;
@@ -398,7 +398,7 @@ fn requests_on_streams_are_logged_alike() {
 }
 
 #[test]
-fn a_silent_upstream_is_given_up_in_time_by_streams() {
+fn silent_upstream_times_out_on_streams() {
     let server = http2_server("proxy_read_timeout 2s;");
     let mut client = Http2::new(&server);
     for place in ["quick", "slow"] {
@@ -410,7 +410,7 @@ fn a_silent_upstream_is_given_up_in_time_by_streams() {
 }
 
 #[test]
-fn a_stream_that_waits_is_answered_though_the_server_goes() {
+fn waiting_stream_gets_response_during_shutdown() {
     let (upstream, asked) = patient_upstream();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} {AROUND} http2 on;

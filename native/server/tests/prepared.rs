@@ -326,23 +326,23 @@ fn follow_changes(main: &str, wait: Duration) {
 }
 
 #[test]
-fn response_follows_every_file_that_is_there_or_not_at_once_when_told_to_look_each_time() {
+fn prepared_response_follows_file_changes_at_once_without_validity() {
     follow_changes("prepared_responses_valid 0;", Duration::ZERO);
 }
 
 #[test]
-fn response_follows_every_file_that_is_there_or_not_after_50_ms() {
+fn prepared_response_follows_file_changes_after_50_ms() {
     follow_changes("", Duration::from_millis(60));
 }
 
 #[test]
-fn responses_follow_the_files_where_none_is_prepared() {
+fn unprepared_responses_follow_file_changes() {
     follow_changes("prepared_responses_size 0;", Duration::ZERO);
 }
 
 /// A file that changes without a change of its size, again and again, and within one step of the clock.
 #[test]
-fn response_is_never_of_a_version_of_the_file_that_is_gone() {
+fn response_never_has_content_of_replaced_file() {
     let site = Site::start("prepared_responses_valid 0;", "", |html| {
         fs::write(html.join("f"), "0000").unwrap();
     });

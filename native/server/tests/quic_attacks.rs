@@ -128,7 +128,7 @@ fn open(keys: &Keys, mut datagram: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_packet_acknowledged_before_it_was_sent_ends_the_connection() {
+fn ack_of_unsent_packet_ends_the_connection() {
     let site = Site::start(vec!["example.org".to_string()]);
     let (keys, socket) = (keys(), site.socket());
     socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
@@ -147,7 +147,7 @@ fn a_packet_acknowledged_before_it_was_sent_ends_the_connection() {
 }
 
 #[test]
-fn garbage_is_passed_over() {
+fn garbage_datagrams_are_ignored() {
     let site = Site::start(vec!["example.org".to_string()]);
     let (keys, socket) = (keys(), site.socket());
     for n in 0..2000u32 {
@@ -163,7 +163,7 @@ fn garbage_is_passed_over() {
 /// Who does not show that the address is its own gets at most three times what it sent (RFC 9000,
 /// section 8.1), whatever the size of the certificate and however often it is sent anew.
 #[test]
-fn an_address_that_is_not_validated_gets_little() {
+fn unvalidated_address_gets_at_most_three_times_its_bytes() {
     let mut names: Vec<String> = (0..400u32)
         .map(|n| format!("n{:08x}.example.org", n.wrapping_mul(2_654_435_761)))
         .collect();

@@ -151,7 +151,7 @@ fn flood_of_first_packets_costs_little_memory_and_others_are_served() {
 }
 
 #[test]
-fn handshakes_under_way_count_among_the_connections() {
+fn handshakes_count_as_connections() {
     let quic = free_port();
     let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
     let folder = site::Folder::new();

@@ -61,7 +61,7 @@ fn labels(mut bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn names_of_upstream_servers_are_looked_up_while_running() {
+fn upstream_names_are_resolved_while_running() {
     let (port, asked) = name_server();
     let server = Server::start(&format!(
         "resolver 127.0.0.1:9 valid=1s; resolver_timeout 1s;
@@ -102,7 +102,7 @@ fn counts_go_by_name(server: &Server) {
 
 /// The name server is away when the configuration is loaded anew: what was found before is still right.
 #[test]
-fn what_names_stand_for_outlives_a_reload() {
+fn resolved_addresses_survive_reload() {
     let silent = Arc::new(AtomicBool::new(false));
     let (port, _asked) = name_server_until(silent.clone());
     let server = Server::start(&format!(
@@ -127,7 +127,7 @@ fn what_names_stand_for_outlives_a_reload() {
 }
 
 #[test]
-fn names_of_upstream_servers_need_a_zone_and_a_resolver() {
+fn upstream_names_require_zone_and_resolver() {
     let check = |group: &str| {
         let http = format!("upstream u {{ {group} }} server {{ listen 127.0.0.1:1; }}");
         site::check(&site::configuration(&http))
@@ -141,7 +141,7 @@ fn names_of_upstream_servers_need_a_zone_and_a_resolver() {
 }
 
 #[test]
-fn names_are_looked_up_when_requests_need_them_and_kept() {
+fn names_are_resolved_on_request_and_cached() {
     let (port, asked) = name_server();
     let server = Server::start(&format!(
         "server {{ listen 127.0.0.1:{{port}}; server_name localhost;

@@ -85,7 +85,7 @@ const REUSING: &str = "256 worker_connections are not enough, reusing connection
 const DROPPED: &str = "[alert]";
 
 #[test]
-fn idle_connections_make_room_and_busy_ones_stay() {
+fn idle_connections_are_closed_for_new_ones_and_busy_ones_stay() {
     let site = Site::start();
     // A request under way over HTTP/1.1 and one over HTTP/2.
     let mut busy = site.server.connect();
@@ -149,7 +149,7 @@ fn idle_connections_make_room_and_busy_ones_stay() {
 }
 
 #[test]
-fn connections_that_are_all_busy_leave_no_room() {
+fn busy_connections_are_never_closed_for_new_ones() {
     let site = Site::start();
     let mut busy: Vec<TcpStream> = Vec::new();
     for _ in 0..LIMIT {
@@ -179,7 +179,7 @@ fn connections_that_are_all_busy_leave_no_room() {
 }
 
 #[test]
-fn idle_quic_connections_make_room() {
+fn idle_quic_connections_are_closed_for_new_ones() {
     let site = Site::start();
     let mut clients: Vec<h3::Client> = Vec::new();
     for _ in 0..12 {

@@ -25,7 +25,7 @@ fn body(answer: &str) -> &str {
 }
 
 #[test]
-fn files_and_locations_are_answered_as_nginx_answers_them() {
+fn files_and_locations_respond_like_nginx() {
     let server = files();
     for (uri, status, text) in [
         ("/", "200 OK", "front page\n"),
@@ -50,7 +50,7 @@ fn files_and_locations_are_answered_as_nginx_answers_them() {
 }
 
 #[test]
-fn ranges_and_conditions_hold() {
+fn ranges_and_conditional_requests_work() {
     let server = files();
     let whole = server.get("/digits", "");
     let etag = whole
@@ -71,7 +71,7 @@ fn ranges_and_conditions_hold() {
 }
 
 #[test]
-fn requests_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_requests_are_rejected() {
     let server = files();
     for request in [
         "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
@@ -97,7 +97,7 @@ fn requests_that_could_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
-fn one_connection_carries_many_requests_also_pipelined() {
+fn connection_serves_many_and_pipelined_requests() {
     let server = files();
     let mut stream = server.connect();
     let one = "GET /digits HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -111,7 +111,7 @@ fn one_connection_carries_many_requests_also_pipelined() {
 }
 
 #[test]
-fn a_changed_file_shows_even_when_it_was_answered_before() {
+fn changed_file_is_served_at_once() {
     let server = files();
     for _ in 0..3 {
         assert!(server.get("/digits", "").ends_with("0123456789"));
@@ -122,7 +122,7 @@ fn a_changed_file_shows_even_when_it_was_answered_before() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused() {
+fn body_over_limit_is_rejected() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; client_max_body_size 10; location / { proxy_pass http://127.0.0.1:1; } }",
     );
@@ -134,7 +134,7 @@ fn a_body_over_the_limit_is_refused() {
 }
 
 #[test]
-fn a_proxied_request_is_passed_on_clean_and_its_answer_comes_back() {
+fn proxied_request_is_forwarded_without_hop_by_hop_fields() {
     let (port, requests) = upstream(vec![
         "HTTP/1.1 201 Made\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok".into(),
     ]);
@@ -168,7 +168,7 @@ fn a_proxied_request_is_passed_on_clean_and_its_answer_comes_back() {
 }
 
 #[test]
-fn the_next_server_answers_when_one_is_dead() {
+fn next_upstream_server_is_used_when_one_is_down() {
     let (port, _requests) = upstream(vec![
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlive".into()
     ]);
@@ -184,7 +184,7 @@ fn the_next_server_answers_when_one_is_dead() {
 }
 
 #[test]
-fn an_answer_with_two_lengths_is_not_passed_on() {
+fn upstream_response_with_two_lengths_is_rejected() {
     let broken = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc";
     let (port, _requests) = upstream(vec![broken.into()]);
     let server = Server::start(&format!(
@@ -194,7 +194,7 @@ fn an_answer_with_two_lengths_is_not_passed_on() {
 }
 
 #[test]
-fn reload_takes_the_new_configuration_and_loses_no_connection() {
+fn reload_applies_configuration_and_loses_no_connection() {
     let server = files();
     let mut old = server.connect();
     old.write_all(b"GET /digits HTTP/1.1\r\nHost: localhost\r\n")
@@ -229,7 +229,7 @@ fn reload_takes_the_new_configuration_and_loses_no_connection() {
 }
 
 #[test]
-fn logs_are_opened_anew() {
+fn logs_are_reopened() {
     let server = files();
     server.get("/digits", "");
     server.wait_for("the line", |s| s.log("access.log").contains("/digits"));
@@ -245,7 +245,7 @@ fn logs_are_opened_anew() {
 }
 
 #[test]
-fn configurations_are_refused_in_nginx_s_words() {
+fn rejected_configurations_have_nginx_messages() {
     let http = |inner: &str| {
         format!(
             "events {{}}\nhttp {{ access_log off; server {{ listen 127.0.0.1:9;\n{inner}\n}} }}\n"
@@ -355,7 +355,7 @@ fn configurations_are_refused_in_nginx_s_words() {
 }
 
 #[test]
-fn a_slow_client_does_not_hold_the_upstream_up() {
+fn slow_client_does_not_block_upstream() {
     use std::net::TcpListener;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("its address").port();
@@ -396,7 +396,7 @@ fn a_slow_client_does_not_hold_the_upstream_up() {
 
 /// Limits of a connection hold for answers that need no file, too.
 #[test]
-fn the_last_request_of_a_connection_closes_it() {
+fn last_request_of_connection_closes_it() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; keepalive_requests 2;
          location / { return 200 text; } location /none { keepalive_timeout 0; return 204; } }",
@@ -410,7 +410,7 @@ fn the_last_request_of_a_connection_closes_it() {
 }
 
 #[test]
-fn an_empty_body_is_in_a_file_where_bodies_are() {
+fn empty_body_is_written_to_file_when_bodies_are() {
     let (port, _requests) = upstream(vec![
         "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
             .to_string();
@@ -431,7 +431,7 @@ fn an_empty_body_is_in_a_file_where_bodies_are() {
 }
 
 #[test]
-fn requests_are_logged_when_shutdown_takes_too_long() {
+fn requests_are_logged_at_shutdown_timeout() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = silent.local_addr().expect("its address").port();
     let server = Server::start_with(
@@ -450,7 +450,7 @@ fn requests_are_logged_when_shutdown_takes_too_long() {
 }
 
 #[test]
-fn clients_that_are_too_slow_are_given_up() {
+fn slow_clients_are_disconnected() {
     const SIZE: u64 = 300_000_000;
     let folder = Folder::new();
     folder.write("html/big", "");
@@ -475,7 +475,7 @@ fn clients_that_are_too_slow_are_given_up() {
 }
 
 #[test]
-fn what_one_may_see_is_not_kept_for_another() {
+fn private_response_is_not_served_to_another_client() {
     let folder = Folder::new();
     folder.write("html/index.html", "inside\n");
     folder.write("html/one.html", "one\n");

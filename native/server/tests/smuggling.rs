@@ -150,7 +150,7 @@ const FIELDS: &[&str] = &[
 ];
 
 #[test]
-fn heads_that_could_be_read_in_two_ways_go_nowhere() {
+fn ambiguous_header_sections_are_not_forwarded() {
     let site = Site::start();
     for field in FIELDS {
         for end in ["\r\n", "\n"] {
@@ -184,7 +184,7 @@ fn heads_that_could_be_read_in_two_ways_go_nowhere() {
 }
 
 #[test]
-fn chunks_that_could_be_read_in_two_ways_go_nowhere() {
+fn ambiguous_chunks_are_not_forwarded() {
     let site = Site::start();
     for body in [
         "5\nhello\r\n0\r\n\r\n",
@@ -215,7 +215,7 @@ fn chunks_that_could_be_read_in_two_ways_go_nowhere() {
 
 /// What may be read in one way only reaches an upstream as if it had been written that way.
 #[test]
-fn what_is_taken_is_passed_on_in_one_shape() {
+fn accepted_requests_are_forwarded_in_canonical_form() {
     let site = Site::start();
     let own = format!("Host: 127.0.0.1:{}\r\n", site.upstream.port);
     let wanted = format!("POST /first HTTP/1.1\r\n{own}Content-Length: 5\r\n\r\nhello");
@@ -294,7 +294,7 @@ fn later() -> Vec<Vec<(&'static str, &'static str)>> {
 }
 
 #[test]
-fn heads_of_http2_do_not_become_others() {
+fn http2_fields_cannot_smuggle_requests() {
     let site = Site::start();
     for head in later() {
         let mut client = Client::new(site.port);
@@ -315,7 +315,7 @@ fn heads_of_http2_do_not_become_others() {
 }
 
 #[test]
-fn heads_of_http3_do_not_become_others() {
+fn http3_fields_cannot_smuggle_requests() {
     let site = Site::start();
     for head in later() {
         let mut client = h3::Client::connect(site.quic, site.certificate.clone());

@@ -30,7 +30,7 @@ fn page(server: &Server, uri: &str) -> String {
 }
 
 #[test]
-fn answers_take_the_places_of_their_commands_in_order() {
+fn ssi_includes_appear_in_order() {
     let server = server(&[
         (
             "page",
@@ -54,7 +54,7 @@ fn answers_take_the_places_of_their_commands_in_order() {
 }
 
 #[test]
-fn a_page_that_includes_itself_ends() {
+fn recursive_ssi_include_ends() {
     let server = server(&[("loop", "x<!--#include virtual=\"/loop.html\" -->")]);
     let text = page(&server, "/loop.html");
     assert!(text.starts_with("xxxx") && text.len() < 200, "{text}");
@@ -62,7 +62,7 @@ fn a_page_that_includes_itself_ends() {
 }
 
 #[test]
-fn variables_are_set_echoed_and_compared() {
+fn ssi_variables_are_set_echoed_and_compared() {
     let server = server(&[
         (
             "echo",
@@ -97,7 +97,7 @@ fn variables_are_set_echoed_and_compared() {
 
 /// What becomes a variable is made without subrequests, as in nginx: else a page that sets itself would never fit.
 #[test]
-fn a_page_that_becomes_a_variable_includes_nothing() {
+fn ssi_page_captured_as_variable_includes_nothing() {
     let server = server(&[(
         "loop",
         "x<!--#include virtual=\"/loop.html\" set=\"own\" -->(<!--#echo var=\"own\" encoding=\"none\" -->)",
@@ -108,7 +108,7 @@ fn a_page_that_becomes_a_variable_includes_nothing() {
 }
 
 #[test]
-fn blocks_and_variables_take_answers() {
+fn ssi_blocks_and_variables_capture_responses() {
     let server = server(&[
         (
             "stub",
@@ -147,7 +147,7 @@ fn blocks_and_variables_take_answers() {
 }
 
 #[test]
-fn an_encoding_holds_for_the_echoes_behind_it() {
+fn ssi_encoding_applies_to_later_echoes() {
     let echo = |more: &str| format!("<!--#echo var=\"arg_q\" default=\"(<'>)\"{more} -->");
     let text = [
         echo(""),
@@ -163,7 +163,7 @@ fn an_encoding_holds_for_the_echoes_behind_it() {
 }
 
 #[test]
-fn inclusions_that_say_two_things_are_errors() {
+fn contradicting_ssi_includes_are_errors() {
     let server = server(&[(
         "page",
         "<!--#config errmsg=\"[bad]\" --><!--#include file=\"a.html\" wait=\"yes\" -->\

@@ -115,7 +115,7 @@ const TWO_SITES: &str = "status_socket s.sock;
 const ONE: &str = r#"zone="a \"b\" \\c""#;
 
 #[test]
-fn requests_are_counted_by_site_status_and_time() {
+fn requests_are_counted_by_site_status_and_duration() {
     let server = Server::start_in(folder(), TWO_SITES);
     for _ in 0..3 {
         assert!(server.get("/page", "").starts_with("HTTP/1.1 200 "));
@@ -174,7 +174,7 @@ fn bound(series: &str) -> f64 {
 }
 
 #[test]
-fn prebuilt_answers_count_like_others() {
+fn prebuilt_responses_are_counted() {
     let server = Server::start_in(folder(), TWO_SITES);
     let mut stream = server.connect();
     let request = "GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(50);
@@ -196,7 +196,7 @@ fn prebuilt_answers_count_like_others() {
 }
 
 #[test]
-fn counts_outlive_a_reload_and_a_worker_and_are_added_up_over_threads() {
+fn counts_survive_reload_and_worker_and_sum_over_threads() {
     let server = Server::start_with("worker_processes 3;", TWO_SITES);
     let two = "gallop_zone_requests_total{zone=\"localhost\",class=\"4xx\"}";
     for _ in 0..10 {
@@ -225,7 +225,7 @@ fn counts_outlive_a_reload_and_a_worker_and_are_added_up_over_threads() {
 }
 
 #[test]
-fn a_zone_that_is_configured_no_more_is_not_shown_and_comes_back() {
+fn removed_zone_is_hidden_and_can_return() {
     let text = TWO_SITES.replace(
         "server_name localhost;",
         "server_name localhost; status_zone other;",
@@ -246,7 +246,7 @@ fn a_zone_that_is_configured_no_more_is_not_shown_and_comes_back() {
 }
 
 #[test]
-fn the_socket_is_for_its_owner_alone() {
+fn status_socket_is_private() {
     let server = Server::start_in(folder(), TWO_SITES);
     let mode = |s: &Server| {
         let found = std::fs::metadata(s.folder.0.join("s.sock")).expect("it is there");
@@ -333,7 +333,7 @@ fn caches_upstreams_and_limits_are_counted() {
 }
 
 #[test]
-fn a_location_shows_the_same() {
+fn status_location_matches_socket() {
     let http = "server { listen 127.0.0.1:{port}; server_name localhost; root html;
         location = /metrics { status format=prometheus; } location = /json { status; } }";
     let server = Server::start_in(folder(), http);
@@ -350,7 +350,7 @@ fn a_location_shows_the_same() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn contradicting_status_settings_are_rejected() {
     let test = |http: &str| check(&format!("events {{ }} http {{ access_log off; {http} }}"));
     for (http, words) in [
         (
@@ -378,7 +378,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn a_test_warns_of_known_mistakes_and_succeeds() {
+fn configuration_test_warns_of_known_mistakes() {
     let text = "events { }\nhttp { access_log off;\nserver { listen 127.0.0.1:1; root /r;\n\
                 location /i { alias /data/; } } }";
     let (accepted, said) = check(text);

@@ -156,7 +156,7 @@ const STATUSES: [(&str, &str, &str); 22] = [
 ];
 
 #[test]
-fn status_outside_100_to_599_is_answered_as_nginx_does_in_every_version() {
+fn status_outside_100_to_599_matches_nginx_in_every_version() {
     let locations = STATUSES
         .iter()
         .enumerate()
@@ -200,7 +200,7 @@ fn status_outside_100_to_599_is_answered_as_nginx_does_in_every_version() {
 }
 
 #[test]
-fn status_of_four_digits_is_refused_by_the_test_of_the_configuration() {
+fn four_digit_status_is_rejected_by_configuration_test() {
     for directive in ["error_page 404 =1000 /x", "error_page 404 =65736 /x"] {
         let (ok, said) = check(&format!(
             "events {{}} http {{ server {{ listen 127.0.0.1:1; {directive}; }} }}"
@@ -218,7 +218,7 @@ fn status_of_four_digits_is_refused_by_the_test_of_the_configuration() {
 }
 
 #[test]
-fn status_of_three_digits_is_demanded_of_applications_and_upstreams() {
+fn applications_and_upstreams_must_send_three_digit_status() {
     let port = free_port();
     let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     std::thread::spawn(move || {
@@ -249,7 +249,7 @@ fn status_of_three_digits_is_demanded_of_applications_and_upstreams() {
 }
 
 #[test]
-fn variables_that_need_each_other_end_in_an_error_and_not_in_a_crash() {
+fn circular_variables_give_error_without_crash() {
     let maps = "map $b $a { default $b; } map $a $b { default $a; }";
     let site = Site::start("", maps, "location /cycle { return 200 [$a]; }");
     assert!(site.http1("/cycle").ends_with("[]"));
@@ -261,7 +261,7 @@ fn variables_that_need_each_other_end_in_an_error_and_not_in_a_crash() {
 }
 
 #[test]
-fn rewritten_uri_shorter_than_its_alias_is_an_error_and_no_panic() {
+fn rewritten_uri_shorter_than_alias_gives_error_without_panic() {
     let alias = "location /images/ { alias %%/html/; rewrite ^ /i break; try_files $uri =404; }";
     let site = Site::start("", "", alias);
     assert!(site.http1("/images/x").starts_with("HTTP/1.1 500 "));
@@ -335,7 +335,7 @@ fn panic_of_one_worker_leaves_connections_of_the_others_alone() {
 }
 
 #[test]
-fn panics_again_and_again_are_throttled_and_leave_nothing_open() {
+fn repeated_panics_are_throttled_without_leaks() {
     let site = Site::start("", "", "");
     site.panic_over(1);
     site.wait_for("the next worker", Site::is_alive);
@@ -358,7 +358,7 @@ fn panics_again_and_again_are_throttled_and_leave_nothing_open() {
 }
 
 #[test]
-fn reload_and_quit_work_after_a_panic_while_requests_go_on() {
+fn reload_and_quit_work_after_panic() {
     let mut site = Site::start("worker_processes 2;", "", "");
     site.panic_over(2);
     let old = site.server.worker();
@@ -371,7 +371,7 @@ fn reload_and_quit_work_after_a_panic_while_requests_go_on() {
 }
 
 #[test]
-fn worker_process_that_dies_is_replaced() {
+fn dead_worker_process_is_replaced() {
     let site = Site::start("worker_processes 2;", "", "");
     for (path, word) in [
         ("/fault/abort", "on signal 6"),
@@ -396,7 +396,7 @@ fn worker_process_that_dies_is_replaced() {
 }
 
 #[test]
-fn worker_process_that_dies_again_and_again_is_replaced_once_a_second() {
+fn repeatedly_dying_worker_is_replaced_once_per_second() {
     let site = Site::start("", "", "");
     let began = Instant::now();
     while began.elapsed() < 4 * SECOND {
@@ -408,7 +408,7 @@ fn worker_process_that_dies_again_and_again_is_replaced_once_a_second() {
 }
 
 #[test]
-fn daemon_replaces_a_worker_that_panics() {
+fn daemon_replaces_panicking_worker() {
     let site = Site::start("", "", "");
     let folder = crate::site::Folder::new();
     let port = free_port();

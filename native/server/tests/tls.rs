@@ -125,7 +125,7 @@ impl Site {
 }
 
 #[test]
-fn the_name_chooses_certificate_and_server() {
+fn server_name_selects_certificate_and_server() {
     let site = Site::start("");
     for name in ["one.example", "two.example"] {
         let answer = site.get(name, None).unwrap();
@@ -140,7 +140,7 @@ fn the_name_chooses_certificate_and_server() {
 }
 
 #[test]
-fn bad_and_missing_client_certificates_are_answered_with_400() {
+fn bad_and_missing_client_certificates_get_400() {
     let more = "ssl_verify_client on; ssl_client_certificate %%/ca.pem;";
     let site = Site::start(more);
     let friend = site.authority.issue("friend");
@@ -161,7 +161,7 @@ fn bad_and_missing_client_certificates_are_answered_with_400() {
 }
 
 #[test]
-fn the_signatures_of_both_sides_are_named() {
+fn signature_algorithms_of_both_sides_are_variables() {
     let more = "ssl_verify_client optional; ssl_client_certificate %%/ca.pem;
         add_header X-Signed \"[$ssl_sigalg:$ssl_client_sigalg]\";";
     let site = Site::start(more);
@@ -173,7 +173,7 @@ fn the_signatures_of_both_sides_are_named() {
 }
 
 #[test]
-fn a_server_that_verifies_is_not_reached_by_another_ones_handshake() {
+fn verifying_server_is_not_reached_by_handshake_of_another() {
     let site = Site::start("ssl_verify_client optional_no_ca;");
     let host = |name, host| site.get_host(name, host, None).unwrap();
     let misdirected = host("one.example", "two.example");
@@ -183,7 +183,7 @@ fn a_server_that_verifies_is_not_reached_by_another_ones_handshake() {
 }
 
 #[test]
-fn a_connection_that_waited_goes_on() {
+fn parked_tls_connection_continues() {
     let site = Site::start("");
     let mut stream = site.connect("two.example", None).unwrap();
     for pieces in [["GET / HTTP/1.1\r\nHo", "st: two.example\r\n\r\n"]; 3] {
@@ -202,7 +202,7 @@ fn a_connection_that_waited_goes_on() {
 }
 
 #[test]
-fn a_rejected_name_gets_an_alert() {
+fn rejected_server_name_gets_tls_alert() {
     let site = Site::start("ssl_reject_handshake on;");
     let error = site.get("two.example", None).unwrap_err().to_string();
     assert!(error.contains("UnrecognisedName"), "{error}");
@@ -211,7 +211,7 @@ fn a_rejected_name_gets_an_alert() {
 
 /// Over TLS 1.2; the client gives up when it hears so, and the connection with it.
 #[test]
-fn who_asks_for_another_handshake_is_told_no_at_once() {
+fn renegotiation_is_rejected_at_once() {
     let site = Site::start("");
     let mut client = std::process::Command::new("openssl")
         .args([
@@ -236,7 +236,7 @@ fn who_asks_for_another_handshake_is_told_no_at_once() {
 }
 
 #[test]
-fn cleartext_on_a_tls_port_is_told_so() {
+fn plain_http_on_tls_port_gets_400() {
     let site = Site::start("");
     let mut socket = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
     socket
@@ -252,7 +252,7 @@ fn cleartext_on_a_tls_port_is_told_so() {
 }
 
 #[test]
-fn openssl_commands_have_the_last_word() {
+fn openssl_commands_override_directives() {
     let site = Site::start(
         "ssl_conf_command Certificate %%/one.example.pem;
          ssl_conf_command PrivateKey %%/one.example.key;",
@@ -303,7 +303,7 @@ fn openssl_commands_choose_versions_and_suites() {
 
 /// By tickets, by what the server remembers, or not at all; keys in a file hold on other servers, too.
 #[test]
-fn sessions_are_resumed_as_it_is_configured() {
+fn session_resumption_follows_configuration() {
     let site = Site::start("");
     let folder = site.server.folder.0.display().to_string();
     std::fs::write(format!("{folder}/ticket.key"), [7; 48]).unwrap();
@@ -375,7 +375,7 @@ fn sessions_are_resumed_as_it_is_configured() {
 }
 
 #[test]
-fn early_data_is_answered() {
+fn early_data_gets_response() {
     let site = Site::start("");
     let port = free_port();
     let http = format!(

@@ -156,7 +156,7 @@ fn worker_of(client: &mut Http3) -> u32 {
 }
 
 #[test]
-fn another_binary_takes_over_and_nobody_is_refused() {
+fn binary_upgrade_rejects_no_connection() {
     let daemon = Daemon::start();
     let before = daemon.worker();
     let mut early = daemon.http3();
@@ -210,7 +210,7 @@ fn another_binary_takes_over_and_nobody_is_refused() {
 }
 
 #[test]
-fn the_way_back_from_another_binary_is_open() {
+fn binary_upgrade_can_be_reverted() {
     let daemon = Daemon::start();
     let (old, new) = daemon.upgrade();
     daemon.wait_for("workers of both", |d| {
@@ -240,7 +240,7 @@ fn the_way_back_from_another_binary_is_open() {
 }
 
 #[test]
-fn a_binary_that_does_not_start_changes_nothing() {
+fn failed_binary_upgrade_changes_nothing() {
     let daemon = Daemon::start();
     let old = daemon.pid("pid").expect("a pid");
     let mut early = daemon.http3();

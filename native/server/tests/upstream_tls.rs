@@ -43,7 +43,7 @@ fn server(locations: &str) -> Server {
 }
 
 #[test]
-fn a_certificate_is_verified_by_authority_and_name() {
+fn upstream_certificate_is_verified_by_authority_and_name() {
     let server = server(
         "proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.crt;
          location /right { proxy_pass UP; proxy_ssl_name up.example; }
@@ -63,7 +63,7 @@ fn a_certificate_is_verified_by_authority_and_name() {
 }
 
 #[test]
-fn the_name_is_sent_only_where_it_is_asked_for() {
+fn upstream_server_name_is_sent_only_when_configured() {
     let server = server(
         "location /off { proxy_pass UP; proxy_ssl_name up.example; }
          location /on { proxy_pass UP; proxy_ssl_name up.example; proxy_ssl_server_name on; }
@@ -81,7 +81,7 @@ fn the_name_is_sent_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_client_certificate_is_shown_also_one_that_variables_name() {
+fn upstream_client_certificate_can_use_variables() {
     let server = server(
         "location /none { proxy_pass UP; }
          location /own { proxy_pass UP; proxy_ssl_certificate client.crt; proxy_ssl_certificate_key client.key; }
@@ -95,7 +95,7 @@ fn a_client_certificate_is_shown_also_one_that_variables_name() {
 }
 
 #[test]
-fn sessions_are_resumed_unless_switched_off() {
+fn upstream_tls_sessions_are_resumed_unless_disabled() {
     let server = server(
         "location /on { proxy_pass UP; }
          location /off { proxy_pass UP; proxy_ssl_session_reuse off; }
@@ -109,7 +109,7 @@ fn sessions_are_resumed_unless_switched_off() {
 }
 
 #[test]
-fn verification_without_an_authority_is_refused() {
+fn upstream_verification_requires_authority() {
     let text = site::configuration(
         "server { listen 127.0.0.1:1; location /a { proxy_pass https://127.0.0.1:2; proxy_ssl_verify on; } }",
     );

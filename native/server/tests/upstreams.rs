@@ -5,7 +5,7 @@ use crate::site::{read_all, Folder, Server};
 use std::io::{Read, Write};
 
 #[test]
-fn bytes_of_a_target_reach_an_upstream_as_they_came() {
+fn request_target_bytes_reach_upstream_unchanged() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { proxy_pass http://127.0.0.1:{port}/seen$request_uri; }
@@ -20,7 +20,7 @@ fn bytes_of_a_target_reach_an_upstream_as_they_came() {
 }
 
 #[test]
-fn a_path_without_escapes_reaches_the_upstream_as_it_came_though_arguments_are_set() {
+fn plain_path_reaches_upstream_unchanged_when_arguments_are_set() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;
              location / { set $args a=1; proxy_pass http://127.0.0.1:{port}; proxy_set_header Host own; }
@@ -39,7 +39,7 @@ fn a_path_without_escapes_reaches_the_upstream_as_it_came_though_arguments_are_s
 }
 
 #[test]
-fn an_upstream_is_asked_for_what_the_client_wrote_though_a_file_was_found() {
+fn upstream_gets_original_path_when_a_file_was_found() {
     let folder = Folder::new();
     folder.write("html/found", "x");
     let server = Server::start_in(
@@ -55,7 +55,7 @@ fn an_upstream_is_asked_for_what_the_client_wrote_though_a_file_was_found() {
 }
 
 #[test]
-fn arguments_that_were_set_reach_the_upstream_with_the_uri_as_it_is_now() {
+fn set_arguments_reach_upstream_with_current_uri() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nAccept-Ranges: bytes\r\n\r\nok";
     let (upstream, requests) = crate::site::upstream(vec![answer.into()]);
     let server = Server::start(&format!(
@@ -73,7 +73,7 @@ fn arguments_that_were_set_reach_the_upstream_with_the_uri_as_it_is_now() {
 }
 
 #[test]
-fn what_an_upstream_is_asked_for_is_escaped_as_the_client_escaped_it() {
+fn upstream_path_keeps_escapes_of_client() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; error_page 404 =404 /dated;
              location /in { proxy_pass http://127.0.0.1:{port}/own; }
@@ -93,7 +93,7 @@ fn what_an_upstream_is_asked_for_is_escaped_as_the_client_escaped_it() {
 }
 
 #[test]
-fn what_is_kept_unbuffered_meets_the_clients_conditions() {
+fn unbuffered_response_meets_client_conditions() {
     let server = Server::start(
         "proxy_cache_path cache keys_zone=c:1m; proxy_cache_valid 1h;
          server { listen 127.0.0.1:{port}; server_name localhost;
@@ -131,7 +131,7 @@ fn application(answers: &'static [&'static str]) -> u16 {
 }
 
 #[test]
-fn an_application_speaks_for_this_server() {
+fn application_response_uses_server_defaults() {
     let port = application(&[
         "Server: own/1\r\nDate: then\r\n\r\nquick",
         "Server: own/2\r\nServer: other\r\n\r\nbody",
@@ -161,7 +161,7 @@ fn an_application_speaks_for_this_server() {
 }
 
 #[test]
-fn an_upstreams_status_field_is_a_field_and_a_second_status_line_is_none() {
+fn upstream_status_field_is_a_plain_field() {
     let answer =
         "HTTP/1.1 200 OK\r\nHTTP/1.1 404 None\r\nStatus: 404 None\r\nContent-Length: 2\r\n\r\nok";
     let (upstream, _) = crate::site::upstream(vec![answer.into()]);
@@ -174,7 +174,7 @@ fn an_upstreams_status_field_is_a_field_and_a_second_status_line_is_none() {
 }
 
 #[test]
-fn what_is_said_of_the_content_goes_to_a_named_location_too() {
+fn content_fields_reach_named_location() {
     let answer = "HTTP/1.1 200 OK\r\nX-Accel-Redirect: @named\r\nContent-Type: a/b\r\n\
                   Cache-Control: no-store\r\nContent-Length: 0\r\n\r\n";
     let (upstream, _) = crate::site::upstream(vec![answer.into()]);
@@ -192,7 +192,7 @@ fn what_is_said_of_the_content_goes_to_a_named_location_too() {
 }
 
 #[test]
-fn what_goes_with_a_redirect_within_the_server_is_as_if_it_were_the_answer() {
+fn internal_redirect_fields_act_like_response_fields() {
     let answer = |target: &str| {
         format!(
             "HTTP/1.1 200 OK\r\nX-Accel-Redirect: {target}\r\nSet-Cookie: a=1; path=/in/\r\n\
@@ -234,7 +234,7 @@ fn what_goes_with_a_redirect_within_the_server_is_as_if_it_were_the_answer() {
 }
 
 #[test]
-fn a_date_that_is_none_goes_with_the_page_that_ssi_makes_anew() {
+fn invalid_date_is_kept_on_ssi_page() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nLast-Modified: nonsense\r\n\
                   Upgrade: h2c\r\nContent-Length: 4\r\n\r\nbody";
     let (upstream, _) = crate::site::upstream(vec![answer.into(); 2]);
@@ -252,7 +252,7 @@ fn a_date_that_is_none_goes_with_the_page_that_ssi_makes_anew() {
 }
 
 #[test]
-fn of_two_addresses_that_are_told_the_first_counts_unless_there_is_a_list() {
+fn first_of_two_real_ip_fields_counts() {
     let server = Server::start(
         "set_real_ip_from 127.0.0.0/8;
          server { listen 127.0.0.1:{port}; server_name localhost;
@@ -269,7 +269,7 @@ fn of_two_addresses_that_are_told_the_first_counts_unless_there_is_a_list() {
 
 /// A body that `return` has thrown away does not come: an upstream that was told of one would wait for it.
 #[test]
-fn an_upstream_is_told_of_no_body_that_was_thrown_away() {
+fn upstream_is_told_of_no_discarded_body() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; error_page 301 =200 /page;
              location /gone { return 301 /page; }

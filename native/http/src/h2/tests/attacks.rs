@@ -47,7 +47,7 @@ fn made_you_reset() {
 }
 
 #[test]
-fn a_reader_who_changes_his_mind_is_served() {
+fn peer_that_resets_some_streams_is_served() {
     let mut client = Client::new(Config {
         max_requests: u64::MAX,
         ..Config::default()
@@ -71,7 +71,7 @@ fn a_reader_who_changes_his_mind_is_served() {
 }
 
 #[test]
-fn floods_of_small_frames() {
+fn small_frame_floods_end_the_connection() {
     let frames = [
         ("PING", frame_of(PING, 0, 0, &[0; 8])),
         ("SETTINGS", settings_frame(&[])),
@@ -93,7 +93,7 @@ fn floods_of_small_frames() {
 }
 
 #[test]
-fn slow_pings_are_no_flood() {
+fn slow_pings_are_not_a_flood() {
     let mut client = Client::new(Config::default());
     for _ in 0..20_000 {
         client.send(&frame_of(PING, 0, 0, &[0; 8])).unwrap();
@@ -103,7 +103,7 @@ fn slow_pings_are_no_flood() {
 }
 
 #[test]
-fn many_settings_in_a_frame_count() {
+fn settings_in_one_frame_are_counted() {
     let mut client = Client::new(Config::default());
     let frame = settings_frame(&vec![(SETTINGS_INITIAL_WINDOW_SIZE, 1); 2700]);
     let (n, code) = until_death(&mut client, |_| frame.clone());
@@ -135,7 +135,7 @@ fn hpack_bomb() {
 }
 
 #[test]
-fn many_tiny_fields() {
+fn many_tiny_fields_are_limited() {
     let mut block = get("/");
     block.extend([0x40, 1, b'a', 1, b'b']);
     block.extend([0xbe; 2000]);
@@ -147,7 +147,7 @@ fn many_tiny_fields() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_not_read() {
+fn peer_that_does_not_read_is_not_read_from() {
     let mut client = Client::new(Config::default());
     let pings = frame_of(PING, 0, 0, &[0; 8]).repeat(1000);
     for _ in 0..100 {
@@ -193,7 +193,7 @@ fn window_dribble() {
 }
 
 #[test]
-fn streams_without_end_do_not_grow_the_tables() {
+fn endless_streams_do_not_grow_tables() {
     let mut client = Client::new(Config {
         max_requests: u64::MAX,
         ..Config::default()

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn the_server_greets_first() {
+fn server_sends_settings_first() {
     let mut server = Connection::<()>::new(Config::default());
     let out = std::mem::take(server.output());
     assert_eq!(out[3], SETTINGS);
@@ -12,7 +12,7 @@ fn the_server_greets_first() {
 }
 
 #[test]
-fn a_request_is_answered() {
+fn request_gets_response() {
     let mut client = Client::new(Config::default());
     client.get(1);
     assert!(client.server.send_head(1, &ok_block(), false));
@@ -28,7 +28,7 @@ fn a_request_is_answered() {
 }
 
 #[test]
-fn equal_requests_share_a_head() {
+fn equal_requests_share_a_header_block() {
     let mut server = Connection::<()>::new(Config::default());
     let mut block = get("/");
     block.splice(0..0, [0x82]);
@@ -54,7 +54,7 @@ fn equal_requests_share_a_head() {
 }
 
 #[test]
-fn a_body_comes_in_pieces_and_opens_the_windows() {
+fn body_arrives_in_pieces_and_opens_windows() {
     let mut client = Client::new(Config {
         stream_window: 100,
         ..Config::default()
@@ -76,7 +76,7 @@ fn a_body_comes_in_pieces_and_opens_the_windows() {
 }
 
 #[test]
-fn padding_is_taken_off_and_given_back() {
+fn padding_is_removed_and_credited() {
     let mut client = Client::new(Config {
         stream_window: 64,
         ..Config::default()
@@ -92,7 +92,7 @@ fn padding_is_taken_off_and_given_back() {
 }
 
 #[test]
-fn the_connection_window_survives_streams_that_are_dropped() {
+fn connection_window_survives_dropped_streams() {
     let config = Config {
         connection_window: 65_535,
         ..Config::default()
@@ -111,7 +111,7 @@ fn the_connection_window_survives_streams_that_are_dropped() {
 }
 
 #[test]
-fn trailers_end_a_body() {
+fn trailers_end_the_body() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("3"), false)).unwrap();
     client.send(&data(1, b"abc", false)).unwrap();
@@ -122,7 +122,7 @@ fn trailers_end_a_body() {
 }
 
 #[test]
-fn sections_may_be_continued() {
+fn header_sections_may_be_continued() {
     let mut client = Client::new(Config::default());
     let block = get("/continued");
     let (first, second) = block.split_at(4);
@@ -136,7 +136,7 @@ fn sections_may_be_continued() {
 }
 
 #[test]
-fn long_answers_wait_for_the_windows() {
+fn long_responses_wait_for_windows() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.send_head(1, &ok_block(), false);
@@ -167,7 +167,7 @@ fn long_answers_wait_for_the_windows() {
 }
 
 #[test]
-fn frames_respect_their_maximum() {
+fn frames_respect_maximum_size() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.send_head(1, &vec![0x88; 40_000], false);
@@ -185,7 +185,7 @@ fn frames_respect_their_maximum() {
 }
 
 #[test]
-fn a_head_is_in_one_frame_where_the_peer_takes_it() {
+fn header_section_fits_one_frame_when_peer_allows() {
     let mut client = Client::new(Config::default());
     let large = settings_frame(&[(SETTINGS_MAX_FRAME_SIZE, 50_000)]);
     client.send(&large).unwrap();
@@ -197,7 +197,7 @@ fn a_head_is_in_one_frame_where_the_peer_takes_it() {
 }
 
 #[test]
-fn data_frames_are_as_short_as_they_shall_be() {
+fn data_frames_respect_configured_size() {
     let mut client = Client::new(Config {
         chunk: 10_000,
         ..Config::default()
@@ -213,7 +213,7 @@ fn data_frames_are_as_short_as_they_shall_be() {
 }
 
 #[test]
-fn a_smaller_initial_window_may_go_below_zero() {
+fn smaller_initial_window_may_become_negative() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.send_head(1, &ok_block(), false);
@@ -233,7 +233,7 @@ fn a_smaller_initial_window_may_go_below_zero() {
 }
 
 #[test]
-fn streams_take_turns() {
+fn streams_are_sent_in_turns() {
     let mut client = Client::new(Config::default());
     client.send(&window_update(0, 1 << 20)).unwrap();
     for stream in [1, 3, 5] {
@@ -255,7 +255,7 @@ fn streams_take_turns() {
 }
 
 #[test]
-fn a_smaller_table_is_acknowledged_once() {
+fn smaller_header_table_is_acknowledged_once() {
     let mut client = Client::new(Config::default());
     client
         .send(&settings_frame(&[(SETTINGS_HEADER_TABLE_SIZE, 0)]))
@@ -269,7 +269,7 @@ fn a_smaller_table_is_acknowledged_once() {
 }
 
 #[test]
-fn an_early_answer_stops_the_request() {
+fn early_response_stops_request() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("1000"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
@@ -282,7 +282,7 @@ fn an_early_answer_stops_the_request() {
 }
 
 #[test]
-fn an_early_answer_stops_a_body_that_has_begun_at_once() {
+fn early_response_stops_started_body() {
     let mut client = Client::new(Config::default());
     let begun = [headers(1, &post("1000"), false), data(1, b"some", false)];
     client.send(&begun.concat()).unwrap();
@@ -292,7 +292,7 @@ fn an_early_answer_stops_a_body_that_has_begun_at_once() {
 }
 
 #[test]
-fn a_request_that_ends_after_its_answer_is_not_reset() {
+fn request_that_ends_after_response_is_not_reset() {
     for end in [data(1, b"1234", true), headers(1, &[], true)] {
         let mut client = Client::new(Config::default());
         let length = if end[3] == DATA { "4" } else { "0" };
@@ -310,7 +310,7 @@ fn a_request_that_ends_after_its_answer_is_not_reset() {
 
 /// A fault in what was under way with the head is still seen for what it is.
 #[test]
-fn an_answered_stream_keeps_its_rules_until_it_ends() {
+fn stream_rules_hold_after_response_until_end() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &get("/"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
@@ -321,7 +321,7 @@ fn an_answered_stream_keeps_its_rules_until_it_ends() {
 }
 
 #[test]
-fn a_client_that_never_ends_its_request_is_told_to() {
+fn unended_request_is_reset() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("9"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
@@ -337,7 +337,7 @@ fn a_client_that_never_ends_its_request_is_told_to() {
 }
 
 #[test]
-fn a_malformed_request_is_answered_then_reset() {
+fn malformed_request_gets_response_then_reset() {
     let mut client = Client::new(Config::default());
     let bad = block(&[(":method", "GET"), (":path", "/")]);
     assert_eq!(
@@ -350,7 +350,7 @@ fn a_malformed_request_is_answered_then_reset() {
 }
 
 #[test]
-fn shutdown_lets_open_streams_finish() {
+fn shutdown_finishes_open_streams() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.shutdown();
@@ -386,7 +386,7 @@ fn keepalive_requests_ends_the_connection() {
 proptest! {
     /// Whatever the pieces the bytes come in, the events are the same.
     #[test]
-    fn pieces_do_not_matter(cut in 1usize..60) {
+    fn input_can_arrive_in_any_pieces(cut in 1usize..60) {
         let bytes = [
             &PREFACE[..], &settings_frame(&[(SETTINGS_INITIAL_WINDOW_SIZE, 9)]),
             &headers(1, &get("/a"), true), &headers(3, &post("5"), false), &data(3, b"12", false),

@@ -9,7 +9,7 @@ const FLOW: ErrorCode = ErrorCode::FLOW_CONTROL_ERROR;
 const CLOSED: ErrorCode = ErrorCode::STREAM_CLOSED;
 
 #[test]
-fn the_preface_must_be_right() {
+fn preface_is_required() {
     for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX"] {
         let server = Connection::new(Config::default());
         let client = Client {
@@ -22,7 +22,7 @@ fn the_preface_must_be_right() {
 
 /// Not by the book (RFC 9113, section 3.4), but nginx takes it too.
 #[test]
-fn settings_may_come_late() {
+fn late_settings_are_accepted() {
     let server = Connection::new(Config::default());
     let now = Instant::now();
     let mut client = Client { server, now };
@@ -31,7 +31,7 @@ fn settings_may_come_late() {
 }
 
 #[test]
-fn connection_errors() {
+fn protocol_violations_are_connection_errors() {
     let invalid_setting = |id, value| settings_frame(&[(id, value)]);
     let cases: Vec<(&str, Vec<u8>, ErrorCode)> = vec![
         ("DATA on stream 0", data(0, b"x", true), PROTOCOL),
@@ -172,7 +172,7 @@ fn connection_errors() {
 }
 
 #[test]
-fn a_field_section_is_not_interrupted() {
+fn interrupted_field_section_is_an_error() {
     let open = frame_of(HEADERS, END_STREAM, 1, &get("/"));
     let interruptions = [
         frame_of(PRIORITY, 0, 1, &[0; 5]),
@@ -187,7 +187,7 @@ fn a_field_section_is_not_interrupted() {
 }
 
 #[test]
-fn stream_errors() {
+fn stream_violations_are_stream_errors() {
     let upload = || headers(1, &post("4"), false);
     let cases: Vec<(&str, Vec<Vec<u8>>, ErrorCode)> = vec![
         (
@@ -250,7 +250,7 @@ fn stream_errors() {
 }
 
 #[test]
-fn a_body_that_breaks_its_promise_is_answered_then_reset() {
+fn wrong_content_length_gets_response_then_reset() {
     let more = data(1, b"12345", false);
     let less = data(1, b"123", true);
     for frame in [more, less] {
@@ -265,7 +265,7 @@ fn a_body_that_breaks_its_promise_is_answered_then_reset() {
 }
 
 #[test]
-fn windows_are_binding() {
+fn flow_control_windows_are_enforced() {
     let config = Config {
         stream_window: 10,
         connection_window: 65_535,
@@ -287,7 +287,7 @@ fn windows_are_binding() {
 }
 
 #[test]
-fn a_setting_may_not_overflow_a_window() {
+fn setting_that_overflows_window_is_an_error() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client
@@ -298,7 +298,7 @@ fn a_setting_may_not_overflow_a_window() {
 }
 
 #[test]
-fn ids_only_go_up() {
+fn stream_ids_must_increase() {
     let mut client = Client::new(Config::default());
     client.get(5);
     assert_eq!(client.dies_of(&headers(3, &get("/"), true)), PROTOCOL);
@@ -309,7 +309,7 @@ fn ids_only_go_up() {
 }
 
 #[test]
-fn the_largest_id_is_an_id() {
+fn largest_stream_id_is_accepted() {
     let mut client = Client::new(Config::default());
     client.get(0x7fff_ffff);
     client.server.send_head(0x7fff_ffff, &ok_block(), true);
@@ -319,7 +319,7 @@ fn the_largest_id_is_an_id() {
 }
 
 #[test]
-fn frames_for_a_closed_stream() {
+fn frames_for_closed_stream_follow_rfc() {
     let mut client = Client::new(Config::default());
     client.get(1);
     let reset = frame_of(RST_STREAM, 0, 1, &8u32.to_be_bytes());
@@ -336,7 +336,7 @@ fn frames_for_a_closed_stream() {
 }
 
 #[test]
-fn a_refused_stream_is_no_more_than_refused() {
+fn refused_stream_is_not_an_error() {
     let mut client = Client::new(Config {
         max_streams: 1,
         ..Config::default()
@@ -352,7 +352,7 @@ fn a_refused_stream_is_no_more_than_refused() {
 }
 
 #[test]
-fn a_stream_that_both_sides_reset_is_closed() {
+fn stream_reset_by_both_sides_is_closed() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("4"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
@@ -363,7 +363,7 @@ fn a_stream_that_both_sides_reset_is_closed() {
 }
 
 #[test]
-fn an_empty_window_update_is_an_error_on_a_closed_stream_too() {
+fn zero_window_update_on_closed_stream_is_an_error() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.send_head(1, &ok_block(), true);
@@ -373,7 +373,7 @@ fn an_empty_window_update_is_an_error_on_a_closed_stream_too() {
 }
 
 #[test]
-fn a_head_that_comes_too_late_costs_its_stream_only() {
+fn late_header_section_ends_only_its_stream() {
     let mut client = Client::new(Config::default());
     let request = headers(1, &get("/"), true);
     let (first, rest) = request.split_at(20);
@@ -388,7 +388,7 @@ fn a_head_that_comes_too_late_costs_its_stream_only() {
 }
 
 #[test]
-fn frames_may_be_as_large_as_is_announced() {
+fn frames_up_to_announced_size_are_accepted() {
     let config = Config {
         max_frame: 20_000,
         ..Config::default()
@@ -402,7 +402,7 @@ fn frames_may_be_as_large_as_is_announced() {
 }
 
 #[test]
-fn a_number_that_can_only_be_wrong_is_not_waited_for() {
+fn impossible_length_is_rejected_early() {
     for start in [&[0xff; 4][..], &[0x42, 0xff, 0xff, 0xff, 0xff]] {
         let mut frame = frame_of(HEADERS, END_HEADERS | END_STREAM, 1, &[0; 100]);
         frame.truncate(9);
@@ -419,7 +419,7 @@ fn a_number_that_can_only_be_wrong_is_not_waited_for() {
 
 /// The answer came early and the rest of the request is thrown away, but not unseen.
 #[test]
-fn late_frames_must_be_well_formed() {
+fn malformed_late_frames_are_rejected() {
     let late = [
         data(1, b"12345", false),
         data(1, b"123", true),
@@ -440,7 +440,7 @@ fn late_frames_must_be_well_formed() {
 }
 
 #[test]
-fn pings_are_answered_and_acks_are_not() {
+fn pings_get_ack_and_acks_get_nothing() {
     let mut client = Client::new(Config::default());
     client.send(&frame_of(PING, 0, 0, b"12345678")).unwrap();
     let pong = Sent {
@@ -474,7 +474,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     /// Any frames at all: answers where there are requests, and no panic, no half frame.
     #[test]
-    fn any_frames(frames in prop::collection::vec(any_frame(), 0..40)) {
+    fn arbitrary_frames_do_not_panic(frames in prop::collection::vec(any_frame(), 0..40)) {
         let mut client = Client::new(Config { max_streams: 3, ..Config::default() });
         for frame in frames {
             let Ok(seen) = client.send(&frame) else {
@@ -498,7 +498,7 @@ proptest! {
 }
 
 #[test]
-fn a_body_is_not_taken_before_the_client_knows_of_small_windows() {
+fn body_is_accepted_within_old_window_until_settings_ack() {
     let small = Config {
         stream_window: 10,
         ..Config::default()
