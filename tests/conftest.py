@@ -18,9 +18,8 @@ from tests.support import database_flush, migrated_database
 
 database_flush.install()
 
-# One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
-# for new ones.
-# A machine that is busy with other tests is slow, which says nothing about the one that runs.
+# Generated values are the same on every run, so that a failure comes from the change. HYPOTHESIS_PROFILE=explore looks
+# for new values. Deadlines are off, because a busy machine says nothing about the test.
 _PATIENT = settings(print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", _PATIENT, derandomize=True)
 settings.register_profile("explore", _PATIENT)
@@ -43,16 +42,18 @@ if environment.WORKER:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write tests/suites/golden anew; read the diff afterwards"
+        "--update-golden", action="store_true", help="rewrite tests/suites/golden; read the diff afterwards"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What a test leaves behind in the thread of all tests would make another one fail, in some orders only. Looked for
-    before this one's own fixtures begin, which may have a browser."""
+    """Check that the test before left no event loop running, which would fail later tests in some orders only.
+
+    Runs before the fixtures of this test, which may start a browser.
+    """
     if not item.nodeid.startswith("tests/suites/browser/"):
-        assert asyncio._get_running_loop() is None, "an event loop of a test before goes on"
+        assert asyncio._get_running_loop() is None, "the event loop of an earlier test is still running"
 
 
 @pytest.fixture

@@ -16,22 +16,23 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Thousands of tests, the panel and what it is made of stay to the end. Looking through them for what nobody refers to
-# any more took a fifteenth of the time: not while they come, and afterwards only through what the tests make.
+# Modules and test items live until the end. The collector need not search them, which took a fifteenth of the run. It
+# is off during collection and afterwards sees only objects that the tests create.
 gc.disable()
-GARBAGE = (20_000, 20, 50)  # new objects before a look, looks of one generation before one of the next
+GARBAGE = (20_000, 20, 50)  # gc.set_threshold: new objects, then collections of each generation
 
 _given = os.environ.get("PADDOCK_HOME", "")
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
-HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / WORKER  # each process of a parallel run has its own
+# Each process of a parallel run has its own folder.
+HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / WORKER
 (HOME / "static").mkdir(parents=True, exist_ok=True)
 os.environ["PADDOCK_HOME"] = str(HOME)
-os.environ.setdefault("PADDOCK_LOCAL_HOST_FOLDER", str(HOME / "host"))  # root's would lie below /var/lib else
+os.environ.setdefault("PADDOCK_LOCAL_HOST_FOLDER", str(HOME / "host"))  # otherwise root's is below /var/lib
 os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 
-# Files whose tests go on where the one before ended, or share what there is only one of: one process runs them all.
+# Files whose tests build on each other or share a single resource: one process runs all tests of such a file.
 # (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
 TOGETHER = {
     "tests/accounts/test_setup.py",
@@ -40,7 +41,7 @@ TOGETHER = {
 }
 
 
-# Files that take longest come first, the longest before the others: what begins last is waited for by idle processes.
+# The slowest files start first, the slowest at the top: a slow file that starts last leaves the other processes idle.
 LONGEST = [
     "tests/suites/packages/test_debian_packages.py",
     "tests/suites/browser/test_main_journey.py",
@@ -50,12 +51,12 @@ LONGEST = [
 ]
 
 
-# What pytest-django opens the database for.
+# The fixtures for which pytest-django opens the database.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
 
 class Scheduling(LoadScopeScheduling):
-    """Every test by itself, except those of a file that stays together."""
+    """Schedule each test separately, except the tests of files in TOGETHER."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -68,11 +69,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cluster", action="store_true", help="only tests that the database or the queue has a part in")
+    parser.addoption("--cluster", action="store_true", help="run only tests that use the database or the queue")
 
 
-# It speaks async alone, so that the test client would take each of thousands of requests through two threads. The panel
-# that the browser's journey starts has it, as a process of its own with the settings as they are.
+# This middleware is async only, so each request of the test client would need two threads. The browser's main journey
+# covers it: the panel there is a process with the full settings.
 UNUSED_MIDDLEWARE = "servestatic.middleware.ServeStaticMiddleware"
 
 
@@ -80,12 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
     from django.conf import settings
 
     settings.MIDDLEWARE.remove(UNUSED_MIDDLEWARE)
-    config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
+    config.addinivalue_line(
+        "markers", "cluster: the test depends on cluster mode settings although it uses no database"
+    )
 
 
-@pytest.hookimpl(tryfirst=True)  # also where it is only told what others run
+@pytest.hookimpl(tryfirst=True)  # also in the process that distributes the tests
 def pytest_runtestloop() -> None:
-    # What is logged pytest keeps for those that fail; on the console each line would be written a second time.
+    # pytest keeps the log of failed tests. The console handler would print each line a second time.
     root = logging.getLogger()
     root.handlers = [handler for handler in root.handlers if type(handler) is not logging.StreamHandler]
     gc.freeze()
@@ -109,7 +112,7 @@ def _rank(item: pytest.Item) -> int:
 
 
 def is_for_cluster(item: pytest.Item) -> bool:
-    """pytest-django lets no other test near the database."""
+    """Return whether a test uses the database or depends on cluster mode; pytest-django blocks it for all others."""
     marked = any(item.iter_markers("django_db")) or any(item.iter_markers("cluster"))
     return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
