@@ -59,9 +59,10 @@ OPERATIONS = (
     "install",  # {"source", "sha256", "path", "engine"}: install an uploaded program and run it
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
-    # {"requests": [...]} -> {"answers": [{"status", "sha256", "encoding", ...}]} from listeners of this host
-    "answers",
-    "testbed",  # TestbedRequest: a test bed with private instances of the host's servers; {"action": "end" | "left"}
+    "observe",  # {"probes": [Probe]} -> {"rows": [observation]}: asked, nothing changed (agents/host/probe.py)
+    "preflight",  # {"logs": [{"path", "roots", "most"}]} -> {"busiest": [[path]]}: what a plan looks at first
+    "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
+    "testbed",  # TestbedRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: the conditions of a measurement
     "ports",  # {"count"} -> {"ports": [free ports]}
@@ -111,7 +112,14 @@ class EngineControl:
 
 @dataclass(frozen=True)
 class Probe:
-    """A request that must succeed after the switch: any status below 500 unless `status` names one."""
+    """A request sent before and after a change, and compared (agents/host/verdict.py).
+
+    `kind`: health | location | address (of the access log) | takeover | other (site). `was`: [address, port] before the
+    change, if different; `fresh`: no server handled it before; `seen`: observation before, from another host. `status`,
+    `text` and `headers` are expected and sent; `intended` are statuses requested by the new configuration, never worse.
+    `new`: the location is new, so its application may not run yet. `required`: trouble undoes the change even without
+    an observation before. `exact`: the status must not change.
+    """
 
     address: str  # address to connect to: 127.0.0.1
     port: int
@@ -120,6 +128,20 @@ class Probe:
     tls: bool = False
     status: int | None = None
     timeout_s: float = 5.0
+    site: str = ""
+    kind: str = "health"
+    text: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()  # of the site: a redirect to one of them does not leave it
+    intended: tuple[int, ...] = ()
+    certificate: str = ""  # SHA-256 of the one that is deployed
+    http2: bool = False
+    was: tuple[str | int, ...] = ()
+    fresh: bool = False
+    new: bool = False
+    required: bool = False
+    exact: bool = False
+    seen: dict[str, Any] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -131,7 +153,8 @@ class ApplyRequest:
     files: list[FileChange]
     engines: list[EngineControl]  # each is tested, then started or reloaded once
     probes: list[Probe] = field(default_factory=list)
-    guards: list[Probe] = field(default_factory=list)  # other sites: their status must be the same afterwards
+    guards: list[Probe] = field(default_factory=list)  # other sites: must not answer worse than before
+    anyway: bool = False  # its own sites may answer worse than before, other sites may not
     dry_run: bool = False  # stage and test only
 
 
@@ -156,6 +179,8 @@ class ApplyResult:
     outcome: str  # applied | unchanged | tested (dry run) | rolled_back | failed
     error: str = ""  # the server's own message
     steps: list[StepEvent] = field(default_factory=list)
+    # {"site", "kind", "url", "at", "verdict", "words", "before", "after"} (agents/host/checking.py)
+    checks: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

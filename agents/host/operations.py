@@ -32,6 +32,8 @@ MODULES = {
     "bench": "agents.host.bench",
     "sample": "agents.host.sample",
     "answers": "agents.host.answers",
+    "observe": "agents.host.observe",
+    "preflight": "agents.host.preflight",
     "testbed": "agents.host.testbed",
     "application": "agents.host.applications",
     "fingerprint": "agents.host.fingerprint",

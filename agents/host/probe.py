@@ -1,7 +1,13 @@
-"""Requests to a server on this host over a plain socket."""
+"""Requests to a server on this host over a plain socket.
+
+An observation is {"status": 0 without a response, "error": why, "connected", "to": target of a redirect, without query,
+"certificate": SHA-256 of the one presented, "protocol": of TLS, "alpn", "found": whether the expected text is there,
+"at": Unix time}. Keys that say nothing are left out.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import ssl
 import time
@@ -9,33 +15,51 @@ from typing import Any
 
 from agents.host import addresses
 
+AGENT = b"paddock-probe"
 MAX_HEAD = 64 * 1024
-RETRY_FOR_S = 2.0
-_context: ssl.SSLContext | None = None  # created once, because it costs more than a request
+MAX_BODY = 256 * 1024  # in which an expected text is looked for
+MAX_REDIRECT = 300
+_contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more than a request
 
 
-def describe(probe: dict[str, Any]) -> str:
-    """The probe as a URL for people, with its address."""
+def url(probe: dict[str, Any]) -> str:
+    """The address that a person would type."""
     scheme = "https" if probe["tls"] else "http"
     usual = 443 if probe["tls"] else 80
     port = "" if probe["port"] == usual else ":%d" % probe["port"]
-    return "%s://%s%s%s at %s" % (scheme, probe["host"], port, probe["path"], probe["address"])
+    return "%s://%s%s%s" % (scheme, probe["host"], port, probe["path"])
 
 
-def ask(probe: dict[str, Any]) -> tuple[int, str]:
-    """(status, ""), or (0, error). Certificates are not verified, because a site may have a self-signed one."""
+def describe(probe: dict[str, Any]) -> str:
+    """The URL, and where it was sent."""
+    return "%s at %s" % (url(probe), probe["address"])
+
+
+def observe(probe: dict[str, Any]) -> dict[str, Any]:
+    """Asks once. Certificates are not judged: the site may be served by its own."""
+    seen: dict[str, Any] = {"status": 0, "connected": False, "at": time.time()}
     stream: Any = None
     try:
         _refuse(probe["address"])
         stream = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
         if probe["tls"]:
-            stream = _secured(stream, probe)
-        return _exchange(stream, probe)
-    except OSError as error:  # includes ssl.SSLError
-        return 0, str(error.strerror or error)
+            stream = _secured(stream, probe, with_h2=False)
+            _note_tls(seen, stream)
+        seen["connected"] = True
+        _exchange(stream, probe, seen)
+        if probe.get("http2") and seen["status"]:
+            seen["alpn"] = _alpn(probe)
+    except OSError as error:  # ssl.SSLError is one too
+        seen["error"] = str(error.strerror or error)
     finally:
         if stream is not None:
             stream.close()
+    return seen
+
+
+def before_of(probe: dict[str, Any]) -> dict[str, Any]:
+    """The same request where the site answered before the change."""
+    return dict(probe, address=probe["was"][0], port=probe["was"][1]) if probe.get("was") else probe
 
 
 def _refuse(address: str) -> None:
@@ -45,83 +69,93 @@ def _refuse(address: str) -> None:
         raise addresses.Refused("%s is %s" % (address, reason))
 
 
-def is_healthy(probe: dict[str, Any], status: int) -> bool:
-    """Return whether the status is below 500, or the required one."""
-    wanted = probe["status"]
-    return status == wanted if wanted is not None else 0 < status < 500
+def _exchange(stream: Any, probe: dict[str, Any], seen: dict[str, Any]) -> None:
+    stream.sendall(_request(probe))
+    deadline = time.monotonic() + probe["timeout_s"]
+    answer = _read(stream, deadline, b"", b"\r\n\r\n", MAX_HEAD)
+    head, blank, body = answer.partition(b"\r\n\r\n")
+    first, _, rest = head.partition(b"\r\n")
+    words = first.split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        late = time.monotonic() >= deadline
+        silent = "the response did not begin within %g s" % probe["timeout_s"] if late else "it closed the connection"
+        seen["error"] = "the response is not HTTP" if answer and not late else silent
+        return
+    seen["status"] = int(words[1])
+    target = _redirect(rest)
+    if target:
+        seen["to"] = target
+    wanted = probe.get("text", "").encode("utf-8")
+    if wanted:
+        seen["found"] = wanted in body or wanted in _read(stream, deadline, body, wanted, MAX_BODY) if blank else False
 
 
-def until_healthy(probe: dict[str, Any]) -> tuple[int, str]:
-    """(status, "") once the response is healthy; its problem after two seconds of attempts."""
-    return _until(probe, lambda status: is_healthy(probe, status), "below 500")
-
-
-def until_as_before(probe: dict[str, Any], before: int) -> str:
-    """Problem of a site whose response differs from `before`, or ""; sites that did not respond
-    before (0) are skipped.
-    """
-    return _until(probe, lambda status: status == before, "%d, as before" % before)[1] if before else ""
-
-
-def told(probe: dict[str, Any], status: int) -> str:
-    """A healthy response in words. A new site without files responds 404, which is not an error in
-    its configuration.
-    """
-    missing = status == 404 and probe["status"] is None
-    hint = " (nothing lies there: are the site's files in its folder?)" if missing else ""
-    return "%s answers %d%s" % (describe(probe), status, hint)
-
-
-def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> tuple[int, str]:
-    deadline = time.monotonic() + min(RETRY_FOR_S, probe["timeout_s"])
-    pause = 0.02
-    while True:
-        status, problem = ask(probe)
-        if is_right(status):
-            return status, ""
-        if time.monotonic() + pause > deadline:
-            wanted = str(probe["status"]) if probe["status"] is not None and "before" not in wanted else wanted
-            answer = "answers %d" % status if status else "does not answer (%s)" % problem
-            if status in (502, 504):
-                answer += " (what it passes requests on to does not answer: start that, or choose another health page)"
-            return status, "%s %s; wanted: %s" % (describe(probe), answer, wanted)
-        time.sleep(pause)
-        pause *= 2
-
-
-def _exchange(stream: Any, probe: dict[str, Any]) -> tuple[int, str]:
+def _request(probe: dict[str, Any]) -> bytes:
     usual = 443 if probe["tls"] else 80
     host = probe["host"] if probe["port"] == usual else "%s:%d" % (probe["host"], probe["port"])
-    head = "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: paddock-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    stream.sendall((head % (probe["path"], host)).encode("utf-8"))
-    answer = b""
-    deadline = time.monotonic() + probe["timeout_s"]
-    while b"\r\n" not in answer and len(answer) < MAX_HEAD:
+    lines = ["%s %s HTTP/1.1" % (probe.get("method", "GET"), probe["path"]), "Host: %s" % host]
+    lines += ["User-Agent: %s" % AGENT.decode(), "Accept: */*", "Connection: close"]
+    lines += ["%s: %s" % (name, value) for name, value in probe.get("headers", ())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8")
+
+
+def _read(stream: Any, deadline: float, begun: bytes, until: bytes, most: int) -> bytes:
+    """Read until `until` is in the data, or the end, the deadline or `most` bytes."""
+    while until not in begun and len(begun) < most:
         left = deadline - time.monotonic()
         if left <= 0:
-            return 0, "its answer did not begin in %g s" % probe["timeout_s"]
+            break
         stream.settimeout(left)
-        part = stream.recv(8192)
+        try:
+            part = stream.recv(16384)
+        except OSError:
+            if not begun:
+                raise
+            break
         if not part:
             break
-        answer += part
-    words = answer.split(b"\r\n", 1)[0].split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        return 0, "it closed the connection without an HTTP answer" if not answer else "its answer is not HTTP"
-    return int(words[1]), ""
+        begun += part
+    return begun
 
 
-def _secured(plain: Any, probe: dict[str, Any]) -> ssl.SSLSocket:
+def _redirect(head: bytes) -> str:
+    """Target of the `Location` header without its query, which may contain a secret."""
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"location":
+            text = value.strip().decode("utf-8", "replace").partition("?")[0].partition("#")[0]
+            return "".join(letter for letter in text if letter.isprintable())[:MAX_REDIRECT]
+    return ""
+
+
+def _note_tls(seen: dict[str, Any], stream: ssl.SSLSocket) -> None:
+    found = stream.getpeercert(True)
+    if found:
+        seen["certificate"] = hashlib.sha256(found).hexdigest()
+    seen["protocol"] = stream.version() or ""
+
+
+def _alpn(probe: dict[str, Any]) -> str:
+    """Protocol negotiated with a client that offers HTTP/2, by a handshake of its own."""
+    plain = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
+    stream = _secured(plain, probe, with_h2=True)
+    try:
+        return stream.selected_alpn_protocol() or ""
+    finally:
+        stream.close()
+
+
+def _secured(plain: socket.socket, probe: dict[str, Any], *, with_h2: bool) -> ssl.SSLSocket:
     """TLS on a connection, closed together with it."""
-    return _tls_context().wrap_socket(plain, server_hostname=probe["host"] or None)
+    return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"] or None)
 
 
-def _tls_context() -> ssl.SSLContext:
-    global _context
-    if _context is None:
-        import ssl
-
-        _context = ssl.create_default_context()
-        _context.check_hostname = False
-        _context.verify_mode = ssl.CERT_NONE
-    return _context
+def _tls_context(with_h2: bool) -> ssl.SSLContext:
+    if with_h2 not in _contexts:
+        made = ssl.create_default_context()
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+        if with_h2:
+            made.set_alpn_protocols(["h2", "http/1.1"])
+        _contexts[with_h2] = made
+    return _contexts[with_h2]

@@ -48,9 +48,9 @@ def _undone(
     last = steps.done[-1]["name"] if steps.done else "journal"
     with steps.streamed():
         problem = Undo(journal, begun, steps).run(switched=True)
-    error = "The agent was killed after the step %r; the old configuration was put back." % last
+    error = "The agent was killed after the step %r; the previous configuration was restored." % last
     if problem:
-        error += "\n\nBut it could not be had back in full:\n%s" % problem
+        error += "\n\nThe previous state could not be restored in full:\n%s" % problem
     result = steps.result("failed" if problem else "rolled_back", error)
     journal.end(result)
     journal.close()

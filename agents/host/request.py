@@ -11,6 +11,7 @@ from agents.host.errors import Refusal
 ACTIONS = ("put", "link", "remove", "directory")
 ENGINES = ("nginx", "apache", "openlitespeed", "native")
 CONTROLS = ("direct", "systemd")
+CHECK_KINDS = ("health", "location", "address", "takeover", "other")
 MAX_FILES = 100_000
 
 
@@ -68,6 +69,7 @@ class Request:
         workers.refuse_root(self.files, self.engines)
         self.probes = [check_probe(item) for item in _list(data, "probes")]
         self.guards = [check_probe(item) for item in _list(data, "guards")]
+        self.anyway = data.get("anyway") is True
         self.dry_run = data.get("dry_run") is True
         self.administrators = administrators(self.engines)
 
@@ -111,14 +113,68 @@ def check_probe(data: Any) -> dict[str, Any]:
         raise Refusal("invalid", "a probe's address, host and path hold no blanks and no control characters")
     if not probe["path"].startswith("/"):
         raise Refusal("invalid", "a probe's path begins with /")
-    port, status, timeout = data.get("port"), data.get("status"), data.get("timeout_s", 5.0)
-    if not isinstance(port, int) or not 0 < port < 65536:
-        raise Refusal("invalid", "a probe's port is a number from 1 to 65535")
-    if status is not None and not (isinstance(status, int) and 100 <= status <= 599):
-        raise Refusal("invalid", "a probe's status is a number from 100 to 599")
+    timeout = data.get("timeout_s", 5.0)
     if not isinstance(timeout, (int, float)) or not 0 < timeout <= 60:
         raise Refusal("invalid", "a probe's timeout is a number of seconds from 0 to 60")
-    return dict(probe, port=port, status=status, timeout_s=float(timeout), tls=data.get("tls") is True)
+    status = data.get("status")
+    probe.update({name: data.get(name) is True for name in ("tls", "http2", "exact", "fresh", "new", "required")})
+    probe.update({name: _text(data, name, "") for name in ("site", "text", "certificate")})
+    probe["kind"] = _one_of(data, "kind", CHECK_KINDS) if data.get("kind") else "health"
+    probe["status"] = None if status is None else _status(status)
+    probe["intended"] = [_status(item) for item in _list(data, "intended")]
+    probe["names"] = [_line(item) for item in _list(data, "names")]
+    probe["headers"] = [_header(item) for item in _list(data, "headers")]
+    probe["was"] = _place(data.get("was") or [])
+    probe["seen"] = check_seen(data.get("seen"))
+    return dict(probe, port=_port(data.get("port")), timeout_s=float(timeout))
+
+
+def check_seen(data: Any) -> dict[str, Any] | None:
+    """An observation (probe.py) that was made elsewhere."""
+    if data is None:
+        return None
+    _object(data, "observation")
+    status = data.get("status")
+    seen: dict[str, Any] = {"status": status if isinstance(status, int) and 0 <= status <= 999 else 0}
+    seen.update({name: data.get(name) is True for name in ("connected", "found") if name in data})
+    seen.update({name: _text(data, name, "") for name in ("error", "to", "certificate", "protocol", "alpn")})
+    at = data.get("at")
+    return dict(seen, at=float(at) if isinstance(at, (int, float)) else 0.0)
+
+
+def _status(value: Any) -> int:
+    if not (isinstance(value, int) and 100 <= value <= 599):
+        raise Refusal("invalid", "a probe's status is a number from 100 to 599")
+    return value
+
+
+def _port(value: Any) -> int:
+    if not isinstance(value, int) or not 0 < value < 65536:
+        raise Refusal("invalid", "a probe's port is a number from 1 to 65535")
+    return value
+
+
+def _place(value: Any) -> list[Any]:
+    """[address, port] or nothing."""
+    if value == []:
+        return []
+    if not isinstance(value, list) or len(value) != 2:
+        raise Refusal("invalid", "the place of a probe before the change is an address and a port")
+    return [_line(value[0]), _port(value[1])]
+
+
+def _line(value: Any) -> str:
+    """Text without control characters."""
+    text = _text({"value": value}, "value", "")
+    if any(ord(character) < 32 or ord(character) == 127 for character in text):
+        raise Refusal("invalid", "a probe's texts hold no control characters")
+    return text
+
+
+def _header(value: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) != 2 or ":" in str(value[0]) or " " in str(value[0]):
+        raise Refusal("invalid", "a probe's header is a name and a value")
+    return [_line(value[0]), _line(value[1])]
 
 
 def _object(data: Any, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from agents.host import state
+from agents.host import checking, probe, state
 from agents.host.apply import run_request
 from agents.host.errors import Refusal
 from agents.host.operations import Emit
@@ -28,9 +28,14 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         "roots": begun["roots"],
         "files": [_backwards(entry, journal) for entry in begun["entries"] if entry["is"] != "directory"],
         "engines": [engine["control"] for engine in begun["engines"]],
-        "probes": [dict(item["probe"], status=item["status"]) for item in answers if item["status"]],
+        "probes": [_as_before(*checking.remembered(item)) for item in answers],
     }
     return run_request(Request(request), emit, cancelled)
+
+
+def _as_before(check: dict[str, Any], seen: dict[str, Any] | None) -> dict[str, Any]:
+    """The same request, which must not respond worse than before the transaction."""
+    return dict(probe.before_of(check), was=[], seen=seen, fresh=seen is None, new=False)
 
 
 def _backwards(entry: dict[str, Any], journal: state.Journal) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class Journal:
         """
         brief = [dict(step, output="", argv=[]) for step in result.get("steps", [])]
         short = dict(result, error=str(result.get("error", ""))[:MAX_SHORT_ERROR])
-        for told in (result, dict(short, steps=brief), dict(short, steps=[])):
+        for told in (result, dict(short, steps=brief), dict(short, steps=[], checks=[])):
             try:
                 self._write(self._line("outcome", {"result": told, "transaction": self.ident}), 0)
                 break

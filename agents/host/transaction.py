@@ -9,7 +9,7 @@ import os
 import threading
 from typing import Any
 
-from agents.host import commands, faults, namespace, probe, shadow
+from agents.host import checking, commands, faults, namespace, shadow
 from agents.host.changes import Plan
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine
@@ -37,6 +37,7 @@ class Transaction:
         # Engines that can be tested only in place, with their errors before the switch if these matter.
         self._untested: list[tuple[Engine, commands.Done | None]] = []
         self._switched = False
+        self._checks: list[dict[str, Any]] = []
 
     def run(self) -> dict[str, Any]:
         """Run and return an ApplyResult. Raises Refusal if nothing was started: outside the roots, drift, cancelled."""
@@ -74,8 +75,11 @@ class Transaction:
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Result if nothing has to change, so a full disk does not matter and a repetition gives the same result."""
-        result = self._steps.result("unchanged")
+        """Nothing has to be done, so a full disk does not matter: the same request comes to the same."""
+        with self._steps.step("probe") as step:
+            rows = checking.observed(self._request)
+            step.output = _answered(rows, 0)
+        result = dict(self._steps.result("unchanged"), checks=checking.told(rows))
         try:
             self._journal.end(result)
             self._journal.close()
@@ -88,7 +92,6 @@ class Transaction:
             for change in plan.changes:
                 if change.found.kind == "file":
                     self._journal.keep_old(change.number, change.old)
-            asked = [*self._request.guards, *self._request.probes]
             self._begun = {
                 "entries": plan.entries(),
                 "engines": [
@@ -96,7 +99,7 @@ class Transaction:
                     for number, control in enumerate(self._request.engines)
                 ],
                 "roots": self._request.roots,
-                "answers": [{"probe": item, "status": probe.ask(item)[0]} for item in asked],
+                "answers": checking.before(self._request),
             }
             self._journal.begin(self._begun)
         self._steps.journal = self._journal
@@ -202,20 +205,18 @@ class Transaction:
         faults.point("live")
 
     def _verify(self) -> None:
-        before = {repr(item["probe"]): item["status"] for item in self._begun["answers"]}
         with self._steps.step("probe") as step:
-            answers = [(item, *probe.until_healthy(item)) for item in self._request.probes]
-            wrong = [problem for _, _, problem in answers if problem]
-            guards = [item for item in self._request.guards if item not in self._request.probes]
-            others = (probe.until_as_before(item, before[repr(item)]) for item in guards)
-            wrong += ["another site suffers: %s" % problem for problem in others if problem]
+            rows = checking.after(self._begun["answers"])
+            self._checks = checking.told(rows)
+            wrong = checking.problems(rows, anyway=self._request.anyway)
             if wrong:
                 raise Failed("\n".join(wrong))
-            step.output = _answered([probe.told(item, status) for item, status, _ in answers], len(guards))
+            others = sum(row["kind"] == "other" for row in rows)
+            step.output = _answered([row for row in rows if row["kind"] != "other"], others)
         faults.point("probed")
 
     def _commit(self) -> dict[str, Any]:
-        result = self._steps.result("applied")
+        result = dict(self._steps.result("applied"), checks=self._checks)
         self._journal.end(result)
         faults.point("committed")
         self._tidy(self._begun["entries"])
@@ -234,8 +235,8 @@ class Transaction:
     def _undo(self, error: str) -> dict[str, Any]:
         problem = Undo(self._journal, self._begun, self._steps).run(self._switched)
         if problem:
-            error = "%s\n\nAnd the old state could not be had back:\n%s" % (error, problem)
-        result = self._steps.result("failed" if problem else "rolled_back", error)
+            error = "%s\n\nThe previous state could not be restored:\n%s" % (error, problem)
+        result = dict(self._steps.result("failed" if problem else "rolled_back", error), checks=self._checks)
         self._journal.end(result)
         self._journal.forget_old()
         self._tidy([])
@@ -249,8 +250,10 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
     step.output = "tested %s\n%s" % (how, done.output) if done.output else "tested %s" % how
 
 
-def _answered(lines: list[str], others: int) -> str:
-    """Responses of the sites, the first by name, and that the server's other sites are unchanged."""
+def _answered(rows: list[dict[str, Any]], others: int) -> str:
+    """Responses of the sites in words, trouble first, and the number of unchanged other sites."""
+    trouble = checking.worst(rows)
+    lines = [checking.sentence(row) for row in [*trouble, *(row for row in rows if row not in trouble)]]
     more = len(lines) - MAX_ANSWERS_TOLD
     lines = lines[:MAX_ANSWERS_TOLD] + ["and %d more answer" % more] * (more > 0)
     return "\n".join(lines + ["%d of the server's other addresses answer as before" % others] * (others > 0))

@@ -10,7 +10,7 @@ import hashlib
 import os
 from typing import Any
 
-from agents.host import changes, faults, paths, probe
+from agents.host import changes, checking, faults, paths
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine, EngineError
 from agents.host.errors import NO_SPACE, Refusal
@@ -71,13 +71,11 @@ class Undo:
             step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
-        """Check that sites that responded before respond again with the same status. Failed names those that do not."""
-        asked = [item for item in self._begun["answers"] if item["status"]]
-        problems = [probe.until_as_before(item["probe"], item["status"]) for item in asked]
-        wrong = [problem for problem in problems if problem]
+        """The sites that answered before answer again, and as they did. Failed names those that do not."""
+        wrong, right = checking.proven(self._begun["answers"])
         if wrong:
             raise Failed("\n".join(wrong))
-        return "\n".join("%s answers %d" % (probe.describe(item["probe"]), item["status"]) for item in asked)
+        return "\n".join(right)
 
 
 def _running_with_the_old(server: Engine) -> list[str]:

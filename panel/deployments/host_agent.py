@@ -20,8 +20,10 @@ ASK_TIMEOUT_S = 20.0
 ANSWERS_TIMEOUT_S = 120.0
 # Seconds that a page waits for a host's current files before it shows the plan without them.
 LOOK_TIMEOUT_S = 8.0
-NAMES_AT_ONCE = 1000  # limit of the agent's resolve operation
-CONNECTED_SOON = 64  # hosts; each has a thread until it is connected
+NAMES_AT_ONCE = 1000  # as many as the agent resolves in one call
+LOGS_AT_ONCE = 50  # access logs of which one host is asked
+BUSIEST = 10  # addresses of one log
+CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -77,7 +79,8 @@ def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
 
 def result_of(data: Mapping[str, Any]) -> protocol.ApplyResult:
     steps = [protocol.StepEvent(**step) for step in data.get("steps", [])]
-    return protocol.ApplyResult(outcome=data["outcome"], error=data.get("error", ""), steps=steps)
+    checks = list(data.get("checks", ()))
+    return protocol.ApplyResult(outcome=data["outcome"], error=data.get("error", ""), steps=steps, checks=checks)
 
 
 def differing(
@@ -133,6 +136,26 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
 def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Responses of the host's own listeners to these requests (comparing.question), in the same order."""
     found: list[dict[str, Any]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
+    return found
+
+
+def busiest_ask(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Callable[[], list[list[str]]]:
+    """The addresses that are asked for most in each of these access logs. In two parts as above."""
+    args = {"logs": [{"path": path, "roots": sorted(roots), "most": BUSIEST} for path in logs[:LOGS_AT_ONCE]]}
+    with pool.session(target_for(host)) as session:
+        asked = session.ask("preflight", args)
+
+    def answer() -> list[list[str]]:
+        found: list[list[str]] = asked.result(timeout=LOOK_TIMEOUT_S)["busiest"]
+        return found
+
+    return answer
+
+
+def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[dict[str, Any]]:
+    """Responses to these requests on the host now, in order; fewer if time runs out."""
+    args = {"probes": protocol.plain(list(probes))}
+    found: list[dict[str, Any]] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
     return found
 
 

@@ -61,10 +61,9 @@ class DeploymentStatus(models.TextChoices):
     PLANNED = "planned", _("Planned")  # shown, waiting for confirmation
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
-    SUCCEEDED = "succeeded", _("Verified")
-    # rejected by the server or by failed probes; the previous state was verified
-    ROLLED_BACK = "rolled_back", _("Rolled back")
-    FAILED = "failed", _("Failed")  # the host was unreachable or could not be rolled back
+    SUCCEEDED = "succeeded", _("Deployed")
+    ROLLED_BACK = "rolled_back", _("Rolled back")  # refused by the server, or a site got worse; old state proven
+    FAILED = "failed", _("Failed")  # the host could not be asked or could not be put back
     CANCELLED = "cancelled", _("Cancelled")
 
 
@@ -115,7 +114,13 @@ class Deployment(Job):
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: responses of adopted sites before and after
     comparison = models.JSONField(null=True, default=None)
-    # the newest plan of the same kind and sites, which replaced this one before confirmation (planning/superseding.py)
+    # may its sites answer worse than before? Decided at the confirmation
+    anyway = models.BooleanField(default=False)
+    # what its sites were asked before and after (agents/host/checking.py), and what that says in one sentence
+    checks = models.JSONField(default=list)
+    observation = models.TextField(blank=True, default="")
+    is_verified = models.BooleanField(default=False)  # every site was observed to be right
+    # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
 
@@ -164,8 +169,14 @@ class Deployment(Job):
 
     @property
     def status_words(self) -> str:
-        """Status for people: a plan that was replaced by a newer one counts as replaced, not as cancelled."""
-        return gettext("Replaced") if self.superseded_by_id else str(DeploymentStatus(self.status).label)
+        """For a reader: a plan that a newer one took the place of was cancelled by nobody, and a deployment is verified
+        only if its sites were observed to be right."""
+        if self.superseded_by_id:
+            return gettext("Replaced")
+        if self.status == DeploymentStatus.SUCCEEDED:
+            removes = self.kind == DeploymentKind.DISABLE or self._takes_off_for_a_move
+            return gettext("Verified") if self.is_verified else gettext("Done") if removes else gettext("Deployed")
+        return str(DeploymentStatus(self.status).label)
 
 
 class DeploymentItem(models.Model):
@@ -247,6 +258,14 @@ class SiteStatus(models.TextChoices):
     DRIFTED = "drifted", _("Drift")  # a managed file was edited on the host
 
 
+class Health(models.TextChoices):
+    """Observed health of a site."""
+
+    UNKNOWN = "", _("Not observed")
+    ANSWERING = "answering", _("Responding")
+    FAILING = "failing", _("Failing")
+
+
 class SiteState(models.Model):
     """Current state of a site on a host; written only by deployments and drift checks."""
 
@@ -258,6 +277,11 @@ class SiteState(models.Model):
     # the version of the draft (Site.version) that is live; null: an earlier revision, which differs from the draft
     live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)
+    # whether it answers: another fact than what is deployed, with times of its own (deployments/health.py)
+    health = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True)
+    health_words = models.TextField(blank=True, default="")  # what was observed last
+    health_at = models.DateTimeField(null=True)  # when
+    health_since = models.DateTimeField(null=True)  # since when it is as it is
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
 
     def __str__(self) -> str:

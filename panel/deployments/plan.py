@@ -101,6 +101,15 @@ class PlanWarning:
     place: str | None = None
 
 
+@dataclass(frozen=True)
+class PlanAddress:
+    """One of the busiest addresses of a site's access log, asked before and after the deployment by the name `host`."""
+
+    site: str
+    host: str
+    path: str
+
+
 @dataclass
 class Plan:
     """Changes of one deployment on its host.
@@ -117,6 +126,7 @@ class Plan:
     drifted: list[str] = field(default_factory=list)
     unchecked: str = ""
     main_files: list[FileRecord] = field(default_factory=list)
+    busiest: list[PlanAddress] = field(default_factory=list)
 
     @property
     def checked(self) -> bool:
@@ -146,4 +156,5 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
         drifted=list(data.get("drifted", ())),
         unchecked=str(data.get("unchecked", "")),
         main_files=[FileRecord(**row) for row in data.get("main_files", ())],
+        busiest=[PlanAddress(**row) for row in data.get("busiest", ())],
     )

@@ -47,6 +47,8 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     sites = serializers.SerializerMethodField()
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
     is_finished = serializers.BooleanField(read_only=True)
+    is_verified = serializers.BooleanField(read_only=True, help_text="Every site was observed to respond as expected.")
+    observation = serializers.SerializerMethodField(help_text="The observed trouble, one sentence for each site.")
     superseded_by = serializers.UUIDField(
         source="superseded_by.uuid",
         read_only=True,
@@ -64,6 +66,8 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "kind",
             "status",
             "is_finished",
+            "is_verified",
+            "observation",
             "sites",
             "superseded_by",
             "requested_by",
@@ -73,9 +77,40 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "finished_at",
         ]
 
+    def get_observation(self, deployment: Deployment) -> str:
+        """Its words name sites."""
+        seen = self.context.get("team_ids")
+        whole = seen is None or all(item.site.team_id in seen for item in deployment.items.all())
+        return deployment.observation if whole else ""
+
     def get_sites(self, deployment: Deployment) -> list[str]:
         seen = self.context.get("team_ids")  # omit the names of other teams' sites in the same transaction
         return [item.site.name for item in deployment.items.all() if seen is None or item.site.team_id in seen]
+
+
+class ObservationSerializer(serializers.Serializer[Any]):
+    """One response, or why there was none."""
+
+    status = serializers.IntegerField(help_text="0 without a response.")
+    error = serializers.CharField(required=False)
+    to = serializers.CharField(required=False, help_text="Where a redirect leads, without the query.")
+    certificate = serializers.CharField(required=False, help_text="SHA-256 of the presented certificate.")
+    protocol = serializers.CharField(required=False)
+    alpn = serializers.CharField(required=False)
+    at = serializers.FloatField(required=False, help_text="Unix time.")
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    """A request that the host's agent sent to a site before and after the deployment."""
+
+    site = serializers.CharField()
+    kind = serializers.CharField(help_text="health, location, address (of the access log), takeover, or other (site).")
+    url = serializers.CharField()
+    at = serializers.CharField(help_text="The address on the host that was asked.")
+    verdict = serializers.CharField(help_text="right, changed, same (trouble as before), waits, or worse.")
+    words = serializers.CharField()
+    before = ObservationSerializer(allow_null=True)
+    after = ObservationSerializer()
 
 
 class DeploymentDetailSerializer(DeploymentSerializer):
@@ -88,6 +123,8 @@ class DeploymentDetailSerializer(DeploymentSerializer):
         help_text="Responses of adopted sites before and after the deployment.",
     )
 
+    deploy_anyway = serializers.BooleanField(source="anyway", read_only=True)
+    checks = CheckSerializer(many=True, read_only=True)
     waits_for = serializers.UUIDField(
         source="waits_for.uuid",
         read_only=True,
@@ -98,6 +135,7 @@ class DeploymentDetailSerializer(DeploymentSerializer):
 
     class Meta(DeploymentSerializer.Meta):
         fields = [*DeploymentSerializer.Meta.fields, "plan", "waits_for", "on_success", "comparison", "error"]
+        fields += ["deploy_anyway", "checks"]
 
     def get_plan(self, deployment: Deployment) -> dict[str, Any]:
         return plan_to_json(deployment.plan)
@@ -123,6 +161,7 @@ class PlanInput(StrictSerializer):
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
     confirm = Truth(required=False, default=False)
     accept_drift = Truth(required=False, default=False)
+    deploy_anyway = Truth(required=False, default=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         named = [name for name in ("sites", "sites_tagged", "hosts", "hosts_tagged") if name in attrs]
@@ -139,8 +178,12 @@ class PlanInput(StrictSerializer):
         return attrs
 
 
+_ANYWAY = "Keep the new configuration even if its own sites respond worse than before. This is recorded."
+
+
 class ConfirmInput(StrictSerializer):
     accept_drift = Truth(required=False, default=False)
+    deploy_anyway = Truth(required=False, default=False, help_text=_ANYWAY)
 
 
 class RollbackInput(StrictSerializer):

@@ -31,10 +31,18 @@ class Site(BaseModel):
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sites")
     web_server = models.ForeignKey(WebServer, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
     enabled = models.BooleanField(default=True)
-    health_path = models.CharField(  # requested after every deployment
+    health_path = models.CharField(  # requested before and after every deployment
         max_length=300, default="/", validators=[validators.validate_uri_path]
     )
-    cache_mb = models.PositiveIntegerField(  # for the cached responses of its locations
+    # what the health page must answer; empty: any status below 400
+    health_status = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(100), MaxValueValidator(599)]
+    )
+    health_text = models.CharField(max_length=200, blank=True, validators=[validators.validate_line])
+    health_header = models.CharField(  # sent with the request: "X-Check: paddock"
+        max_length=300, blank=True, validators=[validators.validate_health_header]
+    )
+    cache_mb = models.PositiveIntegerField(  # of what its locations keep of answers
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )
     # Whether its server blocks serve ACME challenges from the host's challenge folder; set by certificates.services.

@@ -60,6 +60,17 @@ def validate_line(value: str) -> None:
     refuse_control_characters(value)
 
 
+def validate_health_header(value: str) -> None:
+    """A request header in one line, except headers that Paddock sets itself."""
+    name, colon, text = value.partition(":")
+    if not colon:
+        raise ValidationError(_("Enter a name and a value, for example `X-Check: paddock`."))
+    validate_header_name(name.strip())
+    validate_header_value(text.strip())
+    if name.strip().lower() in ("host", "connection", "content-length", "transfer-encoding", "upgrade", "expect"):
+        raise ValidationError(_("Paddock sets the header %(name)s itself."), params={"name": name.strip()})
+
+
 def validate_text(value: str) -> None:
     """Validate text of several lines."""
     refuse_control_characters(value, "\n\t")

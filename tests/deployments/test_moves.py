@@ -85,18 +85,13 @@ def test_port_returns_to_old_web_server_when_new_one_fails(
     machine.deploy(machine.site("other", there, port=free_port()))
     site = machine.site("shop", here)
     machine.deploy(site)
-    websites.location_create(
-        actor=machine.people.owner,
-        block=site.blocks.get(),
-        pattern="/",
-        handler="return",
-        return_code=500,
-        return_value="no",
-    )
+    owner = machine.people.owner
+    upstream = websites.upstream_create(actor=owner, site=site, name="gone", servers=[{"address": "127.0.0.1:1"}])
+    websites.location_create(actor=owner, block=site.blocks.get(), pattern="/", handler="proxy", upstream=upstream)
     (deployment,) = services.site_move(actor=machine.people.owner, site=site, web_server=there)
     machine.run(deployment)
     assert deployment.status == DeploymentStatus.ROLLED_BACK, deployment.error
-    assert "answers 500" in deployment.error
+    assert "answers 503 now and answered 200 before" in deployment.error
     assert machine.answers("shop", "this is shop")
     assert "nginx" in served_by(machine)
 

@@ -67,7 +67,7 @@ def test_failed_deployment_page_shows_escaped_server_message(people: Cast) -> No
     assert "Error message from the web server" in page or "Error message from the web server" in page
     deployment.steps.update(name="probe", status="failed")
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
-    assert "A site failed its health check" in page
+    assert "A site responds worse than before" in page
     assert "Error message" not in page, "they are the agent's"
 
 
@@ -303,7 +303,7 @@ def test_event_stream_reports_steps_until_the_end(people: Cast) -> None:
     assert kind == "text/event-stream"
     assert "event: live\n" in text
     assert "data: " in text
-    assert "Verified" in text
+    assert "Deployed" in text
     assert text.endswith("event: done\ndata: succeeded\n\n")
 
 

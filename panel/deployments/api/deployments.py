@@ -119,8 +119,8 @@ class Deployments(Resource):
         planned = self._planned(values)
         if not values["confirm"]:
             return plans_answer(self, planned)
-        accept = values["accept_drift"]
-        batch = services.deployment_confirm(actor=self.actor, deployment=planned[0], accept_drift=accept)
+        accepted = {name: values[name] for name in ("accept_drift", "deploy_anyway")}
+        batch = services.deployment_confirm(actor=self.actor, deployment=planned[0], **accepted)
         return plans_answer(self, batch, accepted=True)
 
     def _planned(self, values: dict[str, Any]) -> list[Deployment]:
@@ -135,9 +135,7 @@ class Deployments(Resource):
     def confirm(self, request: Request, uuid: object = None) -> Response:
         """Apply the plan and the rest of its batch. An outdated plan is rejected (409)."""
         values = self.body(ConfirmInput)
-        batch = services.deployment_confirm(
-            actor=self.actor, deployment=self.whole(), accept_drift=values["accept_drift"]
-        )
+        batch = services.deployment_confirm(actor=self.actor, deployment=self.whole(), **values)
         return plans_answer(self, batch, accepted=True)
 
     @extend_schema(request=EmptySerializer, responses=DeploymentDetailSerializer)

@@ -35,11 +35,14 @@ def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
         require(actor, Action.ADMINISTER)
 
 
-def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
+def deployment_confirm(
+    *, actor: User, deployment: Deployment, accept_drift: bool = False, deploy_anyway: bool = False
+) -> list[Deployment]:
     """Confirm a plan: queue the deployment and the others of its batch.
 
     Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
-    files were edited on the host and `accept_drift` is false, because they would be overwritten.
+    files were edited on the host and `accept_drift` is false, because they would be overwritten. With `deploy_anyway`
+    the deployment's own sites may respond worse than before; the audit records this.
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
@@ -61,7 +64,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         sites_lock(item.site_id for item in items)
         refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
-        _confirm_rows(actor, batch)
+        _confirm_rows(actor, batch, deploy_anyway)
     return batch
 
 
@@ -115,24 +118,24 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
             raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 
-def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
+def _confirm_rows(actor: User, batch: Sequence[Deployment], anyway: bool) -> None:
     confirmed_at = timezone.now()
     for waits in (False, True):
         rows = [row for row in batch if (row.waits_for_id is not None) == waits]
         status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
         planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
-        values = {"status": status, "confirmed_at": confirmed_at}
+        values = {"status": status, "confirmed_at": confirmed_at, "anyway": anyway}
         if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
             raise Conflict(f"Someone else has just confirmed {rows[0]}.")
         for row in rows:
-            row.status, row.confirmed_at = status, confirmed_at
+            row.status, row.confirmed_at, row.anyway = status, confirmed_at, anyway
     for row in batch:
         if row.disables:
             for item in row.items.select_related("site"):
                 if item.site.enabled:
                     live_versions_follow([item.site_id])  # this deployment restores that state
                     site_enable(actor=actor, site=item.site, enabled=False)
-    targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
+    targets = [(row, None, {"batch": str(row.batch), "deploy_anyway": anyway}) for row in batch]
     audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
     wake_workers([row for row in batch if row.status == DeploymentStatus.QUEUED])
 

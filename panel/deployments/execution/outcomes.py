@@ -12,9 +12,11 @@ from django.utils import timezone
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.core.bulk_insert import rows_insert
+from panel.deployments import health, observations
 from panel.deployments.confirmation.services import disabling_take_back, wake_workers
 from panel.deployments.execution import steps
 from panel.deployments.guards import history_forget
+from panel.deployments.health import Observed
 from panel.deployments.locking import sites_lock
 from panel.deployments.main_file.services import main_done
 from panel.deployments.models import (
@@ -59,7 +61,8 @@ class End:
     error: str = ""
     steps: Sequence[StepEvent] = ()
     web_server_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
-    comparison: dict[str, Any] | None = None  # responses of adopted sites before and after
+    comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
+    checks: Sequence[dict[str, Any]] = ()  # what sites were asked before and after (agents/host/checking.py)
 
 
 def end_of(
@@ -68,8 +71,9 @@ def end_of(
     web_server_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, Any] | None = None,
 ) -> End:
-    """The result reported by the agent."""
-    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, web_server_files, comparison)
+    """The agent's outcome."""
+    status = STATUS_OF[result.outcome]
+    return End(deployment, status, result.error, result.steps, web_server_files, comparison, result.checks)
 
 
 @transaction.atomic
@@ -88,6 +92,7 @@ def ends_record(claim: Claim, ends: Sequence[End]) -> None:
         if end.comparison is not None:
             comparison_record(claim, end.deployment, end.comparison)
     _rows_end(claim, mine)
+    observations.observed_record([(end.deployment, end.checks) for end in mine if end.checks])
     audit_record_all(
         actor=None,
         action="deployment.end",
@@ -148,7 +153,7 @@ def _succeeded(ends: Sequence[End]) -> None:
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
     answered = Revision.objects.filter(pk__in=[item.revision_id for item in items if item.revision_id])
     WebServer.objects.filter(is_running=False, pk__in=answered.values("web_server")).update(is_running=True)
-    _states_set(items, deployments)
+    _states_set(items, deployments, health.healths({end.deployment: end.checks for end in ends}))
     _drift_close(items, deployments)
     outdated_plans_cancel(items)
     replaced_done([item.revision_id for item in items if item.revision_id])
@@ -194,11 +199,15 @@ def _site_forget(deployment: Deployment, site: Site) -> None:
     site.delete()
 
 
-def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+def _states_set(
+    items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment], seen: Mapping[tuple[int, int], Observed]
+) -> None:
+    """Set the states of the sites. `seen`: observations, by deployment and site."""
     now = timezone.now()
     states = []
     known = SiteState.objects.filter(site__in=[item.site_id for item in items])
     before = dict(known.values_list("site", "live_version"))
+    since = health.since([item.site_id for item in items])
     for item in items:
         kind = deployments[item.deployment_id].kind
         if item.previous_id and not item.revision_id and kind == DeploymentKind.MOVE:
@@ -206,8 +215,17 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
         deploys = item.revision_id and kind != DeploymentKind.OVERWRITE
         version = item.version if deploys else before.get(item.site_id)
-        states.append((item.site_id, status, item.revision_id, item.disabled_after_id, version, now, None))
-    columns = ["status", "revision", "disabled_revision", "live_version", "deployed_at", "last_failure"]
+        observed = health.noted(seen.get((item.deployment_id, item.site_id)), since.get(item.site_id), now)
+        states.append((item.site_id, status, item.revision_id, item.disabled_after_id, version, now, None, *observed))
+    columns = [
+        "status",
+        "revision",
+        "disabled_revision",
+        "live_version",
+        "deployed_at",
+        "last_failure",
+        *health.COLUMNS,
+    ]
     rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
 
 

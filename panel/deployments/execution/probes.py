@@ -1,13 +1,55 @@
-"""Requests that prove that a site responds: one for every listen of every server block. Pure."""
+"""Requests to sites before and after a deployment, to find out whether they respond worse. Pure.
+
+Each site gets requests for its health page on every listen of every server block, for one address of each location,
+and for the busiest addresses of its access log (from the plan). Requests are also sent before the change if the live
+revision handles them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from agents.protocol import Probe
+from panel.deployments.execution.intents import intended
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import locations_of
+from panel.rendering.samples import reaching
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
-MAX_GUARDS = 24  # other sites checked before and after; each costs a request on the host
+MAX_GUARDS = 24  # other sites asked before and after; each costs a request on the host
+MAX_EXTRAS = 400  # addresses of one deployment that are no health pages
+ADDRESS_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """Expected response of a health page: any status below 400 if `status` is None."""
+
+    path: str = "/"
+    status: int | None = None
+    text: str = ""
+    header: str = ""  # sent with the request: "Name: value"
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        name, _, value = self.header.partition(":")
+        return ((name.strip(), value.strip()),) if name.strip() else ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One site of a deployment. `old` is its live revision, None when nothing of it was served; `is_moved`: that is on
+    another host, where somebody else has to ask. `busiest`: addresses by the name that a server block is asked by.
+    `certificates`: SHA-256 by the certificate's name."""
+
+    new: SiteSpec
+    health: Health = field(default_factory=Health)
+    old: SiteSpec | None = None
+    is_moved: bool = False
+    takes_over: bool = False  # the host's own files served it until now
+    busiest: Mapping[str, list[str]] = field(default_factory=dict)
+    certificates: Mapping[str, str] = field(default_factory=dict)
 
 
 def host_for(block: ServerBlock) -> str | None:
@@ -15,12 +57,17 @@ def host_for(block: ServerBlock) -> str | None:
     for name in block.names:
         if name.startswith("~"):
             continue
-        if name.startswith("*."):
-            return "probe" + name[1:]
-        if name.startswith("."):
-            return name[1:]
-        return name[:-1] + "invalid" if name.endswith(".*") else name
+        return _plain(name)
     return None if block.names else "localhost"
+
+
+def _plain(name: str) -> str:
+    """A name that fits this server name."""
+    if name.startswith("*."):
+        return "probe" + name[1:]
+    if name.startswith("."):
+        return name[1:]
+    return name[:-1] + "invalid" if name.endswith(".*") else name
 
 
 def connect_to(listen: Listen) -> str:
@@ -29,24 +76,130 @@ def connect_to(listen: Listen) -> str:
     return "::1" if listen.address == "::" else listen.address
 
 
-def probes_of(spec: SiteSpec, path: str) -> list[Probe]:
-    """A request for `path` to every listen of every block, by one of its names. Any status below 500 passes."""
-    probes = []
-    for block in spec.blocks:
+def probes_of(asked: Asked) -> list[Probe]:
+    """The health page by every listen of every block, then the addresses of its locations and of its log."""
+    health = [_health(asked, number, listen, host) for number, listen, host in _listens(asked.new)]
+    return list(dict.fromkeys([*health, *extras_of(asked)]))
+
+
+def _listens(spec: SiteSpec) -> Iterator[tuple[int, Listen, str]]:
+    for number, block in enumerate(spec.blocks):
         host = host_for(block)
         for listen in block.listens:
-            if host is None and not listen.default_server:
-                continue
-            name = host or "localhost"
-            probes.append(Probe(connect_to(listen), listen.port, name, path=path, tls=listen.tls))
-    return list(dict.fromkeys(probes))
+            if host is not None or listen.default_server:
+                yield number, listen, host or "localhost"
 
 
-def guards_of(sites: Iterable[tuple[SiteSpec, str]]) -> list[Probe]:
-    """One request for each of the other sites (spec, health path), limited to MAX_GUARDS."""
+def _health(asked: Asked, number: int, listen: Listen, host: str) -> Probe:
+    health = asked.health
+    made = _probe(asked, number, listen, host, health.path)
+    redirects = asked.new.blocks[number].redirect_to_https and not listen.tls
+    if redirects:  # what is expected is expected behind the redirect
+        return made
+    return replace(made, status=health.status, text=health.text, headers=health.headers)
+
+
+def _probe(asked: Asked, number: int, listen: Listen, host: str, path: str) -> Probe:
+    block = asked.new.blocks[number]
+    address = connect_to(listen)
+    was = (address, listen.port) if asked.takes_over else _was(asked.old, listen, host)
+    return Probe(
+        address,
+        listen.port,
+        host,
+        path=path,
+        tls=listen.tls,
+        site=asked.new.name,
+        names=tuple(dict.fromkeys(_plain(name) for one in asked.new.blocks for name in one.names if name[:1] != "~")),
+        intended=intended(asked.new, number, listen, host, path),
+        certificate=asked.certificates.get(block.tls.name, "") if block.tls and listen.tls else "",
+        http2=listen.tls and listen.http2,
+        was=() if was in (None, (address, listen.port)) else was or (),
+        fresh=was is None,
+        required=asked.is_moved,
+    )
+
+
+def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | None:
+    """Address and port of the live revision for this name and scheme, or None."""
+    if old is None:
+        return None
+    places = [
+        (connect_to(item), item.port)
+        for block in old.blocks
+        if host in {*map(_plain, block.names), host_for(block)}
+        for item in block.listens
+        if item.tls == listen.tls
+    ]
+    own = (connect_to(listen), listen.port)
+    return own if own in places else next(iter(places), None)
+
+
+def extras_of(asked: Asked) -> list[Probe]:
+    """One address of each location, and the busiest of the log, each by one listen of its block."""
+    found = []
+    for number, block in enumerate(asked.new.blocks):
+        host = host_for(block)
+        if host is None or not block.listens:
+            continue
+        listen = next((item for item in block.listens if item.tls), block.listens[0])
+        old = _known(asked.old, host)
+        for path, key in _paths(block, number):
+            made = replace(_probe(asked, number, listen, host, path), kind="location", timeout_s=ADDRESS_TIMEOUT_S)
+            found.append(replace(made, new=old is not None and key not in old))
+        for path in asked.busiest.get(host, ()):
+            made = _probe(asked, number, listen, host, path)
+            found.append(replace(made, kind="address", timeout_s=ADDRESS_TIMEOUT_S))
+    return [probe for probe in found if not (probe.fresh and probe.kind == "address")]
+
+
+def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, str]]]:
+    """An address of each location, with what the location matches."""
+    try:
+        found = locations_of(block, f"/blocks/{number}")
+    except NotExpressible:
+        return
+    for place in found.places:
+        if path := reaching(place, found):
+            yield path, (place.location.match, place.pattern)
+
+
+def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
+    """Match and pattern of each location of the live server block with this name."""
+    if old is None:
+        return None
+    blocks = [block for block in old.blocks if host in {*map(_plain, block.names), host_for(block)}]
+    return {(item.match, item.pattern) for block in blocks for item in block.locations}
+
+
+def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
+    """The access logs of the site's own, each with the name that its server block is asked by."""
+    pairs = [(host_for(block), block.access_log) for block in spec.blocks]
+    return [(host, path) for host, path in pairs if host and path.startswith("/")]
+
+
+def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
+    """One request for each of the other sites, the first MAX_GUARDS of them."""
     guards: list[Probe] = []
-    for spec, path in sites:
+    for spec, health in sites:
         if len(guards) == MAX_GUARDS:
             break
-        guards.extend(probes_of(spec, path)[:1])
+        for _number, listen, host in _listens(spec):
+            place = Probe(connect_to(listen), listen.port, host, path=health.path, tls=listen.tls, site=spec.name)
+            guards.append(replace(place, kind="other", headers=health.headers))
+            break
     return guards
+
+
+def limited(probes: Iterable[Probe]) -> list[Probe]:
+    """The health pages, and of the other addresses the first of every site before the second of any."""
+    health: list[Probe] = []
+    extras: dict[str, list[Probe]] = {}
+    for probe in dict.fromkeys(probes):
+        if probe.kind == "health":
+            health.append(probe)
+        else:
+            extras.setdefault(probe.site, []).append(probe)
+    turns = max(map(len, extras.values()), default=0)
+    in_turn = [rows[turn] for turn in range(turns) for rows in extras.values() if turn < len(rows)]
+    return health + in_turn[:MAX_EXTRAS]

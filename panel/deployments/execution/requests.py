@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agents.protocol import ApplyRequest, FileChange, Probe
 from panel.deployments import host_agent
 from panel.deployments.execution import comparing
-from panel.deployments.execution.probes import guards_of, probes_of
+from panel.deployments.execution.elsewhere import Elsewhere
+from panel.deployments.execution.probes import Asked, Health, guards_of, limited, probes_of
 from panel.deployments.execution.sending import Dispatch
-from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, SiteState
-from panel.deployments.plan import FileAction, FileRecord, PlanFile
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision, SiteState
+from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile
 from panel.deployments.planning import resolved_names
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.plans import Entry, live_states, roots_of, web_server_entries
+from panel.deployments.planning.plans import Entry, live_states, log_roots, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.revisions.rendered import contents, spec_of
-from panel.hosts.models import WebServer
+from panel.hosts.models import Host, WebServer
+from panel.websites.models import Certificate, Site
 
 # Requests to an adopted site whose status must stay the same, or everything is rolled back; each costs a request on the
 # host.
 MAX_TAKEOVER_GUARDS = 100
+# These deploy what the database holds now; an earlier revision may have had another certificate by the same name.
+_WITH_CERTIFICATES = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 
 
 def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
@@ -32,8 +37,8 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
     """
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
-    rows = rows.select_related("site", "revision", "previous")
-    for item in rows.defer("revision__files", "previous__files", "previous__spec"):
+    rows = rows.select_related("deployment", "site", "revision", "previous")
+    for item in rows.defer("deployment__plan", "deployment__comparison", "revision__files", "previous__files"):
         items[item.deployment_id].append(item)
     wanted = {pk for deployment in deployments for pk in deployment.plan.web_servers}
     web_servers = WebServer.objects.select_related("host").in_bulk(list(wanted))
@@ -45,7 +50,18 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
         draft.add_web_server_files(entries)
     taking = is_taking_over([change for draft in drafts for change in draft.changes])
     texts = contents(file.sha256 for draft in drafts for file in draft.files)
-    return [draft.job(texts, live, taking) for draft in drafts]
+    facts = _Facts(live, taking, _moves(deployments), _certificates(drafts))
+    return [draft.job(texts, facts) for draft in drafts]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Current data of the database beside the deployments themselves."""
+
+    live: dict[int, list[SiteState]]
+    taking: Collection[int]
+    moves: Mapping[int, Mapping[int, Revision]]
+    certificates: Mapping[str, str]
 
 
 class _Draft:
@@ -77,28 +93,91 @@ class _Draft:
             spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
         )
 
-    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Dispatch:
-        others = [state for web_server in self.web_servers for state in live[web_server.pk]]
-        probes = [
-            probe
-            for item in self.items
-            if item.revision
-            for probe in probes_of(spec_of(item.revision), item.site.health_path)
-        ]
-        compared = self._compared(taking)
-        guards = guards_of((spec_of(state.revision), state.site.health_path) for state in others if state.revision)
-        guards += compared[:MAX_TAKEOVER_GUARDS]
+    def _asked(self, facts: _Facts) -> list[Asked]:
+        busiest = busiest_of(self.deployment.plan)
+        moves = facts.moves.get(self.deployment.pk, {})
+        found = []
+        for item in self.items:
+            if not item.revision:
+                continue
+            moved = moves.get(item.site_id)
+            old = item.previous or moved
+            made = Asked(
+                new=spec_of(item.revision),
+                health=health_of(item.site),
+                old=spec_of(old) if old else None,
+                is_moved=moved is not None,
+                takes_over=item.site_id in facts.taking,
+                busiest=busiest.get(item.site.name, {}),
+                certificates=facts.certificates if self.deployment.kind in _WITH_CERTIFICATES else {},
+            )
+            found.append(made)
+        return found
+
+    def _elsewhere(self, asked: Sequence[Asked], facts: _Facts) -> tuple[Elsewhere, ...]:
+        """The hosts that sites of this deployment move from."""
+        places: dict[Host, list[Revision]] = defaultdict(list)
+        for revision in facts.moves.get(self.deployment.pk, {}).values():
+            places[revision.web_server.host].append(revision)
+        return tuple(
+            Elsewhere(
+                host,
+                tuple(item for item in asked if item.new.name in {row.site.name for row in rows}),
+                tuple(sorted(log_roots(row.web_server for row in rows))),
+            )
+            for host, rows in places.items()
+        )
+
+    def job(self, texts: dict[str, str], facts: _Facts) -> Dispatch:
+        others = [state for web_server in self.web_servers for state in facts.live[web_server.pk]]
+        compared = self._compared(facts.taking)
+        asked = self._asked(facts)
+        guards = guards_of((spec_of(state.revision), health_of(state.site)) for state in others if state.revision)
+        guards += [replace(probe, kind="takeover", exact=True) for probe in compared[:MAX_TAKEOVER_GUARDS]]
         request = ApplyRequest(
             transaction=str(self.deployment.uuid),
             roots=roots_of(self.web_servers),
             files=[_change(file, texts) for file in self.files if not _is_done(file)],
             engines=host_agent.controls(self.web_servers),
-            probes=list(dict.fromkeys(probes)),
+            probes=limited(probe for item in asked for probe in probes_of(item)),
             guards=list(dict.fromkeys(guards)),
+            anyway=self.deployment.anyway,
         )
         attempted = self.deployment.started_at is not None
         names = frozenset(resolved_names.names_of(self.changes))
-        return Dispatch(self.deployment, request, self.stand, attempted, tuple(compared), names)
+        elsewhere = self._elsewhere(asked, facts)
+        return Dispatch(self.deployment, request, self.stand, attempted, tuple(compared), names, elsewhere)
+
+
+def health_of(site: Site) -> Health:
+    return Health(site.health_path, site.health_status, site.health_text, site.health_header)
+
+
+def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
+    """The addresses that the plan found in access logs, by site and the name of the server block."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in plan.busiest:
+        found.setdefault(row.site, {}).setdefault(row.host, []).append(row.path)
+    return found
+
+
+def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
+    """By deployment, of each site that moves to its host from another one the revision that is live there."""
+    if not any(deployment.kind == DeploymentKind.MOVE for deployment in deployments):
+        return {}
+    rows = DeploymentItem.objects.filter(deployment__waits_for__in=deployments, previous__isnull=False)
+    found: dict[int, dict[int, Revision]] = defaultdict(dict)
+    for item in rows.select_related("deployment", "site", "previous__web_server__host", "previous__site"):
+        assert item.previous and item.deployment.waits_for_id
+        found[item.deployment.waits_for_id][item.site_id] = item.previous
+    return found
+
+
+def _certificates(drafts: Sequence[_Draft]) -> dict[str, str]:
+    """The SHA-256 of the certificates that the sites present, by their names."""
+    specs = [spec_of(item.revision) for draft in drafts for item in draft.items if item.revision]
+    names = {block.tls.name for spec in specs for block in spec.blocks if block.tls}
+    return dict(Certificate.objects.filter(name__in=names).values_list("name", "fingerprint")) if names else {}
 
 
 def _is_done(file: PlanFile) -> bool:

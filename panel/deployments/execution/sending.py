@@ -8,7 +8,7 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils import timezone
@@ -17,6 +17,7 @@ from agents.protocol import ApplyRequest, ApplyResult, Probe
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.execution import comparing
+from panel.deployments.execution.elsewhere import Elsewhere, observed
 from panel.deployments.execution.outcomes import End, end_of
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.plan import FileRecord
@@ -37,7 +38,7 @@ class Dispatch:
 
     `attempted`: an earlier attempt may have reached the host. `web_server_files`: each web server's shared files after
     success; `compared`: requests to adopted sites before and after. `names`: upstream servers, which the host resolves
-    first.
+    first. `elsewhere`: other hosts that its sites leave.
     """
 
     deployment: Deployment
@@ -46,6 +47,7 @@ class Dispatch:
     attempted: bool
     compared: Sequence[Probe] = ()
     names: frozenset[str] = frozenset()
+    elsewhere: Sequence[Elsewhere] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], N
     `tell` then gets its events and the result from another thread. Returns None if `deliver` is needed.
     """
     host = job.deployment.host
-    if job.attempted or job.compared or job.names:
+    if job.attempted or job.compared or job.names or job.elsewhere:
         return None
 
     def heard(message: dict[str, Any] | None) -> None:
@@ -129,6 +131,8 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
     before = _ask_before(job)
     if before is not None:
         tell(before)
+    if job.elsewhere:
+        job = replace(job, request=observed(job.request, job.elsewhere))
     return _send(job, tell, before)
 
 

@@ -12,8 +12,9 @@ from django.db.models import QuerySet
 from panel import rendering
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
+from panel.deployments.execution.probes import logs_of
 from panel.deployments.models import PinnedFile, Revision, SiteState, SiteStatus, WebServerState
-from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile, PlanSite, PlanWarning
+from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
 from panel.deployments.planning import diffs, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
@@ -182,7 +183,13 @@ class _Draft:
         self.changes = changes
         self.web_servers = _web_servers(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
-        self.refused: dict[str, str] = {}  # names of upstream servers that resolve to forbidden addresses
+        self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
+        self.busiest: list[PlanAddress] = []
+
+    def logs(self) -> list[tuple[str, str, str]]:
+        """(site, name, path) of the access logs of sites that are live here and stay."""
+        changes = [change for change in self.changes if change.old and change.new]
+        return [(change.site.name, *log) for change in changes if change.new for log in logs_of(spec_of(change.new))]
 
     def take(self, rows: Iterable[Taken]) -> None:
         """Add the lines that adopted sites replace in the host's own files."""
@@ -205,12 +212,21 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple
         warnings=[warning for change in changes for warning in _warnings(change, pins)],
         drifted=[entry.path for entry in entries if entry.found is not None],
         unchecked=unchecked,
+        busiest=draft.busiest,
     )
 
 
 def roots_of(web_servers: Iterable[WebServer]) -> list[str]:
     """Folders that the agent may change for these web servers: their configuration folders."""
     return sorted({web_server.paths["config_root"] for web_server in web_servers})
+
+
+def log_roots(web_servers: Iterable[WebServer]) -> set[str]:
+    """Folders that may contain access logs."""
+    found: set[str] = set()
+    for web_server in web_servers:
+        found |= {*web_server.host.site_roots, web_server.paths.get("log_dir", "")}
+    return found - {""}
 
 
 def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
@@ -329,7 +345,7 @@ def _ask(draft: _Draft) -> Callable[[], str]:
     """Query one host; the returned function waits for the response. Makes no query, because each thread would open its
     own database connection.
     """
-    host, entries, roots = draft.host, draft.entries, roots_of(draft.web_servers)
+    host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:
         words = host.status_detail or f"{host} is {host.get_status_display().lower()}."
         return lambda: words
@@ -337,12 +353,26 @@ def _ask(draft: _Draft) -> Callable[[], str]:
     expected = {entry.path: entry.expect for entry in entries}
     names = resolved_names.names_of(draft.changes)
     try:
-        answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots)
+        answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots_of(draft.web_servers))
         refused = host_agent.refused_ask(host, names) if names else None
+        logs = draft.logs()[: host_agent.LOGS_AT_ONCE]
+        roots = log_roots(draft.web_servers)
+        busiest = host_agent.busiest_ask(host, [log[2] for log in logs], roots=roots) if logs else None
     except ApplicationError as error:
         words = error.message
         return lambda: words
-    return lambda: _note(draft, answer, refused)
+    return lambda: _note(draft, answer, refused) or _note_busiest(draft, logs, busiest)
+
+
+def _note_busiest(
+    draft: _Draft, logs: Sequence[tuple[str, str, str]], busiest: Callable[[], list[list[str]]] | None
+) -> str:
+    """An access log is a hint at what to ask; a plan does without."""
+    if busiest is not None:
+        with contextlib.suppress(ApplicationError):
+            for (site, host, _path), addresses in zip(logs, busiest(), strict=False):
+                draft.busiest += [PlanAddress(site, host, address) for address in addresses]
+    return ""
 
 
 def _note(

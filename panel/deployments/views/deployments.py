@@ -23,7 +23,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.deployments import selectors, stream
+from panel.deployments import observations, selectors, stream
 from panel.deployments.caches import services as caches
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_file.services import main_plan
@@ -151,6 +151,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "deployment": deployment,
         "batch": batch,
         "crumbs": crumbs(),
+        "deploys": any(line.number for row in batch for line in row.plan.sites),
         "drifted": [path for row in batch for path in row.plan.drifted],
         "changed": sum(len(row.plan.changed_files) for row in batch),
         "main_returns": not deployment.plan.main_files,
@@ -205,7 +206,7 @@ def _course(deployment: Deployment) -> dict[str, object]:
     """
     steps = list(deployment.steps.all())
     is_probe = any(step.name == "probe" and step.status == StepStatus.FAILED for step in steps)
-    return {"steps": steps, "by_answer": is_probe}
+    return {"steps": steps, "by_answer": is_probe, "checks": observations.lines_of(deployment.checks)}
 
 
 def _live_html(deployment: Deployment) -> str:
@@ -312,9 +313,9 @@ def empty_cache(request: Request, name: str) -> HttpResponse:
 @require_POST
 def confirm(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
-    accept = request.POST.get("accept_drift") == "on"
+    accepted = {name: request.POST.get(name) == "on" for name in ("accept_drift", "deploy_anyway")}
     try:
-        services.deployment_confirm(actor=request.user, deployment=deployment, accept_drift=accept)
+        services.deployment_confirm(actor=request.user, deployment=deployment, **accepted)
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))
     return redirect("deployments:detail", uuid)

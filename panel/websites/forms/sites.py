@@ -225,11 +225,23 @@ class SiteEditForm(PartForm[Site]):
 
     class Meta:
         model = Site
-        fields = ("name", "team", "health_path", "cache_mb", "tags", "notes")
-        labels = {"health_path": _("Health page"), "cache_mb": _("Maximum cache size, MB"), "notes": _("Notes")}
+        fields = (
+            "name", "team", "health_path", "health_status", "health_text", "health_header", "cache_mb", "tags", "notes"
+        )  # fmt: skip
+        labels = {
+            "health_path": _("Health page"),
+            "health_status": _("Expected status"),
+            "health_text": _("Expected text"),
+            "health_header": _("Request header"),
+            "cache_mb": _("Maximum cache size, MB"),
+            "notes": _("Notes"),
+        }
         help_texts = {
             "name": _("Names the site's files on the host, for example `shop`."),
-            "health_path": _("Requested after every deployment; a status below 500 passes. For example `/health`."),
+            "health_path": _("Requested before and after every deployment. For example `/health`."),
+            "health_status": _("Leave empty to accept every status below 400."),
+            "health_text": _("Text that the health page must contain. For example `status: ok`."),
+            "health_header": _("Sent with the request. For example `X-Check: paddock`. Do not enter secrets."),
             "cache_mb": _("Limit for cached responses of all locations."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}

@@ -56,6 +56,9 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "domains",
             "status",
             "health_path",
+            "health_status",
+            "health_text",
+            "health_header",
             "cache_mb",
             "notes",
             "tags",
@@ -82,6 +85,22 @@ class SiteChange(StrictSerializer):
     team = TeamField(required=False)
     web_server = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     health_path = serializers.CharField(max_length=300, required=False)
+    health_status = serializers.IntegerField(
+        min_value=100,
+        max_value=599,
+        required=False,
+        allow_null=True,
+        help_text="The expected status of the health page. null: any below 400.",
+    )
+    health_text = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="Text that the health page must contain."
+    )
+    health_header = serializers.CharField(
+        max_length=300,
+        required=False,
+        allow_blank=True,
+        help_text="A header sent with the request, for example `X-Check: paddock`. Not for secrets.",
+    )
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)
     tags = TagsListField(required=False)

@@ -31,7 +31,8 @@ from panel.websites.services.building import Builder, members_of, split
 from panel.websites.versions import version_count
 
 Data = Mapping[str, Any]
-UNSAID = frozenset({"notes", "tags"})  # fields that no host needs; changing them requires no deployment
+# What no host is told of: changing it makes no deployment due.
+UNSAID = frozenset({"notes", "tags", "health_path", "health_status", "health_text", "health_header"})
 
 
 # --- export ---

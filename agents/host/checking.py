@@ -1,0 +1,176 @@
+"""The two rounds of requests around a change: before, after, and the verdicts.
+
+Health pages and other sites are always requested. The busiest addresses and one address of each location are requested
+until the time limit, and only those of the first round again in the second.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Iterable
+
+from agents.host import probe, request, verdict
+from agents.host.request import Request
+
+EXTRA_S = 10.0  # for all addresses of one round that are neither health pages nor other sites
+MOST_EXTRAS = 400
+PATIENT_S = 30.0  # after so much of a round each request has a second only
+RETRY_FOR_S = 2.0
+RETRY_ALL_S = 10.0  # together
+MOST_TOLD = 200  # of those that are right and no health pages
+_ALWAYS = ("health", "other")
+
+
+def before(asked: Request) -> list[dict[str, Any]]:
+    """[{"probe": check, "seen": observation or None where nothing was served}]; those whose turn did not come are left
+    out."""
+    checks = _unique([*(_of_others(check) for check in asked.guards), *asked.probes])
+    always = [check for check in checks if check["kind"] in _ALWAYS]
+    extras = [check for check in checks if check["kind"] not in _ALWAYS]
+    return _round(always, extras[:MOST_EXTRAS], _seen_before)
+
+
+def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
+    return guard if guard["kind"] == "takeover" else dict(guard, kind="other", fresh=False)
+
+
+def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keep the later one of two equal requests: a site has more expectations than the guard of its address."""
+    return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
+
+
+def _seen_before(check: dict[str, Any]) -> dict[str, Any] | None:
+    if check["seen"] is not None:
+        return dict(check["seen"])
+    return None if check["fresh"] else probe.observe(probe.before_of(check))
+
+
+def _round(
+    always: list[dict[str, Any]],
+    extras: list[dict[str, Any]],
+    ask: Callable[[dict[str, Any]], dict[str, Any] | None],
+) -> list[dict[str, Any]]:
+    began = time.monotonic()
+    rows = [{"probe": check, "seen": ask(_hurried(check, began))} for check in always]
+    until = time.monotonic() + EXTRA_S
+    for check in extras:
+        if time.monotonic() > until:
+            break
+        rows.append({"probe": check, "seen": ask(check)})
+    return rows
+
+
+def _hurried(check: dict[str, Any], began: float) -> dict[str, Any]:
+    is_late = time.monotonic() - began > PATIENT_S
+    return dict(check, timeout_s=min(1.0, check["timeout_s"])) if is_late else check
+
+
+def observed(asked: Request) -> list[dict[str, Any]]:
+    """Current responses of the sites as rows of a result, for a request that changes nothing."""
+    rows = []
+    for check in asked.probes:
+        if check["kind"] == "health":
+            seen = probe.observe(check)
+            rows.append(_row(check, seen, seen))
+    return rows
+
+
+def after(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a result: {"site", "kind", "url", "at", "verdict", "words", "before", "after"}. Requests with a worse
+    response are repeated for a moment, because a server may still be starting."""
+    patience = [RETRY_ALL_S]
+    began = time.monotonic()
+    rows = []
+    for item in answers:
+        is_extra = item["probe"]["kind"] not in _ALWAYS
+        if is_extra and time.monotonic() - began > PATIENT_S:
+            continue
+        rows.append(_until_not_worse(item["probe"], item["seen"], patience))
+    return rows
+
+
+def _until_not_worse(check: dict[str, Any], seen: dict[str, Any] | None, patience: list[float]) -> dict[str, Any]:
+    began = time.monotonic()
+    pause = 0.02
+    while True:
+        row = _row(check, seen, probe.observe(check))
+        spent = time.monotonic() - began
+        if row["verdict"] != verdict.WORSE or spent + pause > min(RETRY_FOR_S, check["timeout_s"], patience[0]):
+            patience[0] -= spent
+            return row
+        time.sleep(pause)
+        pause *= 2
+
+
+def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
+    judged, words = verdict.judge(check, seen, now)
+    return {
+        "site": check["site"],
+        "kind": check["kind"],
+        "url": probe.url(check),
+        "at": check["address"],
+        "verdict": judged,
+        "words": words,
+        "before": seen,
+        "after": now,
+    }
+
+
+def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
+    """Why the change has to be undone. `anyway`: its own sites may get worse, other sites never."""
+    found = []
+    for row in rows:
+        if row["verdict"] != verdict.WORSE:
+            continue
+        if row["kind"] == "other":
+            found.append("another site suffers: %s" % sentence(row))
+        elif not anyway:
+            found.append(sentence(row))
+    return found
+
+
+def sentence(row: dict[str, Any]) -> str:
+    place = "%s at %s %s" % (row["url"], row["at"], row["words"])
+    return "%s: %s" % (row["site"], place) if row["site"] else place
+
+
+def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that a result holds: all health pages and all trouble, and the first of the rest. Other sites, which may
+    be another team's, are not among them."""
+    known = [row for row in rows if row["kind"] != "other"]
+    kept, left = [], MOST_TOLD
+    for row in known:
+        if row["kind"] != "health" and row["verdict"] == verdict.RIGHT:
+            left -= 1
+            if left < 0:
+                continue
+        kept.append(row)
+    return kept
+
+
+def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """After an undo: (sites that differ from before, sites as before), in words. Silent sites are skipped."""
+    wrong: list[str] = []
+    right: list[str] = []
+    patience = [RETRY_ALL_S]
+    for item in answers:
+        check, seen = remembered(item)
+        if seen is None or not seen["status"] or check["seen"] is not None:
+            continue
+        there = dict(probe.before_of(check), was=[], new=False, exact=False)
+        row = _until_not_worse(there, seen, patience)
+        (wrong if row["verdict"] == verdict.WORSE else right).append(sentence(row))
+    return wrong, right
+
+
+def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A check and its observation as a journal has them; one of an earlier agent has a status only."""
+    check = request.check_probe(item["probe"])
+    if "seen" in item:
+        return check, item["seen"]
+    return check, {"status": item["status"], "connected": True}
+
+
+def worst(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with trouble or changes, health pages first."""
+    return sorted((row for row in rows if row["verdict"] != verdict.RIGHT), key=lambda row: row["kind"] != "health")

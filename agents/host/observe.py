@@ -1,0 +1,29 @@
+"""Current responses of sites on this host, as before a transaction, without any change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from agents.host import probe, request
+from agents.host.errors import Refusal
+from agents.host.operations import Emit
+
+MOST = 2000
+FOR_S = 60.0
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"probes": [Probe]} -> {"rows": [observation]} in that order; fewer when there was no time for all."""
+    probes = args.get("probes", [])
+    if not isinstance(probes, list) or len(probes) > MOST:
+        raise Refusal("invalid", "probes is a list of at most %d" % MOST)
+    checks = [request.check_probe(item) for item in probes]
+    until = time.monotonic() + FOR_S
+    rows: list[dict[str, Any]] = []
+    for check in checks:
+        if cancelled.is_set() or time.monotonic() > until:
+            break
+        rows.append(probe.observe(check))
+    return {"rows": rows}

@@ -1,0 +1,157 @@
+"""Is a site worse than before? Judges observations (probe.py) of one check. Pure.
+
+A verdict is one of
+    right    as it should be
+    changed  as it should be, and different from before (`words` say how)
+    same     the same trouble as before the change
+    waits    trouble where nothing was served before: a new site or location whose application is not up yet
+    worse    worse than before: the transaction is undone
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+Seen = Dict[str, Any]
+
+
+RIGHT, CHANGED, SAME, WAITS, WORSE = "right", "changed", "same", "waits", "worse"
+_FINE, _CLIENT_ERROR, _SERVER_ERROR, _SILENT, _CLOSED = range(5)
+
+
+def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
+    """(verdict, observation in words). `before`: None if no server handled the request."""
+    rank = _rank(check, after)
+    if before is None:
+        if rank == _CLOSED or (rank > _FINE and check["required"]):
+            return WORSE, _answers(check, after)
+        return (RIGHT if rank <= _limit(check) else WAITS), _answers(check, after)
+    earlier = _rank(check, before)
+    words = _compared(check, before, after)
+    if check["exact"]:
+        alike = before["status"] == after["status"] or not before["status"]
+        return (RIGHT if alike else WORSE), words
+    if check["kind"] == "other" and earlier < _SERVER_ERROR and rank and after["status"] != before["status"]:
+        return WORSE, words  # nothing of it was changed, so that even another error is a harm
+    if rank > earlier:
+        return (WAITS if check["new"] and earlier else WORSE), words
+    if worse := _other_harm(check, before, after):
+        return WORSE, "%s, and %s" % (words, worse)
+    if rank > _limit(check):
+        return SAME, words
+    different = _differences(before, after)
+    if different:
+        return CHANGED, "%s; %s" % (words, ", ".join(different))
+    return (CHANGED if earlier > _limit(check) else RIGHT), words
+
+
+def _limit(check: dict[str, Any]) -> int:
+    """Highest acceptable rank: a health page must be found, another address need not exist."""
+    return _FINE if check["kind"] == "health" else _CLIENT_ERROR
+
+
+def _rank(check: dict[str, Any], seen: Seen) -> int:
+    """Severity, from _FINE to _CLOSED."""
+    status = seen["status"]
+    if not status:
+        return _SILENT if seen.get("connected") else _CLOSED
+    if seen.get("to") and leads_to_itself(check, seen["to"]):
+        return _SERVER_ERROR
+    if check["text"] and not seen.get("found"):
+        return max(_CLIENT_ERROR, _of_status(check, status))
+    return _of_status(check, status)
+
+
+def _of_status(check: dict[str, Any], status: int) -> int:
+    wanted = check["status"]
+    if status == wanted or (wanted is None and (status < 400 or status in check["intended"])):
+        return _FINE
+    return _SERVER_ERROR if status >= 500 else _CLIENT_ERROR
+
+
+def leads_to_itself(check: dict[str, Any], target: str) -> bool:
+    """Return true if a redirect of this address leads to the address itself."""
+    scheme = "https" if check["tls"] else "http"
+    path = check["path"].partition("?")[0]
+    usual = 443 if check["tls"] else 80
+    hosts = [check["host"], "%s:%d" % (check["host"], check["port"])] if check["port"] != usual else [check["host"]]
+    if check["port"] != usual:  # a port that is not named is another place
+        hosts = hosts[1:]
+    return target == path or target in ["%s://%s%s" % (scheme, host, path) for host in hosts]
+
+
+def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
+    """Harm that the status alone does not show, in words."""
+    certificate, wanted = after.get("certificate", ""), check["certificate"]
+    if wanted and certificate and certificate not in (wanted, before.get("certificate")):
+        return "presents a certificate that is neither the deployed one nor the one of before"
+    if check["http2"] and before.get("alpn") == "h2" and after.get("alpn") != "h2":
+        return "does not speak HTTP/2 any more"
+    away = after.get("to", "")
+    if away and not check["intended"] and _leaves(check, away) and not _leaves(check, before.get("to", "")):
+        return "leads to %s, away from the site" % away
+    return ""
+
+
+def _leaves(check: dict[str, Any], target: str) -> bool:
+    if "//" not in target:
+        return False
+    name = target.partition("//")[2].partition("/")[0].rpartition("@")[2]
+    if not name.startswith("["):
+        name = name.partition(":")[0]
+    return name.lower() not in [known.lower() for known in [check["host"], *check["names"]]]
+
+
+def _differences(before: Seen, after: Seen) -> list[str]:
+    found = []
+    if after.get("to", "") != before.get("to", "") and after.get("to"):
+        found.append("it leads to %s" % after["to"])
+    if before.get("certificate") and after.get("certificate") != before["certificate"]:
+        found.append("another certificate")
+    for name in ("protocol", "alpn"):
+        if before.get(name) and after.get(name) != before[name]:
+            found.append("%s instead of %s" % (after.get(name) or "nothing", before[name]))
+    return found
+
+
+def _compared(check: dict[str, Any], before: Seen, after: Seen) -> str:
+    now, then = _answer(check, after), _answer(check, before)
+    if now == then:
+        return "answers %s, as before" % now if after["status"] else "does not answer (%s), as before" % now
+    if not after["status"]:
+        return "does not answer now (%s) and %s before" % (now, _past(before, then))
+    return "answers %s now and %s before%s" % (now, _past(before, then), _hint(after["status"]))
+
+
+def _past(before: Seen, then: str) -> str:
+    return "answered %s" % then if before["status"] else "did not answer (%s)" % then
+
+
+def _answers(check: dict[str, Any], seen: Seen) -> str:
+    said = _answer(check, seen)
+    if not seen["status"]:
+        return "does not answer (%s)" % said
+    return "answers %s%s" % (said, _hint(seen["status"]))
+
+
+def _answer(check: dict[str, Any], seen: Seen) -> str:
+    if not seen["status"]:
+        return str(seen.get("error", "") or "no response")
+    said = "%d" % seen["status"]
+    if check["status"] is not None and seen["status"] != check["status"]:
+        said += " instead of %d" % check["status"]
+    if check["text"] and not seen.get("found"):
+        said += " without the expected text"
+    if seen.get("to") and leads_to_itself(check, seen["to"]):
+        said += " to itself"
+    return said
+
+
+def _hint(status: int) -> str:
+    if status == 404:
+        return " (is the document root right, and are the site's files in it?)"
+    if status == 403:
+        return " (is the document root right, and may the web server read it?)"
+    if status in (502, 503, 504):
+        return " (does the application behind it run?)"
+    return ""
