@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.db import connection
+
+from panel.core.management.commands.migrate import unsquashed
 
 NAME = f"paddock_upgrade_{os.getpid()}"
 RENAMED = {
@@ -51,6 +54,13 @@ def upgraded(environment: dict[str, str], version: str, look: str) -> tuple[dict
     before = json.loads(output_of(environment, "-m", "tests.support.upgrading", version))["rows"]
     output_of(environment, "manage.py", "migrate", "-v", "0")
     return before, json.loads(output_of(environment, "-m", "tests.support.upgrading", look))
+
+
+def test_app_newer_than_chain_is_left_out_of_it(settings: LazySettings) -> None:
+    settings.MIGRATION_MODULES = {"hosts": "migrations.hosts", "newer": "migrations.newer"}
+    with unsquashed():
+        assert settings.MIGRATION_MODULES == {"hosts": "migrations.unsquashed.hosts", "newer": None}
+    assert settings.MIGRATION_MODULES["hosts"] == "migrations.hosts"
 
 
 def test_upgrade_keeps_every_row_of_version_before_squash(environment: dict[str, str]) -> None:

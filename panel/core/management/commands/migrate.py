@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from django.conf import settings
@@ -44,9 +45,11 @@ def is_before_squash(alias: str) -> bool:
 
 @contextmanager
 def unsquashed() -> Iterator[None]:
-    """Let Django load the chain in place of the squashed migrations."""
+    """Let Django load the chain in place of the squashed migrations. Apps that are newer than the chain have none."""
     current = settings.MIGRATION_MODULES
-    settings.MIGRATION_MODULES = {label: f"{CHAIN}.{label}" for label in current}
+    settings.MIGRATION_MODULES = {
+        label: f"{CHAIN}.{label}" if find_spec(f"{CHAIN}.{label}") else None for label in current
+    }
     try:
         yield
     finally:
