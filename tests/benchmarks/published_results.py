@@ -1,4 +1,4 @@
-"""Suites that were run once, from the JSON that was taken away of them (docs/results/): rows again as they were."""
+"""Rows of suites from their published JSON exports (docs/results/)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from panel.hosts.models import Host
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 # Labels that were changed after results were recorded: the recorded label -> the slug of its setup.
 _FORMER_LABELS = {"OpenLiteSpeed + lsphp it starts": "openlitespeed-socket"}
+# Keys that were renamed after results were recorded.
+_FORMER_KEYS = {"stand": "testbed", "stands": "testbeds", "install": "web_server", "installs": "web_servers"}
 
 
 def suite_row(name: str, owner: User, host: Host, *, cases: int | None = None, **changed: Any) -> SuiteRun:
-    """Of docs/results/{name}.json.gz, on a host that has all of its servers; the first `cases` of it, or all."""
-    data = json.loads(gzip.decompress((RESULTS / f"{name}.json.gz").read_bytes()))
+    """Create the suite of docs/results/{name}.json.gz on a host with all its servers, or its first `cases` only."""
+    recorded = gzip.decompress((RESULTS / f"{name}.json.gz").read_bytes())
+    data = json.loads(recorded, object_pairs_hook=_with_present_keys)
     data |= {"plan": data["plan"][:cases], "runs": data["runs"][:cases]}
     row = SuiteRun.objects.create(
         requested_by=owner,
@@ -34,6 +37,10 @@ def suite_row(name: str, owner: User, host: Host, *, cases: int | None = None, *
     for case, run in enumerate(data["runs"]):
         _run(row, case, run)
     return row
+
+
+def _with_present_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {_FORMER_KEYS.get(key, key): value for key, value in pairs}
 
 
 def _setups(data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ def test_check_passes_when_all_tests_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_idle_checks_run_in_parallel() -> None:
+def test_checks_that_leave_cpus_idle_run_in_parallel() -> None:
     argv = [sys.executable, "scripts/check.py", "shell", "licences"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
