@@ -1,4 +1,4 @@
-"""Common format of all jobs: deployments, benchmark runs and suites, server comparisons, jobs on hosts.
+"""Common format of all jobs: deployments, benchmark runs and suites, server comparisons, jobs on hosts, deliveries.
 
 A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is specific to its
 type; `is_finished` is true for final states of every type.
@@ -6,45 +6,78 @@ type; `is_finished` is true for final states of every type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 from uuid import UUID
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
-from panel.benchmarks.runs.services import run_cancel
-from panel.benchmarks.selectors import runs_visible, suites_visible
-from panel.benchmarks.suites.services import suite_cancel
 from panel.comparisons import results as comparison_results
 from panel.comparisons.models import Comparison
-from panel.comparisons.selectors import comparisons_visible
-from panel.comparisons.services import comparison_cancel
-from panel.core.jobs import JobStatus
-from panel.deployments import selectors as deployment_selectors
+from panel.core.errors import Conflict
+from panel.core.jobs import JobStatus, job_found
 from panel.deployments.models import Deployment
-from panel.deployments.planning.services import deployment_cancel
 from panel.hosts.models import HostJob
-from panel.hosts.selectors import host_jobs_visible
-from panel.hosts.services import host_job_cancel
+from panel.reports.models import Delivery
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
-Step = dict[str, Any]
+
+
+class StepData(TypedDict):
+    """One step of a job; times are ISO 8601 in UTC."""
+
+    name: str
+    status: str
+    log: str
+    started_at: str | None
+    finished_at: str | None
+
+
+class JobLinks(TypedDict):
+    self: str
+    events: str
+    detail: str
+
+
+class JobData(TypedDict):
+    """A job as the API gives it."""
+
+    uuid: str
+    type: str
+    title: str
+    status: str
+    is_finished: bool
+    steps: list[StepData]
+    log: str
+    result: Mapping[str, object] | None
+    error: str
+    created_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    links: JobLinks
+
+
+Row = Deployment | Run | SuiteRun | Comparison | HostJob | Delivery
 
 
 def _time(value: Any) -> str | None:
     return value.isoformat().replace("+00:00", "Z") if value else None
 
 
-def _job(row: Deployment | Run | SuiteRun | Comparison | HostJob, kind: str, **values: Any) -> dict[str, Any]:
-    own = {"deployment": "deployments", "host_job": "host-jobs"}.get(kind, f"{kind}s")
+def _job(
+    row: Row, kind: str, *, steps: list[StepData], log: str, result: Mapping[str, object] | None, is_finished: bool
+) -> JobData:
+    own = {"deployment": "deployments", "host_job": "host-jobs", "delivery": "jobs"}.get(kind, f"{kind}s")
     return {
         "uuid": str(row.uuid),
         "type": kind,
         "title": str(row),
         "status": row.status,
-        **values,
+        "is_finished": is_finished,
+        "steps": steps,
+        "log": log,
+        "result": result,
         "error": getattr(row, "error", ""),
         "created_at": _time(row.created_at),
         "started_at": _time(getattr(row, "started_at", row.created_at)),
@@ -57,7 +90,7 @@ def _job(row: Deployment | Run | SuiteRun | Comparison | HostJob, kind: str, **v
     }
 
 
-def _step(name: str, status: str, log: str, row: Any) -> Step:
+def _step(name: str, status: str, log: str, row: Any) -> StepData:
     return {
         "name": name,
         "status": status,
@@ -67,17 +100,17 @@ def _step(name: str, status: str, log: str, row: Any) -> Step:
     }
 
 
-def _of_deployment(row: Deployment) -> dict[str, Any]:
+def _of_deployment(row: Deployment) -> JobData:
     steps = [_step(step.name, step.status, step.output, step) for step in row.steps.all()]
     result = {"outcome": row.status} if row.is_finished else None
     return _job(row, "deployment", is_finished=row.is_finished, steps=steps, log=_joined(steps), result=result)
 
 
-def _joined(steps: list[Step]) -> str:
+def _joined(steps: list[StepData]) -> str:
     return "".join(f"== {step['name']}: {step['status']}\n{step['log']}\n" for step in steps)
 
 
-def _of_run(row: Run) -> dict[str, Any]:
+def _of_run(row: Run) -> JobData:
     steps = []
     for target in row.targets.prefetch_related("rounds"):
         for part in target.rounds.all():
@@ -88,8 +121,8 @@ def _of_run(row: Run) -> dict[str, Any]:
     return _job(row, "run", is_finished=done, steps=steps, log=row.progress, result=result)
 
 
-def _of_comparison(row: Comparison) -> dict[str, Any]:
-    steps = [
+def _of_comparison(row: Comparison) -> JobData:
+    steps: list[StepData] = [
         {"name": str(step["label"]), "status": step["status"], "log": "", "started_at": None, "finished_at": None}
         for step in comparison_results.steps(row)
     ]
@@ -100,7 +133,7 @@ def _of_comparison(row: Comparison) -> dict[str, Any]:
     )
 
 
-def _of_suite(row: SuiteRun) -> dict[str, Any]:
+def _of_suite(row: SuiteRun) -> JobData:
     """Steps of a suite, one for each started case; errors belong to the cases."""
     runs = list(row.runs.order_by("case"))
     steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
@@ -108,63 +141,45 @@ def _of_suite(row: SuiteRun) -> dict[str, Any]:
     return _job(row, "suite", is_finished=row.is_ended, steps=steps, log=_joined(steps), result=result)
 
 
-def _of_host_job(row: HostJob) -> dict[str, Any]:
+def _of_host_job(row: HostJob) -> JobData:
     done = row.status in _OPERATION_DONE
     step = _step(row.get_kind_display(), row.status, row.error, row)
     return _job(row, "host_job", is_finished=done, steps=[step], log=row.error, result=row.result)
 
 
-def _find_deployment(user: User, uuid: UUID) -> Deployment | None:
-    row = deployment_selectors.deployments_visible(user).filter(uuid=uuid).first()
-    return row if row and deployment_selectors.is_whole_visible(user, row) else None
+def _of_delivery(row: Delivery) -> JobData:
+    """A step for each attempt."""
+    steps: list[StepData] = [
+        {"name": f"attempt {number}", "status": "", "log": line["words"], "started_at": line["at"], "finished_at": None}
+        for number, line in enumerate(row.log, start=1)
+    ]
+    done = row.status in _OPERATION_DONE
+    return _job(row, "delivery", is_finished=done, steps=steps, log=_joined(steps), result=None)
 
 
-def _find_run(user: User, uuid: UUID) -> Run | None:
-    return runs_visible(user).filter(uuid=uuid).first()
+_DESCRIBE: dict[str, Callable[[Any], JobData]] = {
+    "deployment": _of_deployment,
+    "run": _of_run,
+    "comparison": _of_comparison,
+    "suite": _of_suite,
+    "host_job": _of_host_job,
+    "delivery": _of_delivery,
+}
 
 
-def _find_comparison(user: User, uuid: UUID) -> Comparison | None:
-    return comparisons_visible(user).filter(uuid=uuid).first()
-
-
-def _find_suite(user: User, uuid: UUID) -> SuiteRun | None:
-    return suites_visible(user).filter(uuid=uuid).first()
-
-
-def _find_host_job(user: User, uuid: UUID) -> HostJob | None:
-    return host_jobs_visible(user).filter(uuid=uuid).first()
-
-
-@dataclass(frozen=True)
-class _Kind:
-    find: Callable[[User, UUID], Any]
-    describe: Callable[[Any], dict[str, Any]]
-    cancel: Callable[[User, Any], object]
-
-
-_KINDS = (
-    _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
-    _Kind(_find_run, _of_run, lambda actor, row: run_cancel(actor=actor, run=row)),
-    _Kind(_find_comparison, _of_comparison, lambda actor, row: comparison_cancel(actor=actor, comparison=row)),
-    _Kind(_find_suite, _of_suite, lambda actor, row: suite_cancel(actor=actor, row=row)),
-    _Kind(_find_host_job, _of_host_job, lambda actor, row: host_job_cancel(actor=actor, job=row)),
-)
-
-
-def job_find(user: User, uuid: UUID) -> dict[str, Any] | None:
-    """The job in its type's format; None if `user` has no access to one with that uuid."""
-    for kind in _KINDS:
-        row = kind.find(user, uuid)
-        if row is not None:
-            return kind.describe(row)
-    return None
+def job_find(user: User, uuid: UUID) -> JobData | None:
+    """The job in its kind's format; None if `user` has no access to one with that uuid."""
+    found = job_found(user, uuid)
+    return _DESCRIBE[found[0].name](found[1]) if found else None
 
 
 def job_cancel(actor: User, uuid: UUID) -> bool:
-    """Cancel a job and return whether it exists; the service of its type decides whether this is possible."""
-    for kind in _KINDS:
-        row = kind.find(actor, uuid)
-        if row is not None:
-            kind.cancel(actor, row)
-            return True
-    return False
+    """Cancel a job and return whether it exists; the service of its kind decides whether this is possible."""
+    found = job_found(actor, uuid)
+    if found is None:
+        return False
+    kind, row = found
+    if kind.cancel is None:
+        raise Conflict(f"{row} cannot be cancelled.")
+    kind.cancel(actor, row)
+    return True

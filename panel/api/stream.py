@@ -13,12 +13,8 @@ from asgiref.sync import sync_to_async
 
 from panel.accounts.models import ApiToken, User
 from panel.accounts.services.tokens import address_allowed
-from panel.api.jobs import job_find
-from panel.core.stream import user_of_session
-
-POLL_S = 0.5
-COMMENT_EVERY_S = 15.0  # keeps proxies from closing a silent stream
-CLOSE_AFTER_S = 900.0  # the client reconnects
+from panel.api.jobs import JobData, job_find
+from panel.core.stream import CLOSE_AFTER_S, COMMENT_EVERY_S, POLL_S, user_of_session
 
 
 def event(name: str, data: Any) -> str:
@@ -43,7 +39,7 @@ def _still_allowed(user: User, token: ApiToken | None, address: str, session: st
     return fresh
 
 
-def _look(user: User, token: ApiToken | None, address: str, session: str, uuid: UUID) -> dict[str, Any] | None:
+def _look(user: User, token: ApiToken | None, address: str, session: str, uuid: UUID) -> JobData | None:
     caller = _still_allowed(user, token, address, session)
     return job_find(caller, uuid) if caller else None
 
@@ -59,14 +55,14 @@ async def events(
         job = await sync_to_async(_look)(user, token, address, session, uuid)
         if job is None:
             return
-        for position, step in enumerate(job.pop("steps")):
+        for position, step in enumerate(job["steps"]):
             if seen.get(position) != step:
                 seen[position], spoken = step, time.monotonic()
                 yield event("step", {"position": position, **step})
-        job.pop("log")
-        if job != last:
-            last, spoken = job, time.monotonic()
-            yield event("job", job)
+        rest = {name: value for name, value in job.items() if name not in ("steps", "log")}
+        if rest != last:
+            last, spoken = rest, time.monotonic()
+            yield event("job", rest)
         if job["is_finished"]:
             yield event("end", {"status": job["status"]})
             return

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from panel.accounts.models import User
@@ -92,11 +90,6 @@ def progress_of(run: Run) -> tuple[int, int]:
     return targets["done"], targets["all"] * each
 
 
-@sync_to_async
-def run_is_readable(user: User, uuid: UUID) -> bool:
-    return runs_visible(user).filter(uuid=uuid).exists()
-
-
 def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, Any]]:
     """The figure in each valid run with the scenario's current load, oldest first, in the format of
     pictures.history.
@@ -126,8 +119,3 @@ def _is_same_load(run: Run, scenario: Scenario) -> bool:
     known = (scenario.arguments, clean(scenario.tool, scenario.arguments))
     same = run.parameters["tool"] == scenario.tool and run.parameters["paths"] == scenario.paths
     return same and run.parameters["arguments"] in known
-
-
-@sync_to_async
-def suite_is_readable(user: User, uuid: UUID) -> bool:
-    return suites_visible(user).filter(uuid=uuid).exists()

@@ -8,7 +8,7 @@ from celery import shared_task
 
 from panel.benchmarks.runs import execution
 from panel.benchmarks.suites import services as suite_services
-from panel.hosts.claims import Attempt
+from panel.core.claims import Attempt
 
 BUSY_RETRY_S = 2
 ASK_RETRY_S = 20

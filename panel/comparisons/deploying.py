@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from panel.accounts.models import User
+from panel.core.claims import Attempt
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus
 from panel.deployments.planning import services as deployments
 from panel.deployments.planning.plans import live_revision
-from panel.hosts.claims import Attempt
 from panel.websites.models import Site
 
 POLL_S = 0.3

@@ -1,6 +1,6 @@
 """Execution of a queued server comparison: copies on private ports, response check, one run, cleanup.
 
-The row holds the truth (hosts/claims.py). A comparison of a dead worker is not continued: the next worker removes the
+The row holds the truth (core/claims.py). A comparison of a dead worker is not continued: the next worker removes the
 copies and ends it. If its host does not respond, it stays in the queue until the copies are removed. Deployments and
 the run are separate rows; this worker executes them itself, or waits for another that has claimed them, so one worker
 suffices.
@@ -29,12 +29,12 @@ from panel.comparisons import copies, servers
 from panel.comparisons.comparing import compare
 from panel.comparisons.deploying import POLL_S, WAIT_S, carry_out, copy_remove
 from panel.comparisons.models import UNDER_WAY, Comparison, ComparisonPhase, Contender, ContenderStatus
+from panel.core import claims
+from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError, words_of
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services as deployments
-from panel.hosts import claims
-from panel.hosts.claims import Attempt, Claim
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.websites.services import site_define

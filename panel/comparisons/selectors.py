@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
-from asgiref.sync import sync_to_async
 from django.db.models import Prefetch, QuerySet
 
 from panel.accounts.models import User
@@ -24,11 +21,6 @@ def comparisons_visible(user: User) -> QuerySet[Comparison]:
     names = ("site__team", "site__web_server__host", "requested_by", "run", "switch")
     rows = Comparison.objects.filter(site__in=sites_visible(user)).select_related(*names)
     return rows.prefetch_related(Prefetch("contenders", queryset=contenders))
-
-
-@sync_to_async
-def comparison_is_readable(user: User, uuid: UUID) -> bool:
-    return comparisons_visible(user).filter(uuid=uuid).exists()
 
 
 def candidates(site: Site) -> QuerySet[WebServer]:

@@ -9,8 +9,6 @@ from panel.comparisons import views
 app_name = "comparisons"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("<uuid:uuid>", views.detail, name="detail"),
-    path("<uuid:uuid>/live", views.live, name="live"),
-    path("<uuid:uuid>/events", views.events, name="events"),
     path("<uuid:uuid>/cancel", views.cancel, name="cancel"),
     path("<uuid:uuid>/again", views.again, name="again"),
     path("<uuid:uuid>/delete", views.delete, name="delete"),

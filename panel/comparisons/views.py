@@ -9,20 +9,20 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
-from panel.comparisons import results, selectors, services, stream
+from panel.comparisons import results, selectors, services
 from panel.comparisons.forms import ComparisonForm
+from panel.comparisons.job_kinds import JOB
 from panel.comparisons.models import UNDER_WAY, Comparison, Contender
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
 from panel.core.http import Request
-from panel.core.stream import region_view
 from panel.core.ui import Crumb
+from panel.core.views.jobs import job_context
 from panel.deployments.views.deployments import planned
 from panel.websites.logs import site_logs
 from panel.websites.models import Site
@@ -145,23 +145,12 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "may_switch": may(request.user, Action.DEPLOY, team) and may(request.user, Action.CHANGE, team),
     }
     if not comparison.is_finished:
-        return render(request, "comparisons/running.html", context | results.course(comparison))
-    return render(request, "comparisons/result.html", context | results.result(comparison))
-
-
-def _live_html(comparison: Comparison) -> str:
-    if comparison.is_finished:
-        return render_to_string("comparisons/switch_live.html", {"comparison": comparison})
-    return render_to_string("comparisons/live.html", results.course(comparison))
-
-
-@require_safe
-def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial of the event stream, for browsers without event streams."""
-    return HttpResponse(_live_html(comparison_or_404(request, uuid)))
-
-
-events = region_view(selectors.comparison_is_readable, lambda uuid: stream.events(uuid, _live_html))
+        return render(request, "comparisons/running.html", context | job_context(JOB, comparison, request.user))
+    return render(
+        request,
+        "comparisons/result.html",
+        context | job_context(JOB, comparison, request.user) | results.result(comparison),
+    )
 
 
 @require_POST

@@ -1,14 +1,16 @@
 """Jobs: work requested by a user or a schedule and carried out by a worker.
 
 Every kind of job is a row first, and the row holds the truth (docs/decisions/0002-queue.md). A service commits it as
-`queued`; a worker claims it by a conditional update, keeps its heartbeat, and ends it (hosts/claims.py).
+`queued`; a worker claims it by a conditional update, keeps its heartbeat, and ends it (core/claims.py).
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import ClassVar
-from uuid import uuid4
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import models
@@ -49,3 +51,80 @@ class Job(BaseModel):
 
     class Meta:
         abstract = True
+
+
+@dataclass(frozen=True)
+class JobShown:
+    """Content of a job's page, the same for every kind (templates/components/job.html).
+
+    `words` is one sentence about the work, the reason for waiting or the result; `done` of `total` is the progress
+    under `progress_label`. `error` is shown under `error_title`, `log` under its own heading. A job with a `cancel_url`
+    has a cancel button.
+    """
+
+    uuid: UUID
+    title: str
+    status: str
+    status_words: str
+    words: str
+    is_live: bool
+    owner: str
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    done: int = 0
+    total: int = 0
+    progress_label: str = ""
+    error: str = ""
+    error_title: str = ""
+    log: str = ""
+    cancel_url: str = ""
+    cancel_label: str = ""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """One kind of job: functions to read, show and cancel it. Apps add theirs to `KINDS` (their job_kinds.py).
+
+    `find` returns the row that a user may read, by uuid; `load` is the same without a check of permission, for streams,
+    which call `find` as well. `mark` has another value whenever the page has something new, as long as `is_live`.
+    `region` is the template of the part of the page that changes, and `context` its variables beside `job`. `page` is
+    the address of the job's own page, "" for a job that has only the common one.
+    """
+
+    name: str
+    find: Callable[[Any, UUID], Any]
+    load: Callable[[UUID], Any]
+    mark: Callable[[Any], object]
+    is_live: Callable[[Any], bool]
+    shown: Callable[[Any], JobShown]
+    cancel: Callable[[Any, Any], object] | None = None
+    may_cancel: Callable[[Any, Any], bool] = lambda user, row: False
+    region: Callable[[Any], str] = lambda row: "components/job.html"
+    context: Callable[[Any], Mapping[str, object]] = lambda row: {}
+    page: Callable[[Any], str] = lambda row: ""
+
+
+KINDS: dict[str, JobKind] = {}
+
+
+def kind_add(kind: JobKind) -> None:
+    KINDS[kind.name] = kind
+
+
+def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
+    """The job with its kind; None when there is none that the user may read."""
+    for kind in KINDS.values():
+        row = kind.find(user, uuid)
+        if row is not None:
+            return kind, row
+    return None
+
+
+def job_loaded(uuid: UUID) -> tuple[JobKind, Any] | None:
+    """The same without asking for permission."""
+    for kind in KINDS.values():
+        row = kind.load(uuid)
+        if row is not None:
+            return kind, row
+    return None

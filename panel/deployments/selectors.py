@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 
 from panel.accounts.models import User
@@ -104,10 +102,3 @@ def pins_visible(user: User) -> QuerySet[PinnedFile]:
     return visible(
         PinnedFile.objects.select_related("site", "web_server__host", "adopted_by"), user, team_path="site__team"
     )
-
-
-@sync_to_async
-def deployment_is_readable(user: User, uuid: UUID) -> bool:
-    """Return whether the user has access, for event streams, which run outside a thread of their own."""
-    deployment = deployments_visible(user).filter(uuid=uuid).first()
-    return deployment is not None and is_whole_visible(user, deployment)

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from celery import shared_task
 
+from panel.core.claims import Attempt
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.waking import deployments_wake
-from panel.hosts.claims import Attempt
 from panel.hosts.models import Host, HostStatus
 
 BUSY_RETRY_S = 2

@@ -14,10 +14,11 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from panel.core import claims
+from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
-from panel.hosts import claims, jobs
-from panel.hosts.claims import Attempt, Claim
+from panel.hosts import jobs
 from panel.hosts.locks import HeldLocks, HostBusy, host_lock
 from panel.hosts.models import HostJob, HostJobKind
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from celery import shared_task
 
+from panel.core.claims import Attempt
 from panel.hosts import execution, watching
-from panel.hosts.claims import Attempt
 
 BUSY_RETRY_S = 2
 

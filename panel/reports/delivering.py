@@ -14,8 +14,8 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
+from panel.core.claims import Claim, orphans_queue
 from panel.core.jobs import JobStatus
-from panel.hosts.claims import Claim, orphans_queue
 from panel.reports import mail, webhook
 from panel.reports.choices import Channel
 from panel.reports.models import Delivery

@@ -10,9 +10,9 @@ from asgiref.sync import async_to_sync
 
 from panel.accounts.models import ApiToken
 from panel.api import stream
+from panel.core.claims import Attempt
 from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment
-from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine
 from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers

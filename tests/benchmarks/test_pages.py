@@ -219,9 +219,9 @@ def test_running_run_shows_progress_and_can_be_cancelled(operator: User, scenari
     queued = run_create(actor=operator, scenario=scenario, sites=[site])
     client, url = signed_in(operator), reverse("benchmarks:detail", args=[queued.uuid])
     page = text(client, url)
-    assert f'data-events="{reverse("benchmarks:events", args=[queued.uuid])}"' in page
+    assert f'data-events="{reverse("job-events", args=[queued.uuid])}"' in page
     assert "Waiting for a free worker" in page
-    assert "Waiting for a free worker" in text(client, reverse("benchmarks:live", args=[queued.uuid]))
+    assert "Waiting for a free worker" in text(client, reverse("job-live", args=[queued.uuid]))
     client.post(reverse("benchmarks:cancel", args=[queued.uuid]))
     queued.refresh_from_db()
     assert queued.status == RunStatus.CANCELLED
@@ -318,7 +318,7 @@ def test_run_deletion_requires_confirmation(operator: User, run: Run) -> None:
 
 # --- who may what ---
 
-RUN_PAGES = ("detail", "live", "export-json", "export-csv", "events", "delete")
+RUN_PAGES = ("detail", "export-json", "export-csv", "delete")
 RUN_ACTIONS = ("cancel", "again", "delete")
 
 
@@ -360,7 +360,7 @@ def test_run_form_rejects_site_of_another_team(outsider: User, scenario: Scenari
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
 def test_run_event_stream_rejects_cross_origin_pages(operator: User, run: Run, headers: dict[str, str]) -> None:
-    response = signed_in(operator).get(reverse("benchmarks:events", args=[run.uuid]), headers=headers)
+    response = signed_in(operator).get(reverse("job-events", args=[run.uuid]), headers=headers)
     assert response.status_code == 403
 
 
@@ -369,7 +369,7 @@ def test_run_event_stream_ends_with_run(operator: User, run: Run) -> None:
     async def listen() -> str:
         client = AsyncClient()
         await client.aforce_login(operator, backend="django.contrib.auth.backends.ModelBackend")
-        response = await client.get(reverse("benchmarks:events", args=[run.uuid]))
+        response = await client.get(reverse("job-events", args=[run.uuid]))
         assert response["Content-Type"] == "text/event-stream"
         return "".join([part.decode() async for part in response.streaming_content])
 

@@ -17,7 +17,7 @@ from panel.accounts.models import Team, User
 from panel.benchmarks.models import Round, Run, RunStatus, Scenario
 from panel.benchmarks.runs import execution
 from panel.benchmarks.runs.services import run_cancel, run_create, run_repeat, scenario_create
-from panel.hosts.claims import Attempt
+from panel.core.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Host, HostLock, Layout, WebServer
 from tests.benchmarks.conftest import QUICK, LiveSites, deployed, make_site

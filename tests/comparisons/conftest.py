@@ -12,9 +12,9 @@ from panel.benchmarks.models import Scenario
 from panel.benchmarks.runs import measuring
 from panel.comparisons import execution, services
 from panel.comparisons.models import Comparison, Contender
+from panel.core.claims import Attempt
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import DeploymentStatus
-from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, WebServer
 from panel.remote import pool
 from panel.websites.models import Site

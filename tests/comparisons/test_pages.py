@@ -118,7 +118,8 @@ def test_comparison_is_hidden_from_other_teams(people: Cast, page: str, comparis
     client = signed_in(people.outsider)
     for url in (
         page,
-        *(reverse(f"comparisons:{name}", args=[comparison.uuid]) for name in ("detail", "live", "delete")),
+        *(reverse(f"comparisons:{name}", args=[comparison.uuid]) for name in ("detail", "delete")),
+        reverse("job-live", args=[comparison.uuid]),
     ):
         assert client.get(url).status_code == 404, url
     assert client.post(reverse("comparisons:switch-plan", args=[comparison.uuid, 1])).status_code == 404
@@ -163,7 +164,7 @@ def test_comparison_event_stream_reports_end(people: Cast, comparison: Compariso
     client.force_login(people.owner)
 
     async def heard() -> list[bytes]:
-        answer = await client.get(reverse("comparisons:events", args=[comparison.uuid]))
+        answer = await client.get(reverse("job-events", args=[comparison.uuid]))
         return [part async for part in answer.streaming_content]  # type: ignore[attr-defined]
 
     assert "event: done\ndata: succeeded" in b"".join(async_to_sync(heard)()).decode()

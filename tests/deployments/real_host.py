@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from panel.core.claims import Attempt
 from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.planning import services
-from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site

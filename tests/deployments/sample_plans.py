@@ -7,13 +7,13 @@ from typing import Any
 from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
+from panel.core.claims import Claim
 from panel.deployments.execution import outcomes
 from panel.deployments.models import (
     Deployment,
     DeploymentStatus,
 )
 from panel.deployments.planning import services
-from panel.hosts.claims import Claim
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.support.cast import Cast

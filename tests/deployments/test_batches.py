@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from panel.core.claims import Attempt
 from panel.deployments import tasks, waking
 from panel.deployments.execution import services as execution
 from panel.deployments.models import DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services
-from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, Engine, Host, HostLock, HostStatus, Layout, WebServer
 from tests.deployments.real_host import Machine

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from panel.core.claims import Attempt
 from panel.core.jobs import JobStatus
-from panel.hosts.claims import Attempt
 from panel.hosts.execution import host_job_execute
 from panel.hosts.logs import host_log_tail, host_logs
 from panel.hosts.models import HostJob, HostJobKind

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import PermissionDenied
 
+from panel.core.claims import Attempt
 from panel.core.errors import ApplicationError
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.main_file.services import KEPT, main_plan
 from panel.deployments.models import Deployment, DeploymentStatus, WebServerState
 from panel.deployments.planning import services
-from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, Layout, WebServer
 from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine

@@ -20,7 +20,7 @@ from tests.support.cast import Cast, signed_in, web_server
 
 
 def url(name: str, *args: object) -> str:
-    return reverse(f"deployments:{name}", args=args)
+    return reverse(name if name.startswith("job-") else f"deployments:{name}", args=args)
 
 
 def test_plan_page_shows_files_and_asks_for_confirmation(people: Cast) -> None:
@@ -35,7 +35,7 @@ def test_plan_page_shows_files_and_asks_for_confirmation(people: Cast) -> None:
 def test_confirmation_redirects_to_live_page(people: Cast) -> None:
     deployment = planned(people, shop(people))
     answer = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True)
-    assert url("events", deployment.uuid) in answer.content.decode()
+    assert url("job-events", deployment.uuid) in answer.content.decode()
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.QUEUED
 
@@ -159,7 +159,7 @@ def test_move_plan_pages_describe_both_halves(people: Cast) -> None:
 def test_deployment_pages_are_hidden_from_other_teams(people: Cast) -> None:
     deployment = planned(people, shop(people))
     outsider = signed_in(people.outsider)
-    for path in (url("detail", deployment.uuid), url("live", deployment.uuid)):
+    for path in (url("detail", deployment.uuid), url("job-live", deployment.uuid)):
         assert outsider.get(path).status_code == 404
     for path in (url("confirm", deployment.uuid), url("cancel", deployment.uuid), url("disable", "shop")):
         assert outsider.post(path).status_code == 404
@@ -167,7 +167,7 @@ def test_deployment_pages_are_hidden_from_other_teams(people: Cast) -> None:
     viewer = signed_in(people.viewer)
     assert viewer.get(url("detail", deployment.uuid)).status_code == 200
     assert viewer.post(url("confirm", deployment.uuid)).status_code == 403
-    for path in (url("detail", deployment.uuid), url("list"), url("drift"), url("events", deployment.uuid)):
+    for path in (url("detail", deployment.uuid), url("list"), url("drift"), url("job-events", deployment.uuid)):
         assert Client().get(path).status_code == 302
 
 
@@ -295,7 +295,7 @@ def test_event_stream_reports_steps_until_the_end(people: Cast) -> None:
     async def read() -> tuple[str, str]:
         client = AsyncClient()
         await client.aforce_login(people.owner)
-        answer = await client.get(url("events", deployment.uuid))
+        answer = await client.get(url("job-events", deployment.uuid))
         parts = [part async for part in answer.streaming_content]  # type: ignore[attr-defined]
         return answer["Content-Type"], b"".join(parts).decode()
 
@@ -317,7 +317,7 @@ def test_event_stream_rejects_cross_origin_pages(people: Cast, headers: dict[str
     async def ask(user: object) -> int:
         client = AsyncClient()
         await client.aforce_login(user)  # type: ignore[arg-type]
-        return (await client.get(url("events", deployment.uuid), headers=headers)).status_code
+        return (await client.get(url("job-events", deployment.uuid), headers=headers)).status_code
 
     assert async_to_sync(ask)(people.owner) == 403
 
@@ -329,7 +329,7 @@ def test_event_stream_is_hidden_from_outsiders(people: Cast) -> None:
     async def ask() -> int:
         client = AsyncClient()
         await client.aforce_login(people.outsider)
-        return (await client.get(url("events", deployment.uuid))).status_code
+        return (await client.get(url("job-events", deployment.uuid))).status_code
 
     assert async_to_sync(ask)() == 404
 

@@ -14,11 +14,11 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 
+from panel.core.claims import Attempt
 from panel.deployments import tasks, waking
 from panel.deployments.execution import services as execution
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services
-from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Engine, HostLock
 from panel.remote import pool

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from panel.core import claims
+from panel.core.claims import Claim
 from panel.core.jobs import JobStatus
 from panel.core.owners import owner_name
-from panel.hosts import claims
-from panel.hosts.claims import Claim
 from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import Host, HostJob, HostJobKind, HostLock
 from tests.support.waiting import eventually

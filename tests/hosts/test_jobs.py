@@ -16,10 +16,11 @@ from django.db import connection
 from django.utils import timezone
 
 from panel.accounts.models import User
+from panel.core import claims
+from panel.core.claims import Attempt
 from panel.core.errors import Conflict
 from panel.core.jobs import JobStatus
-from panel.hosts import claims, preparing
-from panel.hosts.claims import Attempt
+from panel.hosts import preparing
 from panel.hosts.execution import host_job_execute, orphans_queue
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, Host, HostJob, HostJobKind, HostStatus, WebServer

@@ -1,6 +1,6 @@
 """Execution of a queued run: claim it, lock its hosts, check, warm up, measure round by round, judge.
 
-The row holds the truth (hosts/claims.py). A run of a dead worker is not resumed, because its rounds would no longer be
+The row holds the truth (core/claims.py). A run of a dead worker is not resumed, because its rounds would no longer be
 interleaved: it fails and keeps its rounds.
 """
 
@@ -15,9 +15,9 @@ from django.utils import timezone
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.runs import connection_loss
 from panel.benchmarks.runs.measuring import Cancelled, LostRun, Measuring
+from panel.core import claims
+from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
-from panel.hosts import claims
-from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HostBusy, host_locks
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for

@@ -11,14 +11,14 @@ from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
-from panel.benchmarks import selectors, stream
+from panel.benchmarks import selectors
 from panel.benchmarks.forms import RunFilterForm, RunForm, asked_sites
+from panel.benchmarks.job_kinds import RUN
 from panel.benchmarks.models import Run
 from panel.benchmarks.runs import exports, results, services
 from panel.benchmarks.scenarios.ready_made import QUICK
@@ -26,8 +26,8 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
 from panel.core.http import Request
 from panel.core.row_selection import ticked
-from panel.core.stream import region_view
 from panel.core.ui import Crumb
+from panel.core.views.jobs import job_context
 
 PAGE = 50
 COMPARED_RUNS = 8
@@ -169,26 +169,13 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     sites = [target.site for target in run.targets.select_related("site") if target.site is not None]
     context |= {"repeated_as": services.repeated_as(run), "first_site": sites[0] if sites else None}
     if not run.is_ended:
-        return render(request, "benchmarks/running.html", context | results.course(run))
+        return render(request, "benchmarks/running.html", context | job_context(RUN, run, request.user))
     return render(request, "benchmarks/result.html", context | results.result(run))
 
 
 def _may_steer(request: Request, run: Run) -> bool:
     sites = [target.site for target in run.targets.all() if target.site is not None]
     return all(may(request.user, Action.BENCHMARK, site.team) for site in sites)
-
-
-def _live_html(run: Run) -> str:
-    return render_to_string("benchmarks/live.html", {"run": run, **results.course(run)})
-
-
-@require_safe
-def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial of the event stream, for browsers without event streams."""
-    return HttpResponse(_live_html(run_or_404(request, uuid)))
-
-
-events = region_view(selectors.run_is_readable, lambda uuid: stream.events(uuid, _live_html))
 
 
 @require_safe

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -17,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors
 from panel.benchmarks.forms import SuiteForm
+from panel.benchmarks.job_kinds import SUITE
 from panel.benchmarks.models import SuiteRun
-from panel.benchmarks.stream import suite_events
 from panel.benchmarks.suites import SUITES, published
 from panel.benchmarks.suites import comparing as suite_comparing
 from panel.benchmarks.suites import exports as suite_exports
@@ -30,8 +29,8 @@ from panel.benchmarks.suites.services import NotPrepared
 from panel.benchmarks.views.runs import crumbs
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
-from panel.core.stream import region_view
 from panel.core.ui import Crumb
+from panel.core.views.jobs import job_context
 from panel.hosts.models import Host, HostStatus
 from panel.hosts.selectors import hosts_visible
 
@@ -129,21 +128,8 @@ def suite_detail(request: Request, uuid: UUID) -> HttpResponse:
     context = {"row": row, "crumbs": _crumbs(), "may_benchmark": suite_services.may_steer(request.user, row)}
     if row.is_ended:
         return render(request, "benchmarks/suite_result.html", context | suite_results.result(row))
-    shown = suite_results.described(row) | suite_results.course(row)
+    shown = suite_results.described(row) | job_context(SUITE, row, request.user)
     return render(request, "benchmarks/suite_running.html", context | shown)
-
-
-def _live_html(row: SuiteRun) -> str:
-    return render_to_string("benchmarks/suite_live.html", {"row": row, **suite_results.course(row)})
-
-
-@require_safe
-def suite_live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial of the event stream, for browsers without event streams."""
-    return HttpResponse(_live_html(suite_or_404(request, uuid)))
-
-
-suite_event_stream = region_view(selectors.suite_is_readable, lambda uuid: suite_events(uuid, _live_html))
 
 
 @require_POST

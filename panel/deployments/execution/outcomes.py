@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.core.bulk_insert import rows_insert
+from panel.core.claims import Claim
 from panel.deployments import health, observations
 from panel.deployments.confirmation.services import disabling_take_back, wake_workers
 from panel.deployments.execution import steps
@@ -35,7 +36,6 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning.outdated import outdated_plans_cancel
 from panel.deployments.planning.replacing import replaced_done
-from panel.hosts.claims import Claim
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from panel.websites.paths import logs_follow

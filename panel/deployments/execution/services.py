@@ -1,6 +1,6 @@
 """Run confirmed deployments: claim them, send them to the hosts' agents, record the result.
 
-The row holds the truth (hosts/claims.py). The transaction id on the host is the deployment's uuid, so a repeated
+The row holds the truth (core/claims.py). The transaction id on the host is the deployment's uuid, so a repeated
 request returns the first result instead of a second attempt.
 
 Deployments run in batches: connected agents get their requests at once. Each host that requires waiting has a thread
@@ -20,6 +20,8 @@ from uuid import UUID
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from panel.core import claims
+from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
 from panel.core.messages import Task, task_send_on_commit
 from panel.deployments import host_agent
@@ -30,8 +32,6 @@ from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict,
 from panel.deployments.execution.steps import Recorder
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.waking import AT_ONCE
-from panel.hosts import claims
-from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks
 from panel.hosts.models import Host
 from panel.remote.client import Asked

@@ -11,7 +11,6 @@ from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -21,11 +20,12 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
-from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.deployments import observations, selectors, stream
+from panel.core.views.jobs import job_context
+from panel.deployments import selectors
 from panel.deployments.caches import services as caches
 from panel.deployments.forms import FilterForm
+from panel.deployments.job_kinds import JOB
 from panel.deployments.main_file.services import main_plan
 from panel.deployments.models import (
     Deployment,
@@ -34,7 +34,6 @@ from panel.deployments.models import (
     DeploymentStatus,
     Drift,
     SiteState,
-    StepStatus,
 )
 from panel.deployments.planning import services
 from panel.deployments.planning.plans import live_revision
@@ -156,7 +155,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "changed": sum(len(row.plan.changed_files) for row in batch),
         "main_returns": not deployment.plan.main_files,
         "row_stays_disabled": any(line.disabled_after for row in batch for line in row.plan.sites),
-        **_course(deployment),
+        **job_context(JOB, deployment, request.user),
         "sites": sites,
         "newer": _newer(request, deployment),
         "draft_stays": _draft_stays(deployment),
@@ -198,28 +197,6 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
     planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}
     found = selectors.drifts_visible(request.user).filter(web_server__in=web_servers)
     return [drift for drift in found if (drift.web_server.host_id, drift.path) not in planned]
-
-
-def _course(deployment: Deployment) -> dict[str, object]:
-    """Steps so far, and whether a site's response stopped the deployment, which is shown in the agent's words instead
-    of the server's.
-    """
-    steps = list(deployment.steps.all())
-    is_probe = any(step.name == "probe" and step.status == StepStatus.FAILED for step in steps)
-    return {"steps": steps, "by_answer": is_probe, "checks": observations.lines_of(deployment.checks)}
-
-
-def _live_html(deployment: Deployment) -> str:
-    return render_to_string("deployments/live.html", {"deployment": deployment, **_course(deployment)})
-
-
-@require_safe
-def live(request: Request, uuid: UUID) -> HttpResponse:
-    """The partial of the event stream, for browsers without event streams."""
-    return HttpResponse(_live_html(_visible(request, uuid)))
-
-
-events = region_view(selectors.deployment_is_readable, lambda uuid: stream.events(uuid, _live_html))
 
 
 def history_context(site: Site) -> dict[str, object]:

@@ -12,22 +12,22 @@ from panel.accounts.models import Role, Scope, User
 
 _ROUTES = {
     "nothing": """
-        dashboard search help health ready accounts:setup accounts:settings accounts:self_check accounts:users
+        dashboard search help health ready job job-live job-events
+        accounts:setup accounts:settings accounts:self_check accounts:users
         accounts:teams accounts:account accounts:tokens
         hosts:list hosts:live hosts:detail hosts:logs hosts:traffic
         imports:site websites:list websites:certificates websites:certificate
         websites:detail websites:history websites:revision websites:blocks websites:upstreams websites:php
         websites:explain websites:raw websites:logs websites:traffic websites:benchmarks websites:tls
-        deployments:list deployments:detail deployments:live deployments:events deployments:drift
+        deployments:list deployments:detail deployments:drift
         deployments:drift-checks deployments:drift-detail
         benchmarks:list benchmarks:compare benchmarks:scenarios benchmarks:scenario benchmarks:scenario-new
         benchmarks:scenario-check benchmarks:suites benchmarks:suite-compare benchmarks:suite-expected
-        benchmarks:suite benchmarks:suite-live benchmarks:suite-events benchmarks:suite-json benchmarks:suite-report
-        benchmarks:suite-csv benchmarks:detail benchmarks:live benchmarks:events benchmarks:output
+        benchmarks:suite benchmarks:suite-json benchmarks:suite-report
+        benchmarks:suite-csv benchmarks:detail benchmarks:output
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
-        reports:detail reports:download comparisons:detail comparisons:live comparisons:events audit:list
-        audit:export audit:detail
+        reports:detail reports:download comparisons:detail audit:list audit:export audit:detail
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list

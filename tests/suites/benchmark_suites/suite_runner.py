@@ -19,7 +19,7 @@ from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.benchmarks.suites.definitions import PresetName
 from panel.benchmarks.suites.services import suite_advance, suite_start
-from panel.hosts.claims import Attempt
+from panel.core.claims import Attempt
 from panel.hosts.models import Connection, Host, HostStatus, Layout, WebServer
 from tests.support import openlitespeed
 from tests.support.cast import signed_in

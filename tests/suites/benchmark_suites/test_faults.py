@@ -28,7 +28,7 @@ from panel.benchmarks.runs import execution, measuring
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import Network
 from panel.benchmarks.suites.services import suite_advance, suite_start
-from panel.hosts.claims import Attempt
+from panel.core.claims import Attempt
 from panel.hosts.models import Host
 from panel.remote import links, pool, ssh
 from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out, local_host, ssh_host

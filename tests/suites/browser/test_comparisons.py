@@ -75,7 +75,7 @@ def test_site_is_compared_on_every_web_server_and_switched(
 
     def seen_meanwhile(*arguments: Any, **named: Any) -> Verdict:
         page.reload()  # the test's web server sends an event stream whole, at its end
-        expect(page.locator("#run-live")).to_contain_text("Comparing responses.")
+        expect(page.locator("#job-live")).to_contain_text("Comparing responses.")
         look(page, "running")
         return real(*arguments, **named)
 

@@ -40,7 +40,7 @@ def used(transactional_db: None) -> world.Used:
 
 def own_addresses() -> list[str]:
     """Those of the panel's pages. The API's answers and event streams are none."""
-    return [address.path for address in addresses() if not re.search(rf"^{API}|/events$", address.path)]
+    return [address.path for address in addresses() if not re.search(rf"^{API}|/events/?$", address.path)]
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -37,7 +37,7 @@ client = Client()
 client.force_login(
     User.objects.create(username="ada", role=Role.ADMIN), backend="django.contrib.auth.backends.ModelBackend"
 )
-events = reverse("deployments:events", args=[deployment.uuid])
+events = reverse("job-events", args=[deployment.uuid])
 name = settings.SESSION_COOKIE_NAME
 print(json.dumps({{"cookie": f"{{name}}={{client.cookies[name].value}}", "events": events}}))
 """

@@ -13,21 +13,28 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from panel.core.errors import ApplicationError
 from panel.core.jobs import Job, JobStatus
 from panel.core.owners import is_gone, owner_name
-from panel.hosts.locks import HeldLocks, HostBusy
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
 ORPHANED_AFTER = timedelta(seconds=30)
+
+
+class Locks(Protocol):
+    """Locks of hosts that a worker holds beside its rows (hosts.locks.HeldLocks)."""
+
+    def extend(self) -> None:
+        """Keep them for longer. ApplicationError when one was lost."""
 
 
 class Attempt(StrEnum):
@@ -65,7 +72,7 @@ class Claim:
         self.rows.filter(pk__in=list(pks)).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None, **values)
 
     @contextmanager
-    def heartbeat(self, locks: HeldLocks | None = None) -> Iterator[None]:
+    def heartbeat(self, locks: Locks | None = None) -> Iterator[None]:
         """Refresh the heartbeat of the rows and of their host locks every few seconds."""
         done = threading.Event()
         thread = threading.Thread(target=self._beat, args=(done, locks), name=f"heartbeat {self.token}", daemon=True)
@@ -76,7 +83,7 @@ class Claim:
             done.set()
             thread.join()
 
-    def _beat(self, done: threading.Event, locks: HeldLocks | None) -> None:
+    def _beat(self, done: threading.Event, locks: Locks | None) -> None:
         limit = self.model.time_limit
         deadline = time.monotonic() + limit.total_seconds()
         while not done.wait(HEARTBEAT_S):
@@ -90,7 +97,7 @@ class Claim:
                     self.rows.filter(pk__in=here).update(heartbeat_at=timezone.now())
                 if locks is not None:
                     locks.extend()
-            except HostBusy:
+            except ApplicationError:
                 logger.exception("%s lost the lock of a host", self.token)
                 locks = None
             except DatabaseError:
