@@ -12,7 +12,7 @@ from panel.deployments import host_agent
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus
 from panel.deployments.planning import services as deployments
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.websites.models import Site
 
 POLL_S = 0.3

@@ -9,7 +9,7 @@ from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.comparisons.models import Comparison, Contender
 from panel.deployments.models import DeploymentStatus
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible

@@ -7,7 +7,7 @@ from datetime import datetime
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentItem, SiteState
-from panel.deployments.planning.plans import LIVE
+from panel.deployments.planning.selectors import LIVE
 from panel.deployments.planning.services import ACTIVE
 from panel.hosts.jobs import server_told
 from panel.hosts.locks import host_lock

@@ -30,7 +30,7 @@ from panel.core.jobs import JobStatus
 from panel.core.messages import Task, task_send_on_commit
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services as deployments
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
 from panel.hosts.services import refuse_paused

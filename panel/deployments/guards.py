@@ -7,7 +7,7 @@ from django.utils import timezone
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning.disabled_files import disabled_revisions
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import spec_claims

@@ -21,8 +21,8 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.deployments.models import ReplacedFile, SiteState
 from panel.deployments.planning.disabled_files import disabled_records
-from panel.deployments.planning.plans import live_states
 from panel.deployments.planning.replacing import Original, originals_keep, says_nothing, without
+from panel.deployments.planning.selectors import live_states
 from panel.hosts.models import Engine, WebServer
 from panel.hosts.services import host_update
 from panel.hosts.services.web_servers import web_server_update

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.rollback.services import draft_restore
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites

@@ -20,8 +20,9 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
-from panel.deployments.planning import plans, services
+from panel.deployments.planning import services
 from panel.deployments.planning.changes import Change
+from panel.deployments.planning.selectors import live_states
 from panel.hosts.models import Engine, Host, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -249,7 +250,7 @@ def test_live_states_leave_out_changing_sites_of_that_web_server_only(people: Ca
     def left(*changed: Site, **elsewhere: Site) -> list[str]:
         changes = {here: [Change(site, None, None) for site in changed]}
         changes |= {there: [Change(site, None, None) for site in elsewhere.values()]}
-        return [state.site.name for state in plans.live_states([here], changes)[here.pk]]
+        return [state.site.name for state in live_states([here], changes)[here.pk]]
 
     assert left() == ["blog", "shop"]
     assert left(first) == ["blog"]

@@ -14,7 +14,7 @@ from panel.deployments.models import (
     SiteStatus,
 )
 from panel.deployments.planning import services
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site

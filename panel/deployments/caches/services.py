@@ -10,7 +10,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Engine
 from panel.rendering import caching

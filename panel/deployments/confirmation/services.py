@@ -16,7 +16,7 @@ from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 from panel.deployments.planning.disabled_files import disabled_revision_ids
 from panel.deployments.planning.live_versions import live_versions_follow
-from panel.deployments.planning.plans import live_numbers, live_revision
+from panel.deployments.planning.selectors import live_numbers, live_revision
 from panel.deployments.waking import deployments_wake
 from panel.hosts.models import WebServer
 from panel.hosts.services import refuse_paused

@@ -16,8 +16,9 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile
 from panel.deployments.planning import resolved_names
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.plans import Entry, live_states, log_roots, roots_of, web_server_entries
+from panel.deployments.planning.plans import Entry, log_roots, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
+from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import contents, spec_of
 from panel.hosts.models import Host, WebServer
 from panel.websites.models import Certificate, Site

@@ -11,7 +11,7 @@ from django.db.models import F
 
 from panel.deployments.models import SiteState
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.plans import LIVE
+from panel.deployments.planning.selectors import LIVE
 from panel.websites.models import Site
 
 

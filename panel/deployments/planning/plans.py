@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from django.db.models import QuerySet
-
 from panel import rendering
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.execution.probes import logs_of
-from panel.deployments.models import PinnedFile, Revision, SiteState, SiteStatus, WebServerState
+from panel.deployments.models import PinnedFile, Revision, SiteState, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
 from panel.deployments.planning import diffs, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
 from panel.deployments.planning.replacing import Taken, replaced
+from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
@@ -27,7 +26,6 @@ from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import web_server_specs
 from panel.websites.models import Site
 
-LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
 LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
@@ -90,53 +88,6 @@ class Entry:
 def signature(record: FileRecord) -> str:
     """The agent's notation for a file's state: its SHA-256, or "link:TARGET"."""
     return f"link:{record.link}" if record.link else record.sha256
-
-
-def live_revision(site: Site) -> Revision | None:
-    return live_revisions([site]).get(site.pk)
-
-
-def live_revisions(sites: Iterable[Site], read: Iterable[WebServer] = ()) -> dict[int, Revision]:
-    """Live revision of each site, by site id; undeployed sites are left out.
-
-    Specs are loaded on first use. `read`: web servers already loaded with their hosts, which are attached to the
-    revisions.
-    """
-    states = list(_live(sites).select_related("revision").defer("revision__spec"))
-    known = {web_server.pk: web_server for web_server in read}
-    missing = {state.revision.web_server_id for state in states if state.revision} - known.keys()
-    known |= WebServer.objects.select_related("host").in_bulk(list(missing)) if missing else {}
-    found = {}
-    for state in states:
-        if state.revision:
-            state.revision.web_server = known[state.revision.web_server_id]
-            found[state.site_id] = state.revision
-    return found
-
-
-def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
-    """Id of the live revision of each site, by site id."""
-    return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
-
-
-def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
-    return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
-
-
-def live_states(
-    web_servers: Iterable[WebServer], changes: Mapping[WebServer, Sequence[Change]] | None = None
-) -> dict[int, list[SiteState]]:
-    """Sites that are live on each web server, by its id, ordered by name, except those that `changes` covers."""
-    found: dict[int, list[SiteState]] = {web_server.pk: [] for web_server in web_servers}
-    rows = SiteState.objects.filter(status__in=LIVE, revision__web_server__in=found)
-    left_out = {(web_server.pk, change.site.pk) for web_server, part in (changes or {}).items() for change in part}
-    if left_out and left_out.issuperset(rows.values_list("revision__web_server", "site")):
-        return found  # for example hosts with one site each: nothing else to read
-    for state in rows.select_related("site", "revision").order_by("site__name"):
-        assert state.revision is not None
-        if (state.revision.web_server_id, state.site_id) not in left_out:
-            found[state.revision.web_server_id].append(state)
-    return found
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:

@@ -14,7 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, require_each
+from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record_all
 from panel.core.bulk_insert import rows_insert
 from panel.core.errors import ApplicationError
@@ -29,19 +29,18 @@ from panel.deployments.confirmation.services import (
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
 from panel.deployments.planning.changes import Change
+from panel.deployments.planning.checks import clashes_when_moved, old_parts_check, sites_check
 from panel.deployments.planning.disabled_files import can_stay_disabled, disabled_revisions
 from panel.deployments.planning.live_versions import live_versions_recognize
-from panel.deployments.planning.plans import live_revision, live_revisions, plans_make
-from panel.deployments.planning.resolving import resolved_problems
+from panel.deployments.planning.plans import plans_make
+from panel.deployments.planning.selectors import live_revision, live_revisions
 from panel.deployments.planning.superseding import supersede
-from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
+from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import Host, WebServer
-from panel.rendering.claims import spec_claims
-from panel.websites import checks, freeze, paths
+from panel.websites import freeze
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
-from panel.websites.ownership import Ownership, foreign_claims, not_deployed
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_web_server_set
 
@@ -72,49 +71,6 @@ class Then:
 
 
 NOTHING_ELSE = Then()
-
-
-def _check_sites(
-    actor: User, sites: Sequence[Site], web_server: WebServer | None = None, beside: Sequence[Site] = ()
-) -> list[Site]:
-    """Load and check the sites with their parts, on their own web servers or all on `web_server`, assuming the state of
-    sites `beside` them.
-
-    A draft may be invalid, a plan may not: raises ValidationError keyed by place, prefixed with the site's name if
-    there are several.
-    """
-    sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
-    faults: dict[str, list[str]] = {}
-    suspects = checks.clash_suspects(sites) if web_server is None else set()
-    moved = _clashes_when_moved(actor, [*sites, *beside], web_server) if web_server else {}
-    is_admin = may(actor, Action.ADMINISTER)
-    others = None if is_admin else Ownership(sites, web_server, is_fetched=True)
-    resolved = {} if is_admin else resolved_problems(sites, web_server)
-    for site in sites:
-        prefix = f"{site.name}/" if len(sites) > 1 else ""
-        if not site.enabled:
-            message = f"{site} is disabled. Enable it first, then deploy it."
-            faults.setdefault(f"{prefix}enabled", []).append(message)
-        problems = checks.site_problems(
-            site, web_server, actor=actor, is_fetched=True, may_clash=site.pk in suspects, others=others
-        )
-        for problem in dict.fromkeys([*problems, *moved.get(site.pk, ()), *resolved.get(site.pk, ())]):
-            faults.setdefault(prefix + problem.where, []).append(problem.message)
-    if faults:
-        raise ValidationError(faults)
-    return sites
-
-
-def _clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[checks.Problem]]:
-    """Conflicts if all sites were on `web_server`, for example a port already in use there.
-
-    Checked with the database in that state, which is rolled back afterwards.
-    """
-    with transaction.atomic():
-        Site.objects.filter(pk__in=[site.pk for site in sites]).update(web_server=web_server)
-        found = {site.pk: checks.site_clashes(actor, site, web_server) for site in sites}
-        transaction.set_rollback(True)
-    return found
 
 
 def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
@@ -208,7 +164,7 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    placed = [(site, site.web_server) for site in _check_sites(actor, sites) if site.web_server]
+    placed = [(site, site.web_server) for site in sites_check(actor, sites) if site.web_server]
     host_agent.connect_soon(
         web_server.host for _, web_server in placed
     )  # connect while the sites are frozen and rendered
@@ -271,7 +227,7 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         )
     if not site.enabled:
         raise ApplicationError(f"{site} is disabled. Enable it first.", field="enabled")
-    _check_old_parts(actor, site, revision)
+    old_parts_check(actor, site, revision)
     if is_unchecked(revision):
         raise ApplicationError(
             f"{revision} is from before Paddock refused paths that leave the site's folders. Set the draft back to it, "
@@ -282,21 +238,6 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     version = site.version if is_said(site, revision) else None
     change = Change(site, live_revision(site), revision, version, disabled_revisions([site]).get(site.pk))
     return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.web_server.host, change)])[0]
-
-
-def _check_old_parts(actor: User, site: Site, revision: Revision) -> None:
-    """Raise ValidationError if names or services of an old revision now belong to another team."""
-    if may(actor, Action.ADMINISTER):
-        return
-    web_server, spec = revision.web_server, spec_of(revision)
-    kept = paths.deployed_paths(site, web_server.host)
-    problems = checks.path_clashes(
-        actor, site, web_server.host, kept=kept, named=paths.spec_paths(spec, web_server.engine)
-    )
-    claims = foreign_claims(site, web_server, claims=spec_claims(spec, web_server.engine))
-    problems += checks.claim_problems(not_deployed(claims, site, web_server))
-    if problems:
-        raise ValidationError({"revision": [problem.message for problem in problems]})
 
 
 def _deployed_or_not(chosen: Sequence[Site], *, with_disabled: bool = True) -> tuple[list[Site], list[Site]]:
@@ -385,7 +326,7 @@ def _move_drafts(
     `is_comparison`: only check, in a separate transaction, so that no transaction is open while the plan queries the
     host.
     """
-    clashes = _clashes_when_moved(actor, [*drafts, *beside], web_server)
+    clashes = clashes_when_moved(actor, [*drafts, *beside], web_server)
     faults = {
         f"{site.name}/{problem.where}": [problem.message]
         for site in drafts
@@ -406,7 +347,7 @@ def _move_plans(actor: User, chosen: Sequence[Site], beside: Sequence[Site], web
     there = [site.name for site in chosen if old[site.pk].web_server_id == web_server.pk]
     if there:
         raise ApplicationError(f"Already on {web_server}: {', '.join(there)}.", field="web_server")
-    frozen = frozen_now([(site, web_server) for site in _check_sites(actor, chosen, web_server, beside)])
+    frozen = frozen_now([(site, web_server) for site in sites_check(actor, chosen, web_server, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
     here = {site.pk for site in chosen if old[site.pk].web_server.host_id == web_server.host_id}
     changes = []

@@ -36,7 +36,7 @@ from panel.deployments.models import (
     SiteState,
 )
 from panel.deployments.planning import services
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.retry import services as retry
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import WebServer

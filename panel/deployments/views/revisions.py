@@ -20,7 +20,7 @@ from panel.core.http import Request
 from panel.core.ui import undo_offer
 from panel.deployments import selectors
 from panel.deployments.models import Revision
-from panel.deployments.planning.plans import live_revision
+from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import contents
 from panel.deployments.rollback import services as rollback
 from panel.deployments.views.deployments import refused, site_or_404
