@@ -356,3 +356,44 @@ def test_functions_have_at_most_40_lines() -> None:
         and (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION
     }
     assert long <= set(LONG_FUNCTIONS)
+
+
+DOORS = {"views", "forms", "serializers", "api"}
+WRITES = {"save", "delete", "create", "update", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
+# What is called so on these is a service, or the method of a view.
+NO_ROWS = ("self", "kind", "services")
+MOST_MANAGERS_IN_DOORS = 96
+
+
+def _doors() -> Iterator[Path]:
+    """Pages, forms and API of every app; panel/api has its own records of requests."""
+    for app in APPS:
+        for path in sorted((ROOT / "panel" / app).rglob("*.py")):
+            parts = {part.removesuffix(".py") for part in path.relative_to(ROOT / "panel" / app).parts}
+            if app != "api" and parts & DOORS:
+                yield path
+
+
+def test_views_forms_and_api_write_no_rows() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}"
+        for path in _doors()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in WRITES
+        and ast.unparse(node.func.value).startswith(NO_ROWS) is False
+        and not _is_of_a_dictionary(node)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _is_of_a_dictionary(call: ast.Call) -> bool:
+    """`context.update(other)`: a queryset's update takes keywords only."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "update" and bool(call.args)
+
+
+def test_queries_in_views_forms_and_api_do_not_become_more() -> None:
+    nodes = (node for path in _doors() for node in ast.walk(tree_of(path)))
+    managers = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "objects"]
+    assert len(managers) <= MOST_MANAGERS_IN_DOORS

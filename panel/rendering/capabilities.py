@@ -15,39 +15,56 @@ from panel.rendering.capability.apache import APACHE
 from panel.rendering.capability.nginx import NATIVE, NGINX
 from panel.rendering.capability.openlitespeed import OPENLITESPEED
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import Location, ServerBlock, SiteSpec, WebServerSpec
+from panel.rendering.spec import (
+    AccessRule,
+    BasicAuth,
+    Cache,
+    CacheTime,
+    ErrorPage,
+    Header,
+    Listen,
+    Location,
+    PhpPool,
+    RateLimit,
+    Rewrite,
+    ServerBlock,
+    SiteSpec,
+    TlsFiles,
+    Upstream,
+    UpstreamServer,
+    WebServerSpec,
+)
 
 OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "native": NATIVE}
 
-# Every field of SiteSpec. A test compares this list with the class, so no new field is missed.
-MEMBERS: dict[str, str] = {
-    "SiteSpec": "name blocks upstreams php_pools cache_mb challenge_folder",
-    "ServerBlock": "listens names root index try_files autoindex rewrites error_pages headers access_log "
-    "access_log_format error_log error_log_level gzip gzip_types brotli client_max_body_mb client_max_header_kb "
-    "tls redirect_to_https hsts_max_age_s locations snippet",
-    "Listen": "port address tls http2 http3 default_server",
-    "TlsFiles": "name certificate_path key_path",
-    "Upstream": "name servers balancing keepalive",
-    "UpstreamServer": "address weight max_fails fail_timeout_s backup down",
-    "PhpPool": "name address settings",
-    "Location": "match pattern handler rewrites root alias index try_files autoindex php_pool split_path_info upstream "
-    "upstream_tls proxy_uri websocket request_headers connect_timeout_s read_timeout_s return_code return_value "
-    "headers expires access_rules basic_auth rate_limit connection_limit client_max_body_mb gzip cache snippet",
-    "Header": "name value always",
-    "ErrorPage": "codes uri response",
-    "AccessRule": "action source",
-    "BasicAuth": "realm users path",
-    "Rewrite": "pattern replacement flag",
-    "RateLimit": "requests_per_s burst",
-    "Cache": "valid skip_cookies skip_queries stale_on_error status_header key",
-    "CacheTime": "codes seconds",
+_KINDS = (
+    SiteSpec,
+    ServerBlock,
+    Listen,
+    TlsFiles,
+    Upstream,
+    UpstreamServer,
+    PhpPool,
+    Location,
+    Header,
+    ErrorPage,
+    AccessRule,
+    BasicAuth,
+    Rewrite,
+    RateLimit,
+    Cache,
+    CacheTime,
+)
+# Every field of SiteSpec.
+MEMBERS: dict[str, tuple[str, ...]] = {
+    kind.__name__: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS
 }
 TABLE: dict[str, Row] = {
     f"{kind}.{member}": {
         engine: rows[f"{kind}.{member}"] for engine, rows in OFFERS.items() if f"{kind}.{member}" in rows
     }
     for kind, members in MEMBERS.items()
-    for member in members.split()
+    for member in members
 }
 # Fields of Location that only some handlers use.
 _FILES, _BACKENDS = frozenset({"static", "php"}), frozenset({"php", "proxy"})

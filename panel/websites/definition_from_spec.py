@@ -12,19 +12,10 @@ from typing import Any
 
 from panel.hosts.models import WebServer
 from panel.rendering import spec
-from panel.websites import paths
+from panel.websites import field_names, paths
 
 Data = dict[str, Any]
 _LISTS = ("index", "try_files", "gzip_types")
-_BLOCK = (
-    *("root", "autoindex", "access_log_format", "error_log_level", "gzip", "brotli", "client_max_body_mb"),
-    *("client_max_header_kb", "redirect_to_https", "hsts_max_age_s"),
-)
-_LOCATION = (
-    *("match", "pattern", "handler", "root", "alias", "autoindex", "split_path_info", "upstream_tls", "proxy_uri"),
-    *("websocket", "connect_timeout_s", "read_timeout_s", "return_code", "return_value", "expires"),
-    *("connection_limit", "client_max_body_mb", "gzip"),
-)
 
 
 def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: Data, is_on: WebServer | None) -> Data:
@@ -67,7 +58,7 @@ class _Thaw:
 
     def block(self, block: spec.ServerBlock, now: Mapping[str, Any]) -> Data:
         return {
-            **{name: getattr(block, name) for name in _BLOCK},
+            **{name: getattr(block, name) for name in field_names.BLOCK_SCALARS},
             **{name: list(getattr(block, name)) for name in _LISTS},
             "listens": _plain(block.listens),
             "names": list(block.names),
@@ -83,7 +74,7 @@ class _Thaw:
     def location(self, row: spec.Location, now: Mapping[str, Any]) -> Data:
         limit, auth = row.rate_limit, row.basic_auth
         return {
-            **{name: getattr(row, name) for name in _LOCATION},
+            **{name: getattr(row, name) for name in field_names.LOCATION_SCALARS},
             "index": list(row.index),
             "try_files": list(row.try_files),
             "rewrites": _plain(row.rewrites),

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from panel.core.fetching import fetch_parts
 from panel.hosts.models import WebServer
 from panel.rendering import challenges, spec
-from panel.websites import paths
+from panel.websites import field_names, paths
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -146,6 +146,7 @@ def _cache(row: Location) -> spec.Cache | None:
 def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Snippets) -> spec.ServerBlock:
     tls = tls_files(site, web_server, block.certificate) if block.certificate else None
     return spec.ServerBlock(
+        **{name: getattr(block, name) for name in field_names.BLOCK_SCALARS},
         listens=tuple(
             spec.Listen(
                 port=item.port,
@@ -158,27 +159,17 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
             for item in block.listens.all()
         ),
         names=tuple(item.name for item in block.names.all()),
-        root=block.root,
         index=tuple(block.index),
         try_files=tuple(block.try_files),
-        autoindex=block.autoindex,
         rewrites=_rewrites(block.rewrites),
         error_pages=tuple(
             spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
         ),
         headers=_headers(block.headers),
         access_log=paths.log_on(block.access_log, site.web_server, web_server),
-        access_log_format=cast(Any, block.access_log_format),
         error_log=paths.log_on(block.error_log, site.web_server, web_server),
-        error_log_level=block.error_log_level,
-        gzip=cast(Any, block.gzip),
         gzip_types=tuple(block.gzip_types),
-        brotli=cast(Any, block.brotli),
-        client_max_body_mb=block.client_max_body_mb,
-        client_max_header_kb=block.client_max_header_kb,
         tls=tls,
-        redirect_to_https=block.redirect_to_https,
-        hsts_max_age_s=block.hsts_max_age_s,
         locations=tuple(_location(site, web_server, item, snippets) for item in block.locations.all()),
         snippet=snippets.of_block(block),
     )
@@ -186,34 +177,17 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
 
 def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snippets) -> spec.Location:
     return spec.Location(
-        match=cast(Any, row.match),
-        pattern=row.pattern,
-        handler=cast(Any, row.handler),
+        **{name: getattr(row, name) for name in field_names.LOCATION_SCALARS},
         rewrites=_rewrites(row.rewrites),
-        root=row.root,
-        alias=row.alias,
         index=tuple(row.index),
         try_files=tuple(row.try_files),
-        autoindex=row.autoindex,
         php_pool=row.php_pool.name if row.php_pool else "",
-        split_path_info=row.split_path_info,
         upstream=row.upstream.name if row.upstream else "",
-        upstream_tls=row.upstream_tls,
-        proxy_uri=row.proxy_uri,
-        websocket=row.websocket,
         request_headers=_headers(row.request_headers),
-        connect_timeout_s=row.connect_timeout_s,
-        read_timeout_s=row.read_timeout_s,
-        return_code=row.return_code,
-        return_value=row.return_value,
         headers=_headers(row.headers),
-        expires=row.expires,
         access_rules=tuple(spec.AccessRule(item["action"], item["source"]) for item in row.access_rules),
         basic_auth=_basic_auth(site, web_server, row),
         rate_limit=spec.RateLimit(row.rate_limit_rps, row.rate_limit_burst) if row.rate_limit_rps else None,
-        connection_limit=row.connection_limit,
-        client_max_body_mb=row.client_max_body_mb,
-        gzip=cast(Any, row.gzip),
         cache=_cache(row),
         snippet=snippets.of_location(row),
     )

@@ -38,9 +38,9 @@ def rows() -> Iterator[tuple[str, dict[str, str]]]:
     """Member by member in the model's order; the parts that are only containers are left out."""
     table = overview()
     for kind, members in MEMBERS.items():
-        for name in members.split():
+        for name in members:
             member = f"{kind}.{name}"
-            if member not in ("SiteSpec.name", "SiteSpec.blocks"):
+            if member not in ("SiteSpec.name", "SiteSpec.blocks", "SiteSpec.challenge_folder"):
                 yield _title(member), {engine: WORDS[table[member][engine]] for engine in ENGINES}
 
 
