@@ -14,7 +14,7 @@ from panel.hosts.services.hosts import host_offer_key
 from panel.hosts.services.web_servers import running_set, web_servers_found
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
-from panel.remote.errors import HostKeyChanged, RemoteError
+from panel.remote.errors import ConnectionLost, HostKeyChanged, OperationRefused, RemoteError
 from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
@@ -51,10 +51,18 @@ def look(host: Host) -> None:
     """Check that the host responds and its web servers run, for its page and the dashboard. Raises RemoteError, which
     the caller records with `lost`.
     """
+    try:
+        _look(host)
+    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
+        _look(host)
+    _seen(host, HostStatus.READY, "")
+
+
+def _look(host: Host) -> None:
     with pool.session(target_for(host)) as agent:
+        agent.call("hello", timeout=SERVICE_TIMEOUT_S)
         for web_server in host.web_servers.all():
             _observe(agent, web_server)
-    _seen(host, HostStatus.READY, "")
 
 
 def lost(host: Host, error: RemoteError) -> None:
@@ -109,11 +117,15 @@ def prepare(job: HostJob) -> dict[str, Any]:
 
 
 def _observe(agent: Session, web_server: WebServer) -> str:
-    """Record whether a web server runs; an unreachable one counts as stopped and does not affect the others."""
+    """Record whether a web server runs; one that the agent cannot check counts as stopped and does not affect the
+    others. Raises RemoteError if the host does not respond, because nothing is known about its web servers then.
+    """
     try:
         args = {"engine": plain(engine_control(web_server)), "action": "status"}
         running = bool(agent.call("service", args, timeout=SERVICE_TIMEOUT_S)["running"])
-    except ApplicationError:
+    except ApplicationError as error:
+        if isinstance(error, RemoteError) and not isinstance(error, OperationRefused):
+            raise
         running = False
     running_set(web_server, running)
     return str(web_server) if running else ""

@@ -26,6 +26,7 @@ from panel.hosts.services import (
 from panel.hosts.targets import target_for
 from panel.hosts.watching import host_watch, hosts_watched
 from panel.remote import pool
+from panel.remote.pool import Session
 from panel.websites.models import Site
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
@@ -147,6 +148,34 @@ def test_unreachable_host_error_names_endpoint(host: Host, admin: User, sshd: Ss
     job = run(host, admin)
     assert (job.status, host.status) == (JobStatus.FAILED, HostStatus.UNREACHABLE)
     assert f"127.0.0.1:{sshd.port}" in host.status_detail
+
+
+def test_host_watch_says_nothing_of_web_servers_when_the_pooled_connection_is_cut(
+    host: Host, admin: User, sshd: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The web servers of a host that does not respond are not stopped: nobody knows."""
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    paths = {name: f"/etc/nginx/{name}" for name in ("binary", "prefix", "main_config", "config_root", "pid_file")}
+    web_server = WebServer.objects.create(host=host, engine="nginx", label="cut", paths=paths, is_running=True)
+    whole = Session.call
+
+    def cut(self: Session, operation: str, *args: object, **named: object) -> object:
+        """The connection breaks while the host is asked about its web server, and cannot be made again."""
+        if operation == "service":
+            sshd.stop()
+            pool.close()
+        return whole(self, operation, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Session, "call", cut)
+    assert not host_watch(host.pk)
+    web_server.refresh_from_db()
+    assert web_server.is_running
+    assert host_watch(host.pk, is_second=True)
+    assert status_of(host) == HostStatus.UNREACHABLE
+    web_server.refresh_from_db()
+    assert web_server.is_running
 
 
 def test_host_watch_detects_outage_and_recovery(host: Host, admin: User, sshd: SshServer) -> None:

@@ -47,14 +47,14 @@ def _figures(user: User) -> dict[str, int]:
     counted = sites.aggregate(sites=Count("pk"), live=Count("pk", filter=Q(state__status__in=live)))
     hosts = Host.objects.aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
     since = timezone.now() - RECENT
-    week = visible_deployments(user).filter(finished_at__gt=since).values_list("status", flat=True)
-    done = [status for status in week if status != DeploymentStatus.CANCELLED]
+    week = visible_deployments(user).filter(finished_at__gt=since).values_list("status", "is_verified")
+    done = [is_verified for status, is_verified in week if status != DeploymentStatus.CANCELLED]
     return {
         **counted,
         **hosts,
         "servers": WebServer.objects.count(),
         "deployments": len(done),
-        "verified": sum(status == DeploymentStatus.SUCCEEDED for status in done),
+        "verified": sum(done),
         "runs": visible_runs(user).filter(created_at__gt=since).count(),
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from panel.rendering.lint import access, expressions, model, raw, rewrites
+from panel.rendering.lint import access, expressions, model, raw, reach, rewrites
 from panel.rendering.lint.finding import Finding, Socket
 from panel.rendering.spec import SiteSpec, WebServerSpec
 
@@ -28,6 +28,7 @@ def findings(spec: SiteSpec, web_server: WebServerSpec, defaults: Collection[Soc
         known |= {(listen.address, listen.port) for listen in block.listens}  # report each socket once
         found += rewrites.of(block, block, where)
         found += expressions.of_block(block, where)
+        found += reach.of_block(block, where)
         found += raw.of_block(block, where, web_server.engine)
         for position, location in enumerate(block.locations):
             place = f"{where}/locations/{position}"

@@ -1,0 +1,102 @@
+"""Protection that does not protect, and locations that never win: found with addresses made from the patterns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from panel.rendering.choice import choose
+from panel.rendering.errors import NotExpressible
+from panel.rendering.handlers import REDIRECTS
+from panel.rendering.lint.finding import Finding
+from panel.rendering.locations import Locations, Place, locations_of
+from panel.rendering.samples import WORD, candidates
+from panel.rendering.spec import Location, ServerBlock
+
+MAX_LOCATIONS = 100  # of one server block: each costs a few matches
+
+
+def of_block(block: ServerBlock, where: str) -> Iterator[Finding]:
+    if not block.locations or len(block.locations) > MAX_LOCATIONS:
+        return
+    try:
+        found = locations_of(block, f"/{where}")
+        for place in found.places[: len(block.locations)]:
+            yield from _of_place(place, found, f"{where}/locations/{place.number}")
+    except NotExpressible:
+        return  # reported at its field
+
+
+def _of_place(place: Place, found: Locations, where: str) -> Iterator[Finding]:
+    tried = [(path, choose(found, path).place) for path in _addresses(place, found)]
+    others = [(path, other) for path, other in tried if other is not None and other != place]
+    if others and len(others) == len(tried):
+        path, other = others[0]
+        yield Finding(
+            "never-chosen",
+            where,
+            f"No address reaches the location {place.label}, as far as Paddock tried.",
+            f"The location {other.label} handles {path} and all other addresses that Paddock tried.",
+        )
+    elif kind := _protection(place.location):
+        deliberate = [other for _, other in others if place.pattern == "/" and other.pattern.startswith("^/")]
+        weaker = [(path, other) for path, other in others if _is_weaker(place.location, other.location)]
+        open_ones = [(path, other) for path, other in weaker if other not in deliberate]
+        if open_ones:
+            path, other = open_ones[0]
+            yield Finding(
+                "protection-bypassed",
+                where,
+                f"{kind} of {place.label} does not protect {path}.",
+                f"The location {other.label} handles this address and does not have the same protection. "
+                f"Use ^~ for {place.pattern}, or add the protection to {other.label}.",
+            )
+    if place.location.handler == "return" and _leads_to_itself(place):
+        yield Finding(
+            "redirect-loop",
+            where,
+            f"{place.label} redirects to itself.",
+            f"{place.location.return_value} is handled by the same location, so browsers stop with an error.",
+        )
+
+
+def _addresses(place: Place, found: Locations) -> list[str]:
+    """Addresses that the location's pattern matches, and for a prefix those that a regular expression takes from it."""
+    made = list(candidates(place, found))
+    if place.is_prefix:
+        folder = place.pattern.rstrip("/")
+        for other in found.regexes:
+            inside = [path for path in candidates(other, found) if path.startswith(place.pattern)]
+            made += inside or [f"{folder}{path}" for path in candidates(other, found) if path.startswith(f"/{WORD}")]
+    return list(dict.fromkeys(made))
+
+
+def _protection(location: Location) -> str:
+    """The protection in words, or ""."""
+    if location.handler == "deny":
+        return "The deny"
+    if location.basic_auth:
+        return "The password"
+    return "The access rules" if any(rule.action == "deny" for rule in location.access_rules) else ""
+
+
+def _is_weaker(mine: Location, other: Location) -> bool:
+    """Return true if `other` lets visitors in that `mine` keeps out."""
+    if other.handler in ("deny", "return"):
+        return False
+    if mine.handler == "deny":
+        return True
+    if mine.basic_auth and not other.basic_auth:
+        return True
+    return bool(mine.access_rules) and mine.access_rules != other.access_rules
+
+
+def _leads_to_itself(place: Place) -> bool:
+    location = place.location
+    if location.return_code not in REDIRECTS or place.is_regex:
+        return False
+    value = location.return_value
+    if value in ("$request_uri", "$scheme://$host$request_uri"):
+        return True
+    target = value.partition("?")[0]
+    exact = location.match == "="
+    return target == place.pattern or (not exact and target.startswith("/") and target.startswith(place.pattern))
