@@ -1,6 +1,6 @@
-//! What both limit programs answer.
+//! The response of both limit programs.
 
-/// A head as nginx sends with a file, and a body of `size` bytes.
+/// A head as nginx sends it with a file, and a body of `size` bytes.
 pub fn with_body(size: usize, close: bool) -> Vec<u8> {
     let connection = if close { "close" } else { "keep-alive" };
     let head = format!(

@@ -24,7 +24,7 @@ impl Listening for Port {
     }
 }
 
-/// A client, and the port it came to.
+/// A client, and the port that it connected to.
 type Client = (TcpStream, usize);
 
 /// Marks the keys of listening sockets.
@@ -109,11 +109,12 @@ fn accept(
     Ok(())
 }
 
-/// Whether the connection goes on.
+/// Serve a readable connection; `true` if it stays open.
 fn serve(stream: &mut TcpStream, port: &Port, buffer: &mut [u8]) -> bool {
     match stream.read(buffer) {
         Ok(0) => false,
-        // A request is never more than one read here, and the answer fits the socket's buffer.
+        // A request here always arrives in one read, and the response fits into the socket's
+        // buffer.
         Ok(n) if buffer[..n].ends_with(b"\r\n\r\n") => {
             stream.write_all(&port.answer).is_ok() && !port.close
         }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 mod answer;
 
-/// Where requests go.
+/// The target of the requests.
 struct Upstream {
     to: ConnectTo,
     request: Vec<u8>,
@@ -23,7 +23,7 @@ struct Upstream {
 enum Place {
     Nobody,
     Client(TcpStream),
-    /// A connection to the upstream; its client's number, when a request is under way.
+    /// A connection to the upstream, and the number of its client while a request is under way.
     Upstream(TcpStream, Option<RawFd>),
 }
 
@@ -31,7 +31,7 @@ struct Relay {
     epoll: Epoll,
     upstream: Upstream,
     answer: Vec<u8>,
-    /// By the number of the descriptor.
+    /// By descriptor number.
     places: Vec<Place>,
     idle: Vec<RawFd>,
     buffer: Vec<u8>,
@@ -46,7 +46,7 @@ impl Listening for Port {
 }
 
 const LISTENER: u64 = u64::MAX;
-/// Told once for each change, which costs the kernel less than being told again.
+/// Edge-triggered events, which cost the kernel less than level-triggered ones.
 const CHANGES: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 
 fn main() -> ExitCode {
@@ -75,8 +75,8 @@ fn upstream(words: &[String]) -> Option<Upstream> {
     }
 }
 
-/// A request by the FastCGI specification: BEGIN_REQUEST (a responder, whose connection is not kept), PARAMS,
-/// and the ends of PARAMS and STDIN.
+/// A request by the FastCGI specification: BEGIN_REQUEST (a responder without keeping the
+/// connection), PARAMS, and the ends of PARAMS and STDIN.
 fn fastcgi(script: &str) -> Vec<u8> {
     let mut params = Vec::new();
     for (name, value) in [
@@ -153,7 +153,7 @@ impl Relay {
         self.epoll.add(fd, CHANGES, fd as u64)
     }
 
-    /// Something came on the connection of this number.
+    /// Handle an event of the connection with this number.
     fn serve(&mut self, index: usize) {
         let (stream, waits) = match &mut self.places[index] {
             Place::Nobody => return,
@@ -177,21 +177,21 @@ impl Relay {
             }
             Some(client) => {
                 let client = client.take();
-                // An answer here is never more than one read.
+                // A response here always arrives in one read.
                 match self.upstream.keep {
                     true => self.idle.push(index as RawFd),
                     false => self.places[index] = Place::Nobody,
                 }
                 if let Some(Place::Client(stream)) = client.map(|fd| &mut self.places[fd as usize])
                 {
-                    // Who has left is noticed by the next event.
+                    // The next event reports a client that has left.
                     let _ = stream.write_all(&self.answer);
                 }
             }
         }
     }
 
-    /// Sends a client's request on.
+    /// Pass a client's request on.
     fn ask(&mut self, client: RawFd) -> io::Result<()> {
         if let Some(fd) = self.idle.pop() {
             if let Place::Upstream(stream, waits) = &mut self.places[fd as usize] {
@@ -201,7 +201,7 @@ impl Relay {
         }
         let (fd, connected) = start_connect(&self.upstream.to, None)?;
         if let Err(e) = connected {
-            // Within this machine it is connected all the same.
+            // On the same host, the connection is established nevertheless.
             if e.raw_os_error() != Some(libc::EINPROGRESS) {
                 return Err(e);
             }

@@ -1,4 +1,4 @@
-//! State while directives are applied; the setters of the directive table work on it.
+//! The state while directives are applied. The setters in the directive table change it.
 
 use crate::cidr::Cidr;
 use crate::error::{ConfError, Place, Result};
@@ -13,12 +13,12 @@ use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A location while it is built.
+/// A location under construction.
 #[derive(Debug)]
 pub struct LocNode {
     pub name: String,
     pub kind: LocKind,
-    /// What is set here: nothing in most locations, and the settings are large.
+    /// The settings made at this level. Most locations have none, and the settings are large.
     pub conf: Option<Box<LocConf>>,
     pub handler: Option<Handler>,
     pub ops: Vec<Op>,
@@ -48,7 +48,7 @@ impl LocNode {
     }
 }
 
-/// A server while it is built.
+/// A server block under construction.
 #[derive(Debug)]
 pub struct ServerNode {
     pub conf: SrvConf,
@@ -61,7 +61,7 @@ pub struct ServerNode {
     pub place: Place,
 }
 
-/// Zones shared by name, with the directive that declared them.
+/// The http block under construction: zones by name, with the directive that declared them.
 #[derive(Debug, Default)]
 pub struct HttpNode {
     pub servers: Vec<ServerNode>,
@@ -73,13 +73,13 @@ pub struct HttpNode {
     pub limit_conn_zones: Vec<LimitZone>,
     pub charset_maps: Vec<Arc<CharsetMap>>,
     pub cache_zones: Vec<CacheZone>,
-    /// Caches named: name, directive, place.
+    /// Caches in use: name, directive, place.
     pub cache_uses: Vec<(String, String, Place)>,
-    /// Zones named before they are declared: index, kind, place of the first use.
+    /// Zones used before their declaration: index, kind, place of the first use.
     pub zone_uses: Vec<(usize, &'static str, Place)>,
-    /// Zones of upstream groups of which one says the size.
+    /// Upstream zones whose size is known.
     pub sized_zones: hashbrown::HashSet<String>,
-    /// Something shows what is counted.
+    /// Whether a directive shows counters.
     pub is_metered: bool,
     pub status_socket: Option<Listen>,
 }
@@ -92,16 +92,16 @@ pub struct Builder {
     pub warnings: Vec<String>,
     pub ctx: u32,
     pub http: Option<HttpNode>,
-    /// The server being read.
+    /// The server block being read.
     pub server: Option<ServerNode>,
-    /// Locations being read, outermost first; the http level is at the bottom.
+    /// The locations being read, outermost first; the http level is at the bottom.
     pub locs: Vec<LocNode>,
     pub upstream: Option<Upstream>,
-    /// Directives of blocks that may stand only once.
+    /// Names of directives that may appear only once per block.
     pub seen: Vec<&'static str>,
-    /// Nested `if` operations are collected here.
+    /// Collects the operations of nested `if` blocks.
     pub op_stack: Vec<Vec<Op>>,
-    /// Expressions by their text and whether letters' case counts: many servers have the same.
+    /// Regular expressions by text and case sensitivity, since many server blocks share them.
     patterns: HashMap<(String, bool), Pattern>,
 }
 
@@ -124,13 +124,13 @@ impl Builder {
         }
     }
 
-    /// Applies the directives of one block.
+    /// Apply the directives of one block.
     pub fn apply_all(&mut self, directives: &[Directive]) -> Result<()> {
         directives.iter().try_for_each(|d| table::apply(self, d))?;
         table::check_once(directives)
     }
 
-    /// Applies a block's directives in another context.
+    /// Apply a block's directives in another context.
     pub fn apply_in(&mut self, context: u32, directive: &Directive) -> Result<()> {
         let outer = std::mem::replace(&mut self.ctx, context);
         let result = self.apply_all(directive.block.as_deref().unwrap_or(&[]));
@@ -138,7 +138,7 @@ impl Builder {
         result
     }
 
-    /// Applies the block of a location, and gives the finished location back.
+    /// Apply the block of a location and return the finished location.
     pub fn read_location(&mut self, node: LocNode, context: u32, d: &Directive) -> Result<LocNode> {
         self.locs.push(node);
         let result = self.apply_in(context, d);
@@ -209,7 +209,7 @@ impl Builder {
         self.conf_prefix.join(name)
     }
 
-    /// A path with variables, made absolute by `base` unless it starts with one.
+    /// A path with variables; relative paths start at `base` unless they begin with a variable.
     pub fn path_template(&mut self, text: &str, base: &Path, place: &Place) -> Result<Template> {
         let full = if text.starts_with('/') || text.starts_with('$') || text.is_empty() {
             text.to_string()
@@ -227,7 +227,7 @@ impl Builder {
             .push(ConfError::at(message, place).to_string());
     }
 
-    /// As [`Cidr::parse`]; tells of bits that mean nothing.
+    /// Like [`Cidr::parse`], with a warning about low bits that have no meaning.
     pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
         let net = Cidr::parse(text)?;
         if net.has_low_bits(text) {
@@ -236,7 +236,7 @@ impl Builder {
         Some(net)
     }
 
-    /// The group of that name, declared or not yet; `port` belongs to implicit groups.
+    /// The group with that name, which may be declared later; `port` is that of an implicit group.
     pub fn intern_upstream(&mut self, name: &str, port: Option<u16>, place: &Place) -> usize {
         let http = self.http();
         let key = match port {
@@ -256,7 +256,7 @@ impl Builder {
             resolver: None,
             resolver_timeout: None,
             balance: Balance::RoundRobin,
-            // Only what an upstream block declares keeps connections.
+            // Only upstream blocks keep connections open.
             keepalive: 0,
             keepalive_local: true,
             keepalive_requests: 1000,

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A network, or every unix-domain peer.
+/// A network, or all Unix socket peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cidr {
     Net { bits: u128, prefix: u8, v6: bool },
@@ -24,7 +24,7 @@ fn mask(prefix: u8) -> u128 {
     }
 }
 
-/// An IPv4 address mapped into IPv6 is treated as the IPv4 address, as nginx does.
+/// Convert an IPv4 address mapped into IPv6 to the IPv4 address, as nginx does.
 pub fn unmap(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
@@ -33,7 +33,7 @@ pub fn unmap(ip: IpAddr) -> IpAddr {
 }
 
 impl Cidr {
-    /// `10.0.0.0/8`, `2001:db8::/32`, a single address, or `unix:`.
+    /// Parse `10.0.0.0/8`, `2001:db8::/32`, a single address, or `unix:`.
     pub fn parse(text: &str) -> Option<Cidr> {
         if text == "unix:" {
             return Some(Cidr::Unix);
@@ -57,7 +57,8 @@ impl Cidr {
         })
     }
 
-    /// Whether this network, read from `text`, is written there with an address that is not its first.
+    /// Whether `text`, from which this network was parsed, contains an address other than the
+    /// network's first.
     pub fn has_low_bits(&self, text: &str) -> bool {
         let address = text.split('/').next().and_then(|a| a.parse().ok());
         match (self, address) {
@@ -66,7 +67,7 @@ impl Cidr {
         }
     }
 
-    /// `None` stands for a unix-domain peer.
+    /// Whether the network contains an address; `None` is a Unix socket peer.
     pub fn contains(&self, ip: Option<IpAddr>) -> bool {
         match (self, ip) {
             (Cidr::Unix, None) => true,

@@ -1,4 +1,4 @@
-//! Configuration errors, worded as nginx words them after its `[emerg]` prefix.
+//! Configuration errors in the words that nginx uses after `[emerg]`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ pub struct Place {
     pub line: u32,
 }
 
-/// Why a configuration is refused, and where.
+/// The reason for rejecting a configuration, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfError {
     pub message: String,
     pub place: Option<Place>,
 }
 
-/// Where the argument of `-g` stands.
+/// The place of directives from `-g`.
 pub const COMMAND_LINE: &str = "command line";
 
 pub type Result<T> = std::result::Result<T, ConfError>;
@@ -37,7 +37,7 @@ impl ConfError {
         }
     }
 
-    /// Fills in the place when the error was raised by code that did not know it.
+    /// Set the place of an error that was raised without one.
     pub fn or_at(mut self, place: &Place) -> Self {
         self.place.get_or_insert_with(|| place.clone());
         self

@@ -1,4 +1,4 @@
-//! Reading a whole configuration: parse, apply, then merge the levels and put the servers together.
+//! Reading a whole configuration: parse, apply, merge the levels, and assemble the server blocks.
 
 use crate::builder::{Builder, HttpNode, LocNode, ServerNode};
 use crate::error::{ConfError, Result, COMMAND_LINE};
@@ -13,21 +13,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// What there is to tell of a configuration also when it is refused.
+/// Information about a configuration that is available even if it is rejected.
 #[derive(Default)]
 pub struct Seen {
     /// All files that were read.
     pub files: Vec<SourceFile>,
-    /// What was odd before the error.
+    /// Warnings from before the error.
     pub warnings: Vec<String>,
 }
 
-/// Loads `file`; `globals` is the argument of `-g`.
+/// Load `file`; `globals` is the argument of `-g`.
 pub fn load(prefix: &Path, file: &Path, globals: &str, seen: &mut Seen) -> Result<Config> {
     read(prefix, file, globals, seen).map(|(config, _)| config)
 }
 
-/// As [`load`], with the known mistakes of what was read.
+/// Like [`load`], with remarks about known mistakes.
 pub fn load_with_remarks(
     prefix: &Path,
     file: &Path,
@@ -66,7 +66,7 @@ fn read(
     ))
 }
 
-/// Loads a configuration that stands in no file; `label` is its name in messages.
+/// Load a configuration from text; `label` is its name in messages.
 pub fn load_text(prefix: &Path, label: &str, text: &str) -> Result<Config> {
     let mut b = Builder::new(prefix, prefix);
     b.apply_all(&parser::parse_text(label, text, prefix)?)?;
@@ -183,7 +183,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     })
 }
 
-/// Status zones by name; servers may share one.
+/// Status zones by name; server blocks may share one.
 #[derive(Default)]
 struct Zones {
     names: Vec<String>,
@@ -191,7 +191,8 @@ struct Zones {
 }
 
 impl Zones {
-    /// The zone of a server: as `status_zone` says, else by its first name, else by where it listens.
+    /// The zone of a server block: from `status_zone`, otherwise its first name, otherwise its
+    /// address.
     fn of(&mut self, server: &ServerNode) -> usize {
         let first = server.first_name.clone().filter(|name| !name.is_empty());
         let name = server.zone.clone().or(first);
@@ -209,14 +210,14 @@ impl Zones {
 }
 
 impl ConfError {
-    /// nginx reports some errors after the file is read, without a place.
+    /// Remove the place, since nginx reports some errors after the file is read.
     fn without_place(mut self) -> Self {
         self.place = None;
         self
     }
 }
 
-/// A group's zone has its size from that group or from another.
+/// Check that each upstream zone has its size from one of its groups.
 fn check_upstream_zones(node: &HttpNode) -> Result<()> {
     let zones = node
         .upstreams
@@ -231,7 +232,7 @@ fn check_upstream_zones(node: &HttpNode) -> Result<()> {
     Ok(())
 }
 
-/// Gives groups that no upstream block declares their addresses.
+/// Resolve the addresses of implicit groups.
 fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
     for group in upstreams.iter_mut().filter(|u| !u.explicit) {
         let place = group.place.clone();
@@ -270,7 +271,7 @@ fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
     Ok(())
 }
 
-/// Groups whose names are looked up while running need somebody to ask.
+/// Give resolvers to groups whose names are resolved periodically.
 fn give_resolvers(upstreams: &mut [Upstream], top: &LocConf) -> Result<()> {
     for group in upstreams.iter_mut().filter(|u| !u.resolving.is_empty()) {
         let fail = |message: String| ConfError {
@@ -303,12 +304,12 @@ type Finished = (Server, Arc<Vec<ServerName>>, Vec<Listen>);
 fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> Result<Finished> {
     node.conf.inherit(outer);
     relations::check_server(&node.conf, &node.place)?;
-    // An unnamed server answers requests that have no name.
+    // A server block without names serves requests without a host.
     if node.names.is_empty() {
         node.names.push(ServerName::Exact("".into()));
     }
     if node.listens.is_empty() {
-        // As nginx: port 80, or 8000 without the privilege to bind it.
+        // As in nginx: port 80, or 8000 without the privilege to bind it.
         let port = if is_root() { 80 } else { 8000 };
         node.listens.push(default_listen(port, &node));
     }
@@ -352,7 +353,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> 
     }
     let handler = node.handler.clone();
     let nameless = |mut inner: LocNode| {
-        // An `if` keeps the handler of the location around it unless it has its own.
+        // An `if` block inherits the location's handler unless it has its own.
         if inner.handler.is_none() {
             inner.handler = handler.clone();
         }
@@ -364,7 +365,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> 
         None => None,
     };
     let children = node.children.into_iter().map(|mut inner| {
-        // What lies within an internal location is as internal.
+        // A location inside an internal location is internal too.
         inner.internal = inner.internal.or(node.internal);
         finish_location(inner, &conf).map(Arc::new)
     });
@@ -386,7 +387,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> 
     })
 }
 
-/// A location's settings: its own over those around it.
+/// A location's settings: its own, completed by the outer ones.
 fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
     if node.conf.is_none() && is_taken_over(node.handler.as_ref(), outer) {
         return outer.clone();
@@ -403,7 +404,7 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
     Arc::new(conf)
 }
 
-/// Whether a location without settings of its own has just those around it.
+/// Whether a location without settings of its own can share the outer settings.
 fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
     let complete = match handler {
         Some(Handler::Proxy(_)) => outer.proxy.as_ref().is_some_and(|p| p.redirect.is_some()),
@@ -418,8 +419,8 @@ fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
         && outer.secure_link_secret.is_none()
 }
 
-/// The old form of secure_link and the new one exclude each other: a level that has one of its own
-/// takes nothing over from the other.
+/// Merge secure_link. The old and the new form exclude each other: a level with one form does not
+/// inherit the other.
 fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
     let new_form = inner.secure_link.is_some() || inner.secure_link_md5.is_some();
     // An empty secret stands for the new form, which is inherited with its own directives.
@@ -436,8 +437,8 @@ fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
     }
 }
 
-/// Whatever passes requests on has settings, if only the defaults. As in nginx the default of proxy_redirect is one
-/// of those that the locations within take over, though they pass requests on to elsewhere.
+/// Give upstream settings to each level that passes requests on. As in nginx, nested locations
+/// inherit the default of proxy_redirect, even if they pass requests elsewhere.
 fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
     match handler {
         Some(Handler::Proxy(pass)) => {
@@ -465,7 +466,7 @@ fn merge_upstream(inner: &mut Option<Arc<UpConf>>, outer: &Option<Arc<UpConf>>) 
     }
 }
 
-/// `add_header_inherit merge` puts the outer headers before a level's own; `off` drops them.
+/// `add_header_inherit merge` puts the outer fields before a level's own; `off` drops them.
 fn merge_headers(inner: &mut LocConf, outer: &LocConf) {
     let mode = inner
         .add_header_inherit
@@ -491,7 +492,7 @@ fn merge_list(inner: &mut List<AddHeader>, outer: &List<AddHeader>, mode: u32) {
 
 type Listens = Vec<(Listen, Arc<Server>, Arc<Vec<ServerName>>)>;
 
-/// One address with everything that listens on it.
+/// An address with all server blocks that listen on it.
 struct AddrNode {
     addr: ListenAddr,
     quic: bool,
@@ -539,7 +540,7 @@ fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
     Ok(group_wildcards(nodes, endpoints))
 }
 
-/// What `listen` directives of one address said of protocols.
+/// The protocols in the `listen` directives of one address.
 #[derive(Default)]
 struct Protocols {
     /// Bits: PROXY protocol, TLS, HTTP/2.
@@ -549,8 +550,8 @@ struct Protocols {
 }
 
 impl AddrNode {
-    /// Whether another `listen` says other protocols in a way that nginx warns of: options may be left out after the
-    /// first of them, or said for the first time by one that also sets the socket's.
+    /// Whether another `listen` changes the protocols in a way that nginx warns about. Later
+    /// directives may omit options; one that also sets socket options may introduce them.
     fn redefines(&mut self, listen: &Listen, first: bool) -> bool {
         let bits = |proxy: bool, ssl: bool, http2: bool| {
             u8::from(proxy) | u8::from(ssl) << 1 | u8::from(http2) << 2
@@ -646,7 +647,7 @@ fn wildcard_key(node: &AddrNode) -> Option<(bool, u16, bool)> {
     }
 }
 
-/// Addresses of a port that is also listened on at every address share that one socket.
+/// Let addresses share the wildcard socket of their port if there is one.
 fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<Listener> {
     let wildcards: HashMap<(bool, u16, bool), usize> = nodes
         .iter()

@@ -1,4 +1,4 @@
-//! The addresses of a `geo` block: gathered while the block is read, then laid out for lookup.
+//! The addresses of a `geo` block: collected while the block is read, then sorted for lookup.
 
 use crate::cidr::{unmap, Cidr};
 use hashbrown::HashMap;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 pub type Value = Arc<[u8]>;
 
-/// What clients that have no address of a family are looked up as.
+/// The lookup value for a client without an address of the family.
 const NO_ADDRESS: u32 = u32::MAX;
 
-/// Addresses and their values, sorted and not overlapping.
+/// Addresses and their values, sorted and without overlap.
 #[derive(Debug, Default)]
 pub struct Addresses {
     v4: Vec<(u32, u32, Value)>,
     v6: Vec<(u128, u128, Value)>,
-    /// With `ranges`, which know no IPv6.
+    /// Whether `ranges` is on, which excludes IPv6.
     v4_only: bool,
 }
 
 impl Addresses {
-    /// The value for an address; `None` is a unix-domain peer, which counts as 255.255.255.255.
+    /// The value for an address; `None` is a Unix socket peer, which counts as 255.255.255.255.
     pub fn find(&self, ip: Option<IpAddr>) -> Option<&Value> {
         match ip.map(unmap) {
             Some(IpAddr::V4(v4)) => find(&self.v4, u32::from(v4)),
@@ -40,16 +40,16 @@ fn find<A: Ord + Copy>(ranges: &[(A, A, Value)], address: A) -> Option<&Value> {
 /// The entries of a block in the order of the file.
 #[derive(Debug, Default)]
 pub struct Entries {
-    /// By family (`true`: IPv6), length of the prefix and bits.
+    /// By family (`true`: IPv6), prefix length, and bits.
     nets: HashMap<(bool, u8, u128), Value>,
-    /// With `ranges`: first address to last address and value. None reaches over the end of a /16, by which
-    /// nginx keeps them: what overlaps and what can be deleted follows from that.
+    /// With `ranges`: from first address to last address and value. As in nginx, no entry crosses
+    /// the end of a /16, which decides about overlaps and deletions.
     pieces: BTreeMap<u32, (u32, Value)>,
     values: HashMap<Box<str>, Value>,
 }
 
 impl Entries {
-    /// The value's bytes, kept once however many entries have it.
+    /// The bytes of a value, stored once for all entries.
     pub fn value(&mut self, text: &str) -> Value {
         let new = || Value::from(text.as_bytes());
         self.values.entry_ref(text).or_insert_with(new).clone()
@@ -59,7 +59,7 @@ impl Entries {
         self.nets.is_empty() && self.pieces.is_empty()
     }
 
-    /// What stood for the network before.
+    /// Add a network. Returns its previous value.
     pub fn add_net(&mut self, net: &Cidr, value: Value) -> Option<Value> {
         let Cidr::Net { bits, prefix, v6 } = *net else {
             return None;
@@ -67,7 +67,7 @@ impl Entries {
         self.nets.insert((v6, prefix, bits), value)
     }
 
-    /// `false`: there is no such network.
+    /// Delete a network; `false` if it does not exist.
     pub fn delete_net(&mut self, net: &Cidr) -> bool {
         match *net {
             Cidr::Net { bits, prefix, v6 } => self.nets.remove(&(v6, prefix, bits)).is_some(),
@@ -75,10 +75,8 @@ impl Entries {
         }
     }
 
-    /// The value that stood for just these addresses before, if any.
-    ///
-    /// # Errors
-    /// The range that the new one overlaps without lying inside it.
+    /// Add a range. Returns the previous value of exactly this range, if any.  # Errors The
+    /// existing range that the new one partly overlaps.
     pub fn add_range(
         &mut self,
         first: u32,
@@ -112,7 +110,7 @@ impl Entries {
         Ok((s == start && e == end).then_some(old))
     }
 
-    /// `false`: not all of it was there.
+    /// Delete a range; `false` if a part of it does not exist.
     pub fn delete_range(&mut self, first: u32, last: u32) -> bool {
         let mut all = true;
         for (s, e) in by_16(first, last) {
@@ -154,13 +152,13 @@ impl Entries {
     }
 }
 
-/// Cuts a range where a /16 ends.
+/// Split a range at the boundaries of /16 networks.
 fn by_16(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
     let piece = move |high: u32| (first.max(high << 16), last.min(high << 16 | 0xffff));
     (first >> 16..=last >> 16).map(piece)
 }
 
-/// Appends a range, joined to the last one where that goes on with the same value.
+/// Append a range, joined to the last one if they are adjacent and equal.
 fn append<A: Ord + Copy>(
     out: &mut Vec<(A, A, Value)>,
     first: A,
@@ -174,7 +172,7 @@ fn append<A: Ord + Copy>(
     }
 }
 
-/// Networks, each of which lies within another or beside it, as ranges: the narrowest has its addresses.
+/// Convert nested networks to ranges, in which the narrowest network determines an address.
 fn flat<A: Ord + Copy>(
     mut nets: Vec<(A, A, Value)>,
     next: fn(A) -> Option<A>,
@@ -182,7 +180,7 @@ fn flat<A: Ord + Copy>(
 ) -> Vec<(A, A, Value)> {
     nets.sort_unstable_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
     let mut out = Vec::with_capacity(nets.len());
-    // The networks around the place that has been reached, and from where on they are still to be told.
+    // The networks around the current place, each with the first address not yet written.
     let mut around: Vec<(A, A, Value)> = Vec::new();
     let close = |around: &mut Vec<(A, A, Value)>, out: &mut Vec<_>| {
         let Some((from, last, value)) = around.pop() else {
@@ -194,7 +192,7 @@ fn flat<A: Ord + Copy>(
         if let (Some(outer), Some(after)) = (around.last_mut(), next(last)) {
             outer.0 = outer.0.max(after);
         } else if let Some(outer) = around.last().map(|outer| outer.1) {
-            // The outer one ends where this did, at the last address of all.
+            // The outer network ends at the same address, which is the last of all.
             debug_assert!(outer == last);
             around.clear();
         }

@@ -1,9 +1,9 @@
-//! Splits configuration text into nginx's tokens: words, `;`, `{` and `}`.
+//! Splits configuration text into nginx's tokens: words, `;`, `{`, and `}`.
 
-/// One token and the line on which it ends (nginx reports that line).
+/// A token and the line on which it ends (nginx reports that line).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// A word; `quoted` words may be empty and are never taken for a block mark.
+    /// A word. `quoted` words may be empty and are never block marks.
     Word {
         text: String,
         quoted: bool,
@@ -17,9 +17,9 @@ pub enum Token {
 /// A lexical error; the caller adds file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LexError {
-    /// A character stands where none may, as right after a closing quote.
+    /// A character in a place where it is not allowed, such as after a closing quote.
     Unexpected(char),
-    /// The file ends inside a word or a quoted string.
+    /// The file ends inside of a word or a quoted string.
     UnexpectedEnd,
     NotUtf8,
 }
@@ -32,7 +32,7 @@ pub struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub fn new(src: &'a [u8]) -> Self {
-        // A byte-order mark is no part of the first word.
+        // Skip a byte-order mark.
         let pos = if src.starts_with(b"\xef\xbb\xbf") {
             3
         } else {
@@ -144,7 +144,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Undoes `\"`, `\'`, `\\`, `\t`, `\r` and `\n`; every other backslash stays, for regular expressions.
+/// Resolve `\"`, `\'`, `\\`, `\t`, `\r`, and `\n`; every other backslash stays for regular
+/// expressions.
 fn unescape(raw: &[u8]) -> Result<String, LexError> {
     let mut out = Vec::with_capacity(raw.len());
     let mut i = 0;

@@ -1,4 +1,5 @@
-//! nginx configuration syntax: lexer, parser, directive table, typed configuration; knows no sockets.
+//! nginx's configuration syntax: lexer, parser, directive table, and typed configuration. This
+//! crate opens no network connections.
 
 pub mod builder;
 pub mod cidr;

@@ -8,7 +8,7 @@ use crate::table::invalid_parameter;
 use crate::values::{parse_digits, parse_sec, parse_size};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-/// Looks a host or address up; the error is nginx's phrase without the directive.
+/// Resolve a host or address. The error is nginx's phrase without the directive.
 pub fn resolve(text: &str, default_port: u16) -> std::result::Result<Vec<SocketAddr>, String> {
     let (host, port) = split_port(text)?;
     let port = port.unwrap_or(default_port);
@@ -39,7 +39,7 @@ pub fn resolve(text: &str, default_port: u16) -> std::result::Result<Vec<SocketA
     }
 }
 
-/// Splits `host:port`, `[v6]:port`; the port must be 1 to 65535.
+/// Split `host:port` or `[v6]:port`; the port must be 1 to 65535.
 pub fn split_port(text: &str) -> std::result::Result<(&str, Option<u16>), String> {
     let after_bracket = text.rfind(']').map_or(0, |i| i + 1);
     match text[after_bracket..].rfind(':') {
@@ -89,7 +89,7 @@ fn addresses(word: &str) -> std::result::Result<Vec<ListenAddr>, String> {
     Ok(found.into_iter().map(ListenAddr::Inet).collect())
 }
 
-/// `host:first-last`: the host, and the ports.
+/// Split `host:first-last` into the host and the ports.
 fn port_range(word: &str) -> Option<((&str, u16), u16)> {
     let after_bracket = word.rfind(']').map_or(0, |i| i + 1);
     let colon = word[after_bracket..].rfind(':').map(|i| after_bracket + i);
@@ -107,7 +107,7 @@ fn port_range(word: &str) -> Option<((&str, u16), u16)> {
     (first <= last).then_some(((host, first), last))
 }
 
-/// Reads one `listen` directive into one entry for each address it names.
+/// Parse a `listen` directive into an entry per address.
 pub fn parse(b: &mut Builder, d: &Directive) -> Result<Vec<Listen>> {
     let word = &d.args()[0];
     let addrs = addresses(word).map_err(|e| {

@@ -1,4 +1,4 @@
-//! Choice of a location: exact, longest prefix, regular expressions in order of appearance.
+//! Choosing a location: exact, longest prefix, and regular expressions in order.
 
 use crate::model::{LocKind, Location};
 use crate::pattern::{Groups, Pattern};
@@ -13,7 +13,7 @@ pub struct LocTree {
     prefixes: Vec<PrefixEntry>,
     regexes: Vec<(Pattern, Arc<Location>)>,
     named: HashMap<Box<str>, Arc<Location>>,
-    /// Locations that are redirected to, by their name without the last slash.
+    /// Locations with an automatic redirect, by their name without the final slash.
     slashless: HashMap<Box<[u8]>, Arc<Location>>,
 }
 
@@ -21,21 +21,22 @@ pub struct LocTree {
 struct PrefixEntry {
     name: Box<str>,
     location: Arc<Location>,
-    /// The longest other entry whose name starts this one.
+    /// The longest other entry whose name is a prefix of this one.
     parent: Option<usize>,
 }
 
-/// What a level and those below it say; a prefix may still give way to an outer expression.
+/// The result of a level and its nested levels; a regular expression of an outer level may override
+/// a prefix.
 enum Outcome<'a> {
     Final(Found<'a>),
     Prefix(&'a Arc<Location>),
     None,
 }
 
-/// What was found on one level.
+/// The result of one level.
 enum Step<'a> {
     Exact(&'a Arc<Location>),
-    /// `/name` was asked for and `/name/` redirects there.
+    /// The request was for `/name`, and `/name/` redirects there.
     Redirect(&'a Arc<Location>),
     Prefix(&'a Arc<Location>),
     None,
@@ -44,13 +45,13 @@ enum Step<'a> {
 /// The regular expressions that matched on the way to a location.
 #[derive(Default)]
 pub struct Matched<'a> {
-    /// Those with groups, from the outermost on.
+    /// Expressions with groups, outermost first.
     pub with_groups: Vec<(&'a Pattern, Groups)>,
-    /// The last had none: `$1` and the like are empty.
+    /// Whether the last expression had no groups, so that `$1` and similar are empty.
     pub ends_plain: bool,
 }
 
-/// The outcome of the choice.
+/// The chosen location.
 pub enum Found<'a> {
     Location {
         location: &'a Arc<Location>,
@@ -62,7 +63,7 @@ pub enum Found<'a> {
 }
 
 impl LocTree {
-    /// Builds the tree from locations in order of appearance.
+    /// Build the tree from locations in their order in the file.
     pub fn build(locations: Vec<Arc<Location>>) -> LocTree {
         let mut tree = LocTree::default();
         for location in locations {
@@ -90,7 +91,8 @@ impl LocTree {
             }
         }
         for location in tree.slashless.values_mut() {
-            // Beside a prefix of its name an exact location's settings are the redirect's.
+            // An exact location beside a prefix with the same name provides the settings of the
+            // redirect.
             if let Some(exact) = tree.exact.get(location.name.as_str()) {
                 *location = exact.clone();
             }

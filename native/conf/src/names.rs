@@ -1,5 +1,5 @@
-//! Choice of a server by name, in nginx's order: exact, longest leading wildcard, longest trailing
-//! wildcard, first matching regular expression, default server.
+//! Choosing a server block by name, in nginx's order: exact, longest leading wildcard, longest
+//! trailing wildcard, first matching regular expression, default server.
 
 use crate::error::{ConfError, Place, Result};
 use crate::model::Server;
@@ -8,11 +8,11 @@ use crate::vars::VarTable;
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// One word of `server_name`.
+/// A parameter of `server_name`.
 #[derive(Clone, Debug)]
 pub enum ServerName {
     Exact(Box<str>),
-    /// `*.example.com`: any name below; `and_itself` for `.example.com`.
+    /// `*.example.com` matches all subdomains; `and_itself` for `.example.com`.
     Below {
         suffix: Box<str>,
         and_itself: bool,
@@ -80,18 +80,19 @@ impl std::fmt::Display for ServerName {
     }
 }
 
-/// Names and what each stands for; those with wildcards are found by the part that is fixed. Expressions are no entries.
+/// A table from names to values. Wildcard names are found by their fixed part; regular expressions
+/// are not in the table.
 #[derive(Clone, Debug)]
 pub struct NameTable<T> {
     exact: HashMap<Box<str>, T>,
-    /// Names that were asked for by a `.example.com` that another wildcard kept from being added. As in nginx nobody
-    /// else can have them.
+    /// Names of a `.example.com` that another wildcard name blocked. As in nginx, no other entry
+    /// can have them.
     blocked: HashSet<Box<str>>,
     below: HashMap<Box<str>, T>,
     trailing: HashMap<Box<str>, T>,
 }
 
-/// How closely an entry matches, the greater the better: its kind, and the length of its fixed part.
+/// The rank of a match, where greater is better: its kind, and the length of its fixed part.
 pub type Closeness = (u8, usize);
 
 impl<T> Default for NameTable<T> {
@@ -106,7 +107,8 @@ impl<T> Default for NameTable<T> {
 }
 
 impl<T: Clone> NameTable<T> {
-    /// `false` when an entry has the name already, or half of it (it keeps it): then nothing is added, as in nginx.
+    /// Add a name. Returns `false` and adds nothing if an entry already has the name or a part of
+    /// it, as in nginx.
     pub fn add(&mut self, name: &ServerName, value: &T) -> bool {
         if self.holds(name) {
             if let ServerName::Below {
@@ -135,7 +137,7 @@ impl<T: Clone> NameTable<T> {
         true
     }
 
-    /// Whether `add` would find the name taken.
+    /// Whether `add` would reject the name.
     pub fn holds(&self, name: &ServerName) -> bool {
         let taken = |name: &str| self.exact.contains_key(name) || self.blocked.contains(name);
         match name {
@@ -148,8 +150,8 @@ impl<T: Clone> NameTable<T> {
         }
     }
 
-    /// The closest entry: the very name, else the longest leading wildcard, else the longest trailing one.
-    /// `host` is lower case.
+    /// The best entry: exact name, then the longest leading wildcard, then the longest trailing
+    /// one. `host` is in lower case.
     pub fn find(&self, host: &str) -> Option<(Closeness, &T)> {
         if let Some(value) = self.exact.get(host) {
             return Some(((2, host.len()), value));
@@ -178,7 +180,7 @@ impl<T: Clone> NameTable<T> {
     }
 }
 
-/// The servers of one address.
+/// The server blocks of an address.
 #[derive(Clone, Debug)]
 pub struct VirtualHosts {
     pub default: Arc<Server>,
@@ -186,11 +188,11 @@ pub struct VirtualHosts {
     regexes: Vec<(Pattern, Arc<Server>)>,
 }
 
-/// A server, and the groups of the expression that chose it.
+/// The chosen server block, and the groups of the regular expression that matched.
 pub struct Chosen<'a> {
     pub server: &'a Arc<Server>,
     pub matched: Option<(&'a Pattern, Groups)>,
-    /// It has this name, and is not only the address's default.
+    /// Whether the name matched, rather than the address's default.
     pub named: bool,
 }
 
@@ -203,7 +205,7 @@ impl VirtualHosts {
         }
     }
 
-    /// Adds a name; `false` when another server of this address has it already (it keeps it).
+    /// Add a name; `false` if another server block of the address already has it.
     pub fn add(&mut self, name: &ServerName, server: &Arc<Server>) -> bool {
         if let ServerName::Regex(p) = name {
             self.regexes.push((p.clone(), server.clone()));
@@ -211,7 +213,7 @@ impl VirtualHosts {
         self.names.add(name, server)
     }
 
-    /// `host` is lower case, without port and without a trailing dot.
+    /// Choose by host name in lower case, without port and final dot.
     pub fn choose(&self, host: &str) -> Chosen<'_> {
         let plain = |server| Chosen {
             server,
@@ -243,7 +245,7 @@ impl VirtualHosts {
         }
     }
 
-    /// All servers, each once.
+    /// All server blocks without duplicates.
     pub fn servers(&self) -> Vec<&Arc<Server>> {
         let mut all: Vec<&Arc<Server>> = vec![&self.default];
         all.extend(self.names.values());

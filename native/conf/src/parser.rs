@@ -1,4 +1,4 @@
-//! Reads a configuration file and what it includes into a tree of directives.
+//! Reads a configuration file and its includes into a tree of directives.
 
 use crate::error::{ConfError, Place, Result, COMMAND_LINE};
 use crate::lexer::{LexError, Lexer, Token};
@@ -6,7 +6,7 @@ use crate::table;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One directive: its words (the name first), its place and, for a block, its contents.
+/// A directive: its words (the name first), its place, and its contents if it is a block.
 #[derive(Clone, Debug)]
 pub struct Directive {
     pub words: Vec<String>,
@@ -24,24 +24,24 @@ impl Directive {
     }
 }
 
-/// A file read on the way, in load order, as `-T` prints it.
+/// A file that was read, in load order, as `-T` prints it.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     pub path: PathBuf,
     pub text: Vec<u8>,
 }
 
-/// Everything read: the directives with includes expanded in place, and the files.
+/// The result of reading: the directives with includes expanded, and the files.
 #[derive(Debug, Default)]
 pub struct Source {
     pub directives: Vec<Directive>,
     pub files: Vec<SourceFile>,
 }
 
-/// Includes nested deeper than this are taken for a file that includes itself.
+/// Deeper includes indicate a file that includes itself.
 const MAX_INCLUDE_DEPTH: u32 = 64;
 
-/// Reads `path`; relative includes are searched from `conf_prefix` (the folder of the main file).
+/// Read `path`; relative includes start at `conf_prefix`, the folder of the main file.
 pub fn parse_file(path: &Path, conf_prefix: &Path, source: &mut Source) -> Result<()> {
     let mut reader = Reader {
         conf_prefix,
@@ -52,7 +52,7 @@ pub fn parse_file(path: &Path, conf_prefix: &Path, source: &mut Source) -> Resul
     Ok(())
 }
 
-/// Parses text that stands in no file, as the argument of `-g`.
+/// Parse text that is not in a file, such as the argument of `-g`.
 pub fn parse_text(label: &str, text: &str, conf_prefix: &Path) -> Result<Vec<Directive>> {
     let mut files = Vec::new();
     let mut reader = Reader {
@@ -67,7 +67,7 @@ struct Reader<'a> {
     files: &'a mut Vec<SourceFile>,
 }
 
-/// What is being read: a lexer over one file.
+/// The read position: a lexer over one file.
 struct Cursor<'a> {
     lexer: Lexer<'a>,
     file: Arc<str>,
@@ -90,7 +90,7 @@ impl Cursor<'_> {
         &*self.file == COMMAND_LINE
     }
 
-    /// What is said where the text ends too early.
+    /// The message for text that ends too early.
     fn cut(&self, in_directive: bool) -> &'static str {
         match (self.is_parameter(), in_directive) {
             (true, _) => "unexpected end of parameter, expecting \";\"",
@@ -139,7 +139,8 @@ impl Reader<'_> {
         self.block(&mut cursor, None)
     }
 
-    /// Reads directives up to the closing brace of the block called `around` or the end of the file.
+    /// Read directives up to the closing brace of the block called `around`, or to the end of the
+    /// file.
     fn block(&mut self, cursor: &mut Cursor<'_>, around: Option<&str>) -> Result<Vec<Directive>> {
         let mut out = Vec::new();
         loop {
@@ -226,7 +227,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A pattern may match nothing; a plain name must exist (the caller's open fails then).
+    /// The included files. A pattern may match nothing; a plain name must exist, otherwise opening
+    /// it fails.
     fn include_paths(&self, name: &str) -> Vec<PathBuf> {
         let full = self.conf_prefix.join(name);
         if name.contains(['*', '?', '[']) {
@@ -237,7 +239,7 @@ impl Reader<'_> {
     }
 }
 
-/// The operating system's error as nginx prints it: `2: No such file or directory`.
+/// An operating system error in nginx's format: `2: No such file or directory`.
 pub fn os_error(e: &std::io::Error) -> String {
     let text = e.to_string();
     match e.raw_os_error() {
@@ -249,7 +251,8 @@ pub fn os_error(e: &std::io::Error) -> String {
     }
 }
 
-/// Paths matching a shell pattern, sorted; a leading dot must be matched explicitly, as glob(3) does.
+/// The paths that match a shell pattern, sorted; as in glob(3), a leading dot must be matched
+/// explicitly.
 fn glob_paths(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.components() {
@@ -283,7 +286,7 @@ fn matching_entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Matches `*`, `?`, `[...]` and `[!...]` within one path component.
+/// Match `*`, `?`, `[...]`, and `[!...]` within one path component.
 pub fn glob_match(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.first() {
         None => name.is_empty(),
@@ -298,7 +301,8 @@ pub fn glob_match(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether the class at the start of `pattern` holds `c`, and where the class ends; `None` if it never closes.
+/// Whether the class at the start of `pattern` contains `c`, and the class's end; `None` if it is
+/// not closed.
 fn class_match(pattern: &[u8], c: Option<&u8>) -> Option<(bool, usize)> {
     let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
     let start = if negated { 2 } else { 1 };

@@ -1,10 +1,10 @@
-//! Regular expressions as nginx has them: PCRE, matched on bytes, named captures set variables.
+//! Regular expressions as in nginx: PCRE on bytes, where named groups set variables.
 
 use crate::error::{ConfError, Place, Result};
 use crate::vars::{VarId, VarKind, VarTable};
 use std::sync::Arc;
 
-/// Where each group matched in the subject; group 0 is the whole match.
+/// The position of each group in the subject; group 0 is the whole match.
 pub type Groups = Vec<Option<(usize, usize)>>;
 
 #[derive(Clone)]
@@ -16,7 +16,7 @@ struct Inner {
     source: Box<str>,
     regex: pcre2::bytes::Regex,
     named: Vec<(usize, VarId)>,
-    /// Named groups, where no variables of the configuration stand for them.
+    /// The names of groups without a variable in the configuration.
     names: Vec<(usize, Box<str>)>,
 }
 
@@ -26,9 +26,9 @@ impl std::fmt::Debug for Pattern {
     }
 }
 
-/// What nginx says of an expression that cannot be compiled; `offset` is where in it.
+/// nginx's message for an invalid regular expression; `offset` is the place in it.
 fn refused(source: &str, error: &str, offset: Option<usize>) -> String {
-    // The library's own words stand behind the place.
+    // The library's own message follows the place.
     let words = error.rsplit(": ").next().unwrap_or(error);
     let rest = offset.and_then(|at| source.get(at..));
     let at = match rest.filter(|rest| !rest.is_empty()) {
@@ -69,7 +69,7 @@ impl Pattern {
         })
     }
 
-    /// An expression that only a request brings, as SSI's; `None` if it is none.
+    /// A regular expression from a request, such as in SSI; `None` if it is invalid.
     pub fn dynamic(source: &str) -> Option<Pattern> {
         let regex = pcre2::bytes::Regex::new(source).ok()?;
         let names = regex.capture_names().iter().enumerate();
@@ -86,7 +86,7 @@ impl Pattern {
         })
     }
 
-    /// Named groups of a [`dynamic`](Self::dynamic) expression.
+    /// The named groups of a [`dynamic`](Self::dynamic) expression.
     pub fn names(&self) -> &[(usize, Box<str>)] {
         &self.inner.names
     }
@@ -95,7 +95,7 @@ impl Pattern {
         &self.inner.source
     }
 
-    /// Groups that set a variable when the pattern matches.
+    /// The groups that set a variable after a match.
     pub fn named(&self) -> &[(usize, VarId)] {
         &self.inner.named
     }
@@ -108,7 +108,7 @@ impl Pattern {
         self.groups() > 0
     }
 
-    /// Matching errors (as PCRE's backtracking limit) count as no match.
+    /// Matching errors, such as PCRE's backtracking limit, count as no match.
     pub fn is_match(&self, subject: &[u8]) -> bool {
         self.inner.regex.is_match(subject).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! The reference of all directives, written from the directive table.
+//! Generates the reference of all directives from the directive table.
 
 use crate::table::{ctx, rows, Arity, Setter, Spec, Takes};
 use std::fmt::Write;
@@ -15,7 +15,8 @@ const CONTEXTS: [(u32, &str); 9] = [
     (ctx::UPS, "upstream"),
 ];
 
-/// What differs from nginx, by directive. Those that are not here do what nginx's documentation says.
+/// The differences from nginx, by directive. Directives without an entry follow nginx's
+/// documentation.
 const NOTES: &[(&str, &str)] = &[
     ("accept_mutex", NO_EFFECT),
     ("accept_mutex_delay", NO_EFFECT),
@@ -257,7 +258,7 @@ fn note(name: &str) -> &'static str {
         .map_or("", |(_, text)| text)
 }
 
-/// All directives by name, with their contexts, arguments and differences from nginx, as Markdown.
+/// All directives by name with their contexts, arguments, and differences from nginx, as Markdown.
 pub fn markdown() -> String {
     let mut specs: Vec<&Spec> = rows().collect();
     specs.sort_by_key(|spec| (spec.name, spec.contexts));
@@ -271,7 +272,7 @@ pub fn markdown() -> String {
         specs.len()
     );
     for spec in specs {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} |",
@@ -291,7 +292,7 @@ pub fn stray_notes() -> Vec<&'static str> {
     notes.filter(|name| !has_row(name)).collect()
 }
 
-/// Directives that the table gives no effect but for which no note says so.
+/// Directives without an effect that have no note about it.
 pub fn silent_rows() -> Vec<&'static str> {
     let has_no_effect = |s: &Spec| matches!(s.set, Setter::Unused(_) | Setter::Obsolete(_));
     let silent = rows().filter(|s| has_no_effect(s) && note(s.name).is_empty());

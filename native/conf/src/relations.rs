@@ -1,4 +1,4 @@
-//! What settings of one level must be to each other, as nginx checks them where levels are merged.
+//! Checks across the settings of a level, made after merging, as in nginx.
 
 use crate::error::{ConfError, Place, Result};
 use crate::model::{
@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
-/// # Errors
-/// Settings that do not go together; the place is that of the block they hold for.
+/// # Errors Settings that contradict each other, with the place of their block.
 pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
     for (prefix, up) in [("proxy", &conf.proxy), ("fastcgi", &conf.fastcgi)] {
         if let Some(problem) = up.as_ref().and_then(|up| buffers(prefix, up)) {
@@ -22,7 +21,7 @@ pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the buffers of a `proxy` or `fastcgi` location.
+/// The problem with the buffers of a `proxy` or `fastcgi` location.
 fn buffers(prefix: &str, conf: &UpConf) -> Option<String> {
     let (number, each) = conf.buffers.unwrap_or((8, PAGE));
     let largest = conf.buffer_size.unwrap_or(PAGE).max(each);
@@ -61,8 +60,8 @@ fn buffers(prefix: &str, conf: &UpConf) -> Option<String> {
     })
 }
 
-/// # Errors
-/// Settings of a server's places that need something from beyond them: maps between charsets, the server's names.
+/// # Errors Settings of a server block's locations that need a missing charset map or conflict with
+/// its names.
 pub fn check_places(server: &Server, maps: &[Arc<CharsetMap>]) -> Result<()> {
     check_place(&server.root, server, maps)
 }
@@ -75,7 +74,7 @@ fn check_place(place: &Location, server: &Server, maps: &[Arc<CharsetMap>]) -> R
             .and_then(|r| referers(r, server))
     });
     if let Some(message) = problem {
-        // Without a place, as in nginx.
+        // As in nginx, this error has no place.
         return Err(ConfError {
             message,
             place: None,
@@ -86,7 +85,7 @@ fn check_place(place: &Location, server: &Server, maps: &[Arc<CharsetMap>]) -> R
     inner.try_for_each(|inner| check_place(inner, server, maps))
 }
 
-/// Whether answers of FastCGI are kept under one key in some place.
+/// Whether a place caches FastCGI responses without a cache key.
 pub fn lacks_cache_key(place: &Location) -> bool {
     let lacks = |up: &UpConf| {
         matches!(up.cache, Some(CacheUse::Zone(_) | CacheUse::Variable(_)))
@@ -97,7 +96,7 @@ pub fn lacks_cache_key(place: &Location) -> bool {
     place.conf.fastcgi.as_deref().is_some_and(lacks) || inner.any(|inner| lacks_cache_key(inner))
 }
 
-/// What is wrong with the charsets that an answer is converted from and to.
+/// The problem with the source and target charset of a response.
 fn charsets(conf: &LocConf, maps: &[Arc<CharsetMap>]) -> Option<String> {
     let name = |of: &Option<CharsetName>| {
         let name = of.as_ref()?.0.as_ref()?.as_literal()?;
@@ -108,7 +107,8 @@ fn charsets(conf: &LocConf, maps: &[Arc<CharsetMap>]) -> Option<String> {
     (!known).then(|| format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\""))
 }
 
-/// What is wrong with `valid_referers`: nginx puts the names into one table, expressions into none.
+/// The problem with `valid_referers`: nginx stores the names in one table, without the regular
+/// expressions.
 fn referers(own: &Referers, server: &Server) -> Option<String> {
     let names = match own.server_names {
         true => &server.names[..],
@@ -128,8 +128,7 @@ fn referers(own: &Referers, server: &Server) -> Option<String> {
     })
 }
 
-/// # Errors
-/// Settings of a server block that do not go together.
+/// # Errors Settings of a server block that contradict each other.
 pub fn check_server(conf: &SrvConf, place: &Place) -> Result<()> {
     let (_, line) = conf.large_client_header_buffers.unwrap_or((4, 8192));
     if line
@@ -145,7 +144,7 @@ pub fn check_server(conf: &SrvConf, place: &Place) -> Result<()> {
     if crate::model::items(&conf.ssl_certificate_key).len() < certificates.len() {
         let last = certificates.last().and_then(Template::as_literal);
         let last = String::from_utf8_lossy(last.unwrap_or_default());
-        // Without a place, as in nginx.
+        // As in nginx, this error has no place.
         return Err(ConfError {
             message: format!("no \"ssl_certificate_key\" is defined for certificate \"{last}\""),
             place: None,

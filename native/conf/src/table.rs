@@ -1,4 +1,4 @@
-//! The directive table: every directive's name, contexts, arity and setter.
+//! The directive table: the name, contexts, arity, and setter of every directive.
 
 use crate::builder::Builder;
 use crate::directives;
@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Where a directive may stand, as bits.
+/// The contexts of a directive, as bits.
 pub mod ctx {
     pub const MAIN: u32 = 1;
     pub const EVENTS: u32 = 1 << 1;
@@ -41,7 +41,7 @@ pub const TWO_OR_MORE: Arity = Arity(2, usize::MAX);
 
 type Get<T> = fn(&mut Builder) -> &mut Option<T>;
 
-/// How a directive's arguments are taken in.
+/// The way that a directive's arguments are stored.
 #[derive(Clone, Copy)]
 pub enum Setter {
     Fn(fn(&mut Builder, &Directive) -> Result<()>),
@@ -58,16 +58,16 @@ pub enum Setter {
     Tmpl(Get<Template>),
     /// A file relative to the configuration file's folder.
     ConfPath(Get<PathBuf>),
-    /// Relative to the prefix; further arguments (folder levels) have no effect here.
+    /// A path relative to the prefix; further arguments (folder levels) have no effect.
     TempPath(Get<PathBuf>),
     Strings(Get<Arc<Vec<String>>>),
-    /// Accepted for compatibility; has no meaning in this server. What nginx refuses of it is refused.
+    /// Accepted for compatibility without an effect. Values that nginx rejects are rejected.
     Unused(Takes),
-    /// Has no meaning in nginx any more either, which warns; what is to be used instead.
+    /// Obsolete in nginx too, which warns; the value names the replacement.
     Obsolete(Option<&'static str>),
 }
 
-/// What a directive without a meaning here takes.
+/// The arguments of a directive without an effect.
 #[derive(Clone, Copy)]
 pub enum Takes {
     Text,
@@ -76,7 +76,7 @@ pub enum Takes {
     Num,
     Msec,
     Bufs,
-    /// The size of a pool of memory.
+    /// The size of a memory pool.
     Pool,
     PowerOfTwo,
 }
@@ -124,7 +124,7 @@ pub const fn block(
     }
 }
 
-/// All directives; several rows may share a name when contexts differ.
+/// All directives; rows may share a name if their contexts differ.
 pub fn rows() -> impl Iterator<Item = &'static Spec> {
     directives::TABLES.iter().flat_map(|t| t.iter())
 }
@@ -138,11 +138,12 @@ fn index() -> &'static HashMap<&'static str, Vec<&'static Spec>> {
     })
 }
 
-/// Blocks of values, not of directives.
+/// Blocks of values instead of directives.
 const VALUES: [&str; 5] = ["types", "map", "geo", "split_clients", "charset_map"];
 
-/// What is wrong with a `{` behind a word, found while the text is read: an expression with a brace, say, that is not
-/// quoted. Once the braces do not match, only the end of the file would be to blame. `around` is the enclosing block.
+/// The problem with a `{` after a word, such as an unquoted regular expression with a brace. It is
+/// reported while reading, since later only the end of the file would be reported. `around` is the
+/// enclosing block.
 pub fn wrong_opening(name: &str, around: Option<&str>) -> Option<String> {
     match index().get(name) {
         Some(specs) if specs.iter().any(|s| s.block) => None,
@@ -152,7 +153,7 @@ pub fn wrong_opening(name: &str, around: Option<&str>) -> Option<String> {
     }
 }
 
-/// Checks a directive against the table and applies it.
+/// Check a directive against the table and apply it.
 pub fn apply(b: &mut Builder, d: &Directive) -> Result<()> {
     let fail = |message: String| Err(ConfError::at(message, &d.place));
     let Some(specs) = index().get(d.name()) else {
@@ -261,11 +262,11 @@ fn check_unused(takes: Takes, d: &Directive) -> Result<()> {
     }
 }
 
-/// Bytes of the smallest pool, and what pools are multiples of.
+/// The smallest pool in bytes, and the unit of pool sizes.
 const SMALLEST_POOL: u64 = 112;
 const POOL_ALIGNMENT: u64 = 16;
 
-/// What nginx takes as the size of a pool of memory.
+/// Parse the size of a memory pool by nginx's rules.
 pub fn pool_size(d: &Directive) -> Result<u64> {
     let size = values::parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
     let problem = if size < SMALLEST_POOL {
@@ -278,7 +279,7 @@ pub fn pool_size(d: &Directive) -> Result<u64> {
     Err(ConfError::new(problem))
 }
 
-/// Refuses a directive without a meaning here where the block has it already.
+/// Reject a duplicate of a directive without an effect.
 pub fn check_once(block: &[Directive]) -> Result<()> {
     let mut seen: Vec<&str> = Vec::new();
     for d in block {
@@ -294,19 +295,19 @@ pub fn check_once(block: &[Directive]) -> Result<()> {
     Ok(())
 }
 
-/// Number and size, neither of them 0.
+/// A number and a size, neither of them 0.
 fn buffers(args: &[String]) -> Option<(u64, u64)> {
     let number = values::parse_digits(&args[0]).filter(|&n| n > 0);
     let size = values::parse_size(&args[1]).filter(|&n| n > 0);
     number.zip(size)
 }
 
-/// How many characters a folder of temporary files takes of their names.
+/// Whether the text is a valid number of characters for a folder level.
 fn is_level(text: &str) -> bool {
     values::parse_digits(text).is_some_and(|n| (1..=9).contains(&n))
 }
 
-/// Stores a setting that may stand once per block.
+/// Store a setting that may appear once per block.
 pub fn store<T>(slot: &mut Option<T>, value: T, d: &Directive) -> Result<()> {
     if slot.is_some() {
         return Err(duplicate(d));
@@ -315,13 +316,13 @@ pub fn store<T>(slot: &mut Option<T>, value: T, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// Adds to bits that several directives of a block may give, as nginx's do.
+/// Add bits that several directives of a block may set, as in nginx.
 pub fn add_bits(slot: &mut Option<u32>, bits: u32) -> Result<()> {
     *slot = Some(slot.unwrap_or(0) | bits);
     Ok(())
 }
 
-/// Adds to values of which several directives of a block may give more, as nginx's do.
+/// Add values that several directives of a block may set, as in nginx.
 pub fn add_values<T: Clone>(slot: &mut Option<Arc<Vec<T>>>, values: &[T]) -> Result<()> {
     Arc::make_mut(slot.get_or_insert_with(Arc::default)).extend_from_slice(values);
     Ok(())
@@ -357,7 +358,7 @@ pub fn invalid_number(d: &Directive) -> ConfError {
     )
 }
 
-/// An argument nginx calls an invalid parameter.
+/// nginx's error for an invalid parameter.
 pub fn invalid_parameter(d: &Directive, arg: &str) -> ConfError {
     ConfError::at(format!("invalid parameter \"{arg}\""), &d.place)
 }
@@ -393,7 +394,7 @@ pub fn choice<T: Copy>(d: &Directive, word: &str, choices: &[(&str, T)]) -> Resu
         .ok_or_else(|| ConfError::at(format!("invalid value \"{word}\""), &d.place))
 }
 
-/// Bits of all the words, as `proxy_next_upstream error timeout`.
+/// The bits of all words, as in `proxy_next_upstream error timeout`.
 pub fn bitmask(b: &mut Builder, d: &Directive, choices: &[(&str, u32)]) -> Result<u32> {
     let mut bits = 0;
     for word in d.args() {

@@ -1,4 +1,4 @@
-//! Values with variables in them ("complex values").
+//! Values that contain variables (nginx's "complex values").
 
 use crate::error::{ConfError, Place, Result};
 use crate::vars::{VarId, VarTable};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Part {
     Lit(Box<[u8]>),
     Var(VarId),
-    /// `$1` to `$9`, of the last regular expression that matched.
+    /// `$1` to `$9` of the last matching regular expression.
     Capture(u8),
 }
 
@@ -48,7 +48,7 @@ impl Template {
         })
     }
 
-    /// The text, if it holds no variables.
+    /// The text if it contains no variables.
     pub fn as_literal(&self) -> Option<&[u8]> {
         match &*self.parts {
             [] => Some(b""),
@@ -72,7 +72,7 @@ fn push_literal(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// Splits `name}rest`, `name rest` (the `$` already taken) at the end of the name.
+/// Split `name}rest` or `name rest` (after the `$`) at the end of the name.
 fn split_variable<'a>(text: &'a str, place: &Place) -> Result<(&'a str, &'a str)> {
     if let Some(braced) = text.strip_prefix('{') {
         let Some(end) = braced.find(|c: char| !is_name_char(c)) else {
@@ -91,7 +91,7 @@ fn split_variable<'a>(text: &'a str, place: &Place) -> Result<(&'a str, &'a str)
         }
         return Ok((&braced[..end], &braced[end + 1..]));
     }
-    // A digit names one capture only: "$10" is "$1" followed by "0".
+    // A capture has one digit: "$10" is "$1" followed by "0".
     if text.starts_with(|c: char| ('1'..='9').contains(&c)) {
         return Ok((&text[..1], &text[1..]));
     }
@@ -106,7 +106,7 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The variable named by a word that must be exactly `$name`.
+/// The variable in a word that must be exactly `$name`.
 pub fn variable_name<'a>(word: &'a str, place: &Place) -> Result<&'a str> {
     match word.strip_prefix('$') {
         Some(name) if !name.is_empty() => Ok(name),

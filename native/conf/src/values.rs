@@ -1,6 +1,6 @@
 //! nginx's sizes and times.
 
-/// Bytes: a number with an optional `k`, `m` or `g` (either case).
+/// Bytes: a number with an optional `k`, `m`, or `g` in either case.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (digits, factor) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
@@ -12,7 +12,8 @@ pub fn parse_size(text: &str) -> Option<u64> {
     (n <= i64::MAX as u64).then_some(n)
 }
 
-/// Milliseconds: numbers with units from large to small (`1d 12h`), a bare last number in seconds.
+/// Milliseconds: numbers with units from large to small (`1d 12h`); a last number without unit is
+/// in seconds.
 pub fn parse_msec(text: &str) -> Option<u64> {
     parse_time(text, true)
 }
@@ -59,7 +60,7 @@ fn parse_time(text: &str, allow_ms: bool) -> Option<u64> {
     (total <= i64::MAX as u64).then_some(total)
 }
 
-/// A plain non-negative decimal number.
+/// A non-negative decimal number.
 pub fn parse_digits(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

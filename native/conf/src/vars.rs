@@ -1,14 +1,14 @@
-//! The variables a configuration may name, interned to small numbers.
+//! The variables of a configuration, interned as small numbers.
 
 use crate::error::{ConfError, Place, Result};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Index of a variable in [`VarTable`].
+/// The index of a variable in [`VarTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VarId(pub u32);
 
-/// Variables whose name carries an argument, as `$http_host`.
+/// Variables whose name contains an argument, such as `$http_host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
     Http,
@@ -36,7 +36,7 @@ const PREFIXES: &[(&str, Prefix)] = &[
 
 macro_rules! builtins {
     ($($variant:ident = $name:literal),* $(,)?) => {
-        /// A variable the server itself sets.
+        /// A built-in variable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Builtin { $($variant),* }
 
@@ -48,7 +48,7 @@ macro_rules! builtins {
                 }
             }
 
-            /// Every builtin, for the directive documentation.
+            /// All built-in variables, for the documentation of directives.
             pub const ALL: &'static [(&'static str, Builtin)] = &[$(($name, Builtin::$variant)),*];
         }
     };
@@ -113,14 +113,14 @@ builtins! {
     Https = "https", HttpXForwardedFor = "http_x_forwarded_for",
 }
 
-/// How a variable gets its value.
+/// The source of a variable's value.
 #[derive(Clone, Debug)]
 pub enum VarKind {
     Undefined,
     Builtin(Builtin),
-    /// The argument is in its variable spelling: lower case, `_` for `-`.
+    /// The argument in its spelling as a variable: lower case, with `_` for `-`.
     Prefixed(Prefix, Box<str>),
-    /// Set while the request is processed (`set`, captures, `auth_request_set`).
+    /// Set during a request (`set`, captures, `auth_request_set`).
     Assigned,
     Map(Arc<crate::model::Map>),
     Geo(Arc<crate::model::Geo>),
@@ -133,7 +133,7 @@ pub struct Var {
     pub kind: VarKind,
 }
 
-/// All variables named in one configuration.
+/// All variables that a configuration names.
 #[derive(Clone, Debug, Default)]
 pub struct VarTable {
     vars: Vec<Var>,
@@ -141,7 +141,7 @@ pub struct VarTable {
 }
 
 impl VarTable {
-    /// The number of `name`, without requiring that anything sets it yet.
+    /// The number of `name`, which may be defined later.
     pub fn intern(&mut self, name: &str) -> VarId {
         let lower = name.to_ascii_lowercase();
         if let Some(&id) = self.index.get(lower.as_str()) {
@@ -157,7 +157,7 @@ impl VarTable {
         id
     }
 
-    /// Declares that the configuration itself sets `name`.
+    /// Declare that the configuration defines `name`.
     pub fn define(&mut self, name: &str, kind: VarKind, place: &Place) -> Result<VarId> {
         let id = self.intern(name);
         let var = &mut self.vars[id.0 as usize];
@@ -169,7 +169,7 @@ impl VarTable {
                     place,
                 ));
             }
-            // What the request itself says counts until something else is assigned.
+            // The request's own value applies until another is assigned.
             (VarKind::Prefixed(..), VarKind::Assigned) => {}
             (VarKind::Map(_) | VarKind::Geo(_) | VarKind::SplitClients(_), VarKind::Assigned) => {}
             _ => var.kind = kind,
@@ -193,7 +193,7 @@ impl VarTable {
         self.vars.is_empty()
     }
 
-    /// Refuses variables that nothing sets.
+    /// Reject variables that are never defined.
     pub fn check(&self) -> Result<()> {
         match self
             .vars
@@ -206,7 +206,7 @@ impl VarTable {
     }
 }
 
-/// Builtins that `set` may overwrite.
+/// Whether `set` may overwrite a built-in variable.
 fn is_settable(b: Builtin) -> bool {
     matches!(
         b,
@@ -214,7 +214,7 @@ fn is_settable(b: Builtin) -> bool {
     )
 }
 
-/// What a name stands for before the configuration defines it.
+/// The meaning of a name before the configuration defines it.
 pub fn natural_kind(name: &str) -> VarKind {
     if let Some(b) = Builtin::from_name(name) {
         return VarKind::Builtin(b);

@@ -1,4 +1,4 @@
-//! Who may come in: addresses, passwords, a subrequest's word; combined by `satisfy`.
+//! Access control: addresses, passwords, and subrequests (`auth_request`), combined by `satisfy`.
 
 use crate::crypt;
 use crate::escape::Shown;
@@ -9,9 +9,9 @@ use crate::template;
 use base64::Engine;
 use gallop_conf::model::{items, Level, Satisfy};
 
-/// What one check says.
+/// The result of one check.
 enum Verdict {
-    /// It is not configured here.
+    /// The check is not configured here.
     Skip,
     Allow,
     Refuse(u16),
@@ -33,12 +33,13 @@ pub async fn check(ex: &mut Exchange) -> Flow {
                 return Flow::Next;
             }
             Verdict::Allow => {}
-            // A password asked for is what the client can act on.
+            // Prefer the password challenge, since the client can act on it.
             Verdict::Refuse(status @ (401 | 403)) if any => {
                 refused = Some(if refused == Some(401) { 401 } else { status });
             }
             Verdict::Refuse(status) => {
-                // Who was refused by one check stays so on the page for the failure of another, as in nginx.
+                // As in nginx, a request that one check refused stays refused on the error page of
+                // another check.
                 ex.refused_before = refused.filter(|_| status != 401);
                 return refuse(ex, status);
             }
@@ -129,7 +130,7 @@ async fn delay(ex: &Exchange) {
     }
 }
 
-/// User and password of the `Authorization` field; of CONNECT they are for a proxy.
+/// User name and password from the `Authorization` field. With CONNECT they belong to a proxy.
 pub fn credentials(ex: &Exchange) -> Option<(Vec<u8>, Vec<u8>)> {
     let name = match ex.head.method() {
         b"CONNECT" => "proxy-authorization",
@@ -156,7 +157,7 @@ fn challenge(ex: &mut Exchange, realm: &[u8]) -> Verdict {
     Verdict::Refuse(401)
 }
 
-/// `auth_request`: 2xx lets the request pass, 401 and 403 are passed on.
+/// `auth_request`: a 2xx response lets the request pass, 401 and 403 are passed to the client.
 async fn subrequest(ex: &mut Exchange) -> Verdict {
     let loc = ex.loc.clone();
     let Some(Some(uri)) = &loc.conf.auth_request else {
@@ -167,7 +168,8 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
         None => (uri.as_str(), None),
     };
     let mut sub = phases::subrequest(ex, path.as_bytes().to_vec(), args).await;
-    // The answer's body means nothing here, but an upstream's connection can be used again.
+    // The response body has no meaning here, but reading it allows reuse of the upstream
+    // connection.
     let drained = sub.response.body.collect(1 << 20).await;
     let status = sub.response.status;
     if drained.is_err() && status < 300 {

@@ -1,4 +1,4 @@
-//! Bodies, of requests and of answers.
+//! Request and response bodies.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// One piece of an answer's body.
+/// A piece of a response body.
 #[derive(Clone, Debug)]
 pub enum Chunk {
     Data(Bytes),
@@ -18,7 +18,7 @@ pub enum Chunk {
         offset: u64,
         len: u64,
     },
-    /// What was given so far should reach the client now.
+    /// The client should receive everything produced so far.
     Flush,
 }
 
@@ -36,16 +36,16 @@ impl Chunk {
     }
 }
 
-/// A body that comes in pieces; an error means that it was cut short.
+/// A body that arrives in pieces; an error means that it was cut off.
 pub trait BodyStream {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
 
-    /// A little of it may wait until there is more, as may the answer's head before it.
+    /// Whether a small part of the body, and the response head, may wait for more.
     fn may_hold(&self) -> bool {
         false
     }
 
-    /// Fields that follow the body; asked for once it ended.
+    /// The trailer fields; valid after the end of the body.
     fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         Vec::new()
     }
@@ -98,7 +98,7 @@ impl Body {
         }
     }
 
-    /// Reads the whole body into memory, at most `limit` bytes.
+    /// Read the whole body into memory, at most `limit` bytes.
     pub async fn collect(&mut self, limit: usize) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         while let Some(chunk) = self.next().await {
@@ -115,14 +115,14 @@ impl Body {
     }
 }
 
-/// Appends a range of a file; an error if the file is shorter now.
+/// Append a range of a file; an error if the file has become shorter.
 pub fn read_range(file: &File, offset: u64, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
     gallop_runtime::append_file(file, offset, len as usize, out)
 }
 
 type Step<S> = Pin<Box<dyn Future<Output = (S, Option<io::Result<Chunk>>)>>>;
 
-/// A stream made of an asynchronous step that is repeated until it gives nothing.
+/// A stream that repeats an asynchronous step until the step returns nothing.
 pub struct Unfold<S, F> {
     step: F,
     state: Option<S>,
@@ -167,35 +167,35 @@ where
     }
 }
 
-/// Why a request's body cannot be read.
+/// The reason why a request body cannot be read.
 #[derive(Debug)]
 pub enum BodyError {
-    /// The request is malformed or too large: answer with this status.
+    /// The request is malformed or too large: respond with this status.
     Status(u16, &'static str),
-    /// The client is gone or too slow.
+    /// The client has left or is too slow.
     Closed(io::Error),
     TimedOut,
 }
 
-/// Where a request's body comes from; each protocol has its own.
+/// The source of a request body; each protocol implements it.
 pub trait RequestBody {
-    /// The next bytes, `None` at the end.
+    /// The next bytes; `None` at the end.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
 
-    /// Bytes that `poll_data` took so far, those of framing too where it is written into the stream.
+    /// Bytes taken so far, including framing if the protocol writes it into the stream.
     fn consumed(&self) -> u64;
 
     /// Whether the body was read to its end.
     fn is_ended(&self) -> bool;
 
-    /// Throws away what came already, before an answer that does not need it; the status if that
-    /// was malformed.
+    /// Discard received body bytes before a response that does not need them. Returns the status if
+    /// they are malformed.
     fn discard_ready(&mut self) -> Result<(), u16> {
         Ok(())
     }
 }
 
-/// The body of a request that has none.
+/// The body of a request without one.
 pub struct NoBody;
 
 impl RequestBody for NoBody {

@@ -1,5 +1,5 @@
-//! The client's end of a connection. There is one for each connection that is open, most of which wait:
-//! what only some have is kept apart.
+//! The client side of a connection. Most open connections are idle, so data that only some
+//! connections have is stored separately.
 
 use crate::exchange::{ProxyProtocol, TlsInfo};
 use gallop_conf::model::{Endpoint, Server};
@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The client's end of a connection, for the requests on it.
+/// The client side of a connection, for the requests on it.
 pub struct Conn {
     pub id: u64,
     pub endpoint: Arc<Endpoint>,
@@ -19,33 +19,33 @@ pub struct Conn {
     /// Milliseconds (monotonic).
     pub started: u64,
     learnt: Option<Box<Learnt>>,
-    /// The socket's descriptor; none of QUIC, which is -1.
+    /// The descriptor of the socket; -1 with QUIC.
     socket: RawFd,
-    /// When the connection began to wait for a request, in the server's own units.
+    /// The start of the wait for a request, in the server's own unit.
     pub waits_since: Cell<u32>,
 }
 
-/// What the beginning of a connection told, where it is more than plain requests.
+/// Data from the start of a connection, such as TLS and the PROXY protocol.
 #[derive(Clone, Default)]
 struct Learnt {
     tls: Option<TlsInfo>,
     proxy_protocol: Option<ProxyProtocol>,
-    /// The server chosen by the TLS handshake's name.
+    /// The server block chosen by the name in the TLS handshake.
     sni_server: Option<Arc<Server>>,
 }
 
-/// The two ends of a connection, as far as they have addresses.
+/// The addresses of both ends of a connection, if they have any.
 #[derive(Default)]
 pub struct Ends<'a> {
     pub peer: Option<SocketAddr>,
     pub local: Option<SocketAddr>,
-    /// The unix socket it came through.
+    /// The Unix socket that accepted it.
     pub unix: Option<&'a Path>,
     pub socket: Option<RawFd>,
 }
 
 impl Conn {
-    /// A connection that begins now.
+    /// A new connection.
     pub fn new(id: u64, endpoint: Arc<Endpoint>, ends: Ends<'_>) -> Conn {
         let name = |path: &Path| Name(format!("unix:{}", path.display()));
         let unix = ends.unix.map(|path| Address::Unix(Box::new(name(path))));
@@ -62,7 +62,7 @@ impl Conn {
         }
     }
 
-    /// The same connection, whose client has another address now.
+    /// The same connection after the client's address has changed.
     pub fn moved(&self, peer: Option<SocketAddr>) -> Conn {
         Conn {
             id: self.id,
@@ -77,14 +77,14 @@ impl Conn {
         }
     }
 
-    /// Adds what the TLS handshake agreed on, and the server that its name chose.
+    /// Add the result of the TLS handshake and the server block that its name selected.
     pub fn with_tls(mut self, tls: TlsInfo, server: Option<Arc<Server>>) -> Conn {
         let learnt = self.learnt.get_or_insert_default();
         (learnt.tls, learnt.sni_server) = (Some(tls), server);
         self
     }
 
-    /// Adds what a PROXY protocol header told.
+    /// Add the data of a PROXY protocol header.
     pub fn with_proxy_protocol(mut self, header: ProxyProtocol) -> Conn {
         self.learnt.get_or_insert_default().proxy_protocol = Some(header);
         self
@@ -102,23 +102,23 @@ impl Conn {
         self.learnt.as_ref()?.sni_server.as_ref()
     }
 
-    /// For what the kernel knows of the connection: a number only, which another socket may have once this
-    /// connection is over.
+    /// The socket's number, to query the kernel about the connection. Another socket may reuse the
+    /// number once this connection has ended.
     pub fn socket(&self) -> Option<RawFd> {
         Some(self.socket).filter(|&fd| fd >= 0)
     }
 
-    /// `None` on unix sockets.
+    /// The client's address; `None` on Unix sockets.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.inet()
     }
 
-    /// `None` on unix sockets.
+    /// The local address; `None` on Unix sockets.
     pub fn local(&self) -> Option<SocketAddr> {
         self.local.as_ref()?.inet()
     }
 
-    /// The unix socket's path, as `$server_addr` shows it; empty for other sockets.
+    /// The Unix socket's path as in `$server_addr`; empty for other sockets.
     pub fn local_name(&self) -> &str {
         match &self.local {
             Some(Address::Unix(name)) => &name.0,
@@ -135,7 +135,7 @@ enum Address {
     Unix(Box<Name>),
 }
 
-/// Of a unix socket, with `unix:` before its path.
+/// The address of a Unix socket: `unix:` and its path.
 #[derive(Clone)]
 struct Name(String);
 

@@ -1,14 +1,14 @@
-//! With which permissions files and folders are made. A daemon's umask is 0 and takes nothing away.
+//! Permissions of new files and folders. The umask of a daemon is 0 and removes nothing.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Of files that others may read and only their owner may write.
+/// The mode of files that others may read and only their owner may write.
 pub const FILE_MODE: u32 = 0o644;
 
-/// A folder for what the server alone reads and writes, and the folders above it.
+/// Create a folder that only the server reads and writes, and its missing parents.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     if let Some(parent) = folder.parent() {
         DirBuilder::new()

@@ -1,4 +1,4 @@
-//! Password files, and the forms of stored passwords: crypt(3), apr1, {SHA}, {SSHA}, {PLAIN}.
+//! Password files, and the formats of stored passwords: crypt(3), apr1, {SHA}, {SSHA}, {PLAIN}.
 
 use base64::Engine;
 use md5::{Digest, Md5};
@@ -12,7 +12,7 @@ pub fn find<'a>(file: &'a [u8], user: &[u8]) -> Option<&'a [u8]> {
             return None;
         }
         let rest = line.strip_prefix(user)?.strip_prefix(b":")?;
-        // A third field and the line's end are no part of the password.
+        // A third field and the end of the line do not belong to the password.
         let end = rest
             .iter()
             .position(|c| matches!(c, b':' | b'\r' | b' ' | b'\t'));
@@ -47,7 +47,7 @@ pub fn verify(stored: &[u8], given: &[u8]) -> bool {
     system_crypt(given, stored).is_some_and(|hash| same(&hash, stored))
 }
 
-/// Compares in a time that does not tell where the first difference is.
+/// Compare in a time that does not depend on the place of the first difference.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |acc, (x, y)| acc | (x ^ y)) == 0
 }
@@ -141,13 +141,14 @@ extern "C" {
     ) -> *mut libc::c_char;
 }
 
-/// crypt(3) with every method the system's library knows (DES, MD5, SHA-2, bcrypt, yescrypt).
+/// crypt(3) with every method of the system's library (DES, MD5, SHA-2, bcrypt, yescrypt).
 fn system_crypt(password: &[u8], setting: &[u8]) -> Option<Vec<u8>> {
     let (key, salt) = (CString::new(password).ok()?, CString::new(setting).ok()?);
-    // Words, so that the area is aligned for any member.
+    // Words, so that the area is aligned for every field.
     let mut data = vec![0u64; CRYPT_DATA / 8 + 1];
-    // SAFETY: both strings end in NUL and live through the call; `data` is a zeroed area at least as
-    // large as crypt_data, as the first use of crypt_r asks for. The result points into `data`.
+    // SAFETY: both strings end in NUL and are valid during the call; `data` is a zeroed area at
+    // least as large as crypt_data, as the first use of crypt_r requires. The result points into
+    // `data`.
     let hash = unsafe {
         let result = crypt_r(key.as_ptr(), salt.as_ptr(), data.as_mut_ptr().cast());
         if result.is_null() {
@@ -155,7 +156,7 @@ fn system_crypt(password: &[u8], setting: &[u8]) -> Option<Vec<u8>> {
         }
         CStr::from_ptr(result).to_bytes().to_vec()
     };
-    // Failure is also told by a hash that starts with an asterisk.
+    // A hash that starts with an asterisk also means failure.
     (!hash.starts_with(b"*")).then_some(hash)
 }
 
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_form_is_verified() {
-        // Made with htpasswd and openssl passwd from the password "password".
+        // Created with htpasswd and openssl passwd from the password "password".
         for stored in [
             "{PLAIN}password",
             "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=",

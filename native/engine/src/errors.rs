@@ -1,4 +1,4 @@
-//! Answers for statuses: error_page, and nginx's built-in pages.
+//! Error responses: error_page, and nginx's built-in pages.
 
 use crate::body::Body;
 use crate::exchange::{Exchange, Response};
@@ -13,9 +13,9 @@ pub enum Page {
     Named(String),
 }
 
-/// Decides what answers a status.
+/// Choose the page for a status.
 pub fn page(ex: &mut Exchange, code: u16) -> Page {
-    // These mean that nobody waits for an answer.
+    // With these statuses no client waits for a response.
     if matches!(code, 408 | 444 | 499) {
         ex.response.status = code;
         return Page::Close;
@@ -23,13 +23,13 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
     if matches!(code, 400 | 413 | 414 | 495..=497 | 500 | 501) {
         ex.keepalive = false;
     }
-    // Bad requests are not lingered over, except to let the answer through.
+    // After a malformed request, lingering lasts only until the response is sent.
     if code == 400 || (495..=497).contains(&code) {
         ex.lingering = false;
     }
     ex.error_status = code;
     let carried_type = ex.carried_type.take();
-    // Of an error's page there are no ranges.
+    // Error pages do not support ranges.
     ex.carried
         .retain(|(name, _)| !name.eq_ignore_ascii_case(b"accept-ranges"));
     let location = ex.response.location.take();
@@ -42,7 +42,7 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
     ex.response = Response {
         headers: keep,
         location,
-        // As nginx: the page is in what the answer that led here said.
+        // As in nginx, the page has the charset of the response that led to it.
         charset: carried_type.and_then(|kind| split_charset(&kind).1.map(<[u8]>::to_vec)),
         ..Response::default()
     };
@@ -71,8 +71,9 @@ fn send_page(ex: &mut Exchange, page: &ErrorPage, code: u16) -> Page {
         let split = memchr::memchr(b'?', &target);
         let (uri, args) = match split {
             Some(i) => (target[..i].to_vec(), Some(target[i + 1..].to_vec())),
-            // Without arguments of its own the page gets none of the request's. What holds variables
-            // is taken apart only now, as in nginx, and has them then, if empty.
+            // A page without arguments of its own does not get the request's arguments. As in
+            // nginx, a target with variables is split only now, and then has (possibly empty)
+            // arguments.
             None => (target, page.target.as_literal().is_none().then(Vec::new)),
         };
         if ex.head.method() != b"HEAD" {
@@ -92,7 +93,7 @@ fn send_page(ex: &mut Exchange, page: &ErrorPage, code: u16) -> Page {
     builtin(ex, status)
 }
 
-/// The product as `Server` and pages name it.
+/// The product name in the `Server` field and on pages.
 pub fn product(ex: &Exchange) -> Vec<u8> {
     let conf = &ex.loc.conf;
     let full = match &conf.server_header {
@@ -122,7 +123,7 @@ fn builtin(ex: &mut Exchange, code: u16) -> Page {
         return refresh(ex);
     }
     let Some(title) = status::page_title(code) else {
-        // Codes without a page have no body.
+        // Statuses without a page have no body.
         ex.response.content_length = if code == 204 { None } else { Some(0) };
         return Page::Answered;
     };
@@ -150,7 +151,7 @@ fn builtin(ex: &mut Exchange, code: u16) -> Page {
     Page::Answered
 }
 
-/// A page that leads on, for browsers that lose cookies on redirects.
+/// A page with a refresh, for browsers that lose cookies on redirects.
 fn refresh(ex: &mut Exchange) -> Page {
     let target = ex.response.location.take().unwrap_or_default();
     let mut html = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
@@ -168,7 +169,7 @@ fn is_msie(ex: &Exchange) -> bool {
     said(ex, b"MSIE ") && !said(ex, b"Opera")
 }
 
-/// Pages whose title tells more than their heading.
+/// A page whose title says more than its heading.
 fn special_page(heading: &str, title: &str) -> Vec<u8> {
     let detail = title.strip_prefix("400 ").unwrap_or(title);
     format!(
@@ -181,7 +182,7 @@ fn is_old_browser(ex: &Exchange) -> bool {
     is_msie(ex) || said(ex, b"Chrome/")
 }
 
-/// Whether a `User-Agent` says so.
+/// Whether the `User-Agent` contains a text.
 fn said(ex: &Exchange, needle: &[u8]) -> bool {
     let mut agents = ex.head.get_all("user-agent");
     agents.any(|agent| memchr::memmem::find(agent, needle).is_some())

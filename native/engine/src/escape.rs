@@ -1,21 +1,21 @@
-//! Escaping, as nginx does it for each use.
+//! Escaping as in nginx, for each use.
 
 use std::fmt;
 
-/// What the text becomes a part of.
+/// The context that the text becomes part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A path.
     Uri,
-    /// One argument's value.
+    /// The value of one argument.
     Args,
-    /// A path component: `?`, `#`, `%` and everything a browser could misread.
+    /// A path segment: escapes `?`, `#`, `%`, and everything that a browser could misread.
     Component,
-    /// A part of HTML that may stand in an attribute.
+    /// HTML text that may be in an attribute.
     Html,
-    /// A `Location` received from elsewhere: only what breaks the header.
+    /// A received `Location` value: escapes only bytes that break the header.
     Location,
-    /// A `Refresh` in HTML.
+    /// A `Refresh` value in HTML.
     Refresh,
 }
 
@@ -25,7 +25,7 @@ fn needs(c: u8, use_: Use) -> bool {
     }
     match use_ {
         Use::Location => false,
-        // As in nginx: `%` and `}` stay.
+        // As in nginx, `%` and `}` stay.
         Use::Refresh => b"\"'<>\\^`{|~".contains(&c),
         Use::Html => b"\"#%'<>\\^`{|}".contains(&c),
         Use::Uri => b"\"#%<>?\\^`{|}".contains(&c),
@@ -52,7 +52,7 @@ pub fn escaped(text: &[u8], use_: Use) -> Vec<u8> {
     out
 }
 
-/// For text in HTML.
+/// Escape text for HTML.
 pub fn html(text: &[u8], out: &mut Vec<u8>) {
     for &c in text {
         match c {
@@ -65,7 +65,7 @@ pub fn html(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// For a JSON string.
+/// Escape text for a JSON string.
 pub fn json(text: &[u8], out: &mut Vec<u8>) {
     for &c in text {
         match c {
@@ -84,7 +84,7 @@ pub fn json(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// For a log line: quotes, backslashes and everything unprintable as `\xHH`.
+/// Escape text for an access log line: quotes, backslashes, and unprintable bytes become `\xHH`.
 pub fn log(text: &[u8], out: &mut Vec<u8>) {
     for &c in text {
         if !(0x20..0x7f).contains(&c) || c == b'"' || c == b'\\' {
@@ -100,8 +100,8 @@ pub fn log(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A visitor's text in a line of the error log: quotes, backslashes and control characters as `\xHH`, so that it
-/// neither ends the quotes around it nor begins a line.
+/// A client's text in a line of the error log: quotes, backslashes, and control characters become
+/// `\xHH`, so that the text can neither end its quotes nor begin a line.
 pub struct Shown<'a>(pub &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
@@ -112,7 +112,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A whole line of the error log: control characters as `\xHH`. Quotes stay, for the line has its own.
+/// A whole line of the error log: control characters become `\xHH`. Quotes stay, since the line has
+/// its own.
 pub struct OneLine<'a>(pub &'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -121,7 +122,7 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// Control characters, and what some readers of logs take for the end of a line.
+/// Whether a character is a control character or a line separator for some log readers.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
@@ -139,8 +140,8 @@ fn show(text: &str, f: &mut fmt::Formatter<'_>, hidden: impl Fn(char) -> bool) -
     f.write_str(rest)
 }
 
-/// For a request line towards an upstream: blanks and control characters, which would end the target or the line,
-/// are percent-encoded. Everything else stays.
+/// Escape a request line to an upstream: blanks and control characters, which would end the target
+/// or the line, are percent-encoded. All else stays.
 pub fn request_target(target: Vec<u8>) -> Vec<u8> {
     let breaks = |c: &u8| *c <= 0x20 || *c == 0x7f;
     if !target.iter().any(breaks) {
@@ -158,7 +159,7 @@ pub fn request_target(target: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Undoes percent-encoding; incomplete escapes stay as they are.
+/// Decode percent-encoding; incomplete escapes stay as they are.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut i = 0;
@@ -176,7 +177,7 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The byte two hexadecimal digits stand for.
+/// The byte that two hexadecimal digits encode.
 pub fn hex_pair(text: &[u8]) -> Option<u8> {
     let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);
     Some(digit(*text.first()?)? << 4 | digit(*text.get(1)?)?)

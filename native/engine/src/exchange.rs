@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! A request and its response.
 
 use crate::body::{Body, BodyError, NoBody, RequestBody};
 use crate::conn::Conn;
@@ -24,47 +24,47 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What the handshake agreed on, for variables.
+/// The result of the TLS handshake, for variables.
 #[derive(Clone, Debug, Default)]
 pub struct TlsInfo {
     pub protocol: String,
     pub cipher: String,
-    /// What the client offered, joined by colons.
+    /// The ciphers that the client offered, joined by colons.
     pub ciphers: String,
     pub curve: String,
-    /// The groups and the codes of the signatures that the client offered, joined by colons.
+    /// The groups and signature codes that the client offered, joined by colons.
     pub curves: String,
     pub sigalgs: String,
-    /// OpenSSL's names of the signatures, the server's and the client's; empty for none.
+    /// OpenSSL's names of the server's and the client's signature schemes; empty for none.
     pub sigalg: &'static str,
     pub client_sigalg: &'static str,
     pub alpn: String,
     pub server_name: String,
     pub session_reused: bool,
     pub session_id: String,
-    /// What comes now may be a replay: the handshake is not over.
+    /// Whether incoming data may be a replay because the handshake is incomplete.
     pub early_data: Cell<bool>,
     /// `NONE`, `SUCCESS` or `FAILED:reason`.
     pub client_verify: String,
     /// DER of the client's certificate.
     pub client_certificate: Option<Vec<u8>>,
-    /// Variables of the client's certificate by name, as `ssl_client_s_dn`.
+    /// The variables about the client's certificate by name, such as `ssl_client_s_dn`.
     pub client_fields: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Fields of a message, name and value.
+/// The header fields of a message: name and value.
 pub type Fields = [(Vec<u8>, Vec<u8>)];
 
-/// Sends interim answers (RFC 9110, section 15.2) before the one that counts.
+/// Sends interim responses (RFC 9110, section 15.2) before the final one.
 pub trait Interim {
-    /// Sends `103 Early Hints` (RFC 8297) with these fields.
+    /// Send `103 Early Hints` (RFC 8297) with these fields.
     fn early_hints<'a>(
         &'a self,
         fields: &'a Fields,
     ) -> Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>;
 }
 
-/// Addresses a PROXY protocol header told.
+/// The addresses from a PROXY protocol header.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyProtocol {
     pub source: Option<SocketAddr>,
@@ -72,57 +72,58 @@ pub struct ProxyProtocol {
     pub tlvs: Vec<(u8, Vec<u8>)>,
 }
 
-/// The answer, before the protocol encodes it.
+/// A response before the protocol encodes it.
 #[derive(Default)]
 pub struct Response {
     pub status: u16,
-    /// An upstream's own reason phrase.
+    /// The reason phrase of an upstream.
     pub reason: Option<Vec<u8>>,
     pub content_length: Option<u64>,
     pub content_type: Option<Vec<u8>>,
     pub charset: Option<Vec<u8>>,
-    /// An upstream's `Content-Type` as it came, if it names a charset.
+    /// The upstream's original `Content-Type` if it names a charset.
     pub typed: Option<Vec<u8>>,
-    /// What `X-Accel-Charset` wants.
+    /// The charset from `X-Accel-Charset`.
     pub override_charset: Option<Vec<u8>>,
     /// Seconds since 1970.
     pub last_modified: Option<i64>,
-    /// That is an upstream's word, which goes out whatever the status is.
+    /// Whether `last_modified` comes from an upstream; it is then sent with every status.
     pub is_dated: bool,
     pub etag: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
-    /// All other fields, in order.
+    /// All other header fields in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// An upstream's own `Server` and `Date`.
+    /// The upstream's `Server` and `Date`.
     pub server: Option<Vec<u8>>,
     pub date: Option<Vec<u8>>,
     pub body: Body,
     pub allow_ranges: bool,
-    /// Of several ranges none is sent by itself.
+    /// Whether a request for several ranges gets the whole body.
     pub single_range: bool,
-    /// Conditions of the request were for the upstream to judge.
+    /// Whether the upstream evaluated the request's conditions.
     pub judged: bool,
-    /// The body may be changed by filters (false for one that is encoded already).
+    /// Whether filters may change the body (false for an encoded body).
     pub filterable: bool,
     pub gzip_vary: bool,
-    /// After a 101: bytes flow both ways.
+    /// After a 101 response: bytes are copied in both directions.
     pub upgrade: Option<Upgrade>,
-    /// The body is a file as it is: the response may be prepared for later requests.
+    /// Whether the body is an unchanged file, so that the response may be prepared for later
+    /// requests.
     pub is_plain_file: bool,
 }
 
-/// The upstream's side of a connection that was upgraded.
+/// The upstream side of an upgraded connection.
 pub struct Upgrade {
     pub stream: Box<dyn crate::upstream::keepalive::Stream>,
-    /// Bytes that came with the upstream's answer.
+    /// Bytes that followed the upstream's response head.
     pub early: Vec<u8>,
-    /// Milliseconds without traffic before the connection is closed.
+    /// Milliseconds without traffic before the connection closes.
     pub timeout: u64,
 }
 
 impl Response {
-    /// `Content-Type`, as it goes out.
+    /// The final value of `Content-Type`.
     pub fn media_type(&self) -> Option<Cow<'_, [u8]>> {
         let kind = self.content_type.as_deref().filter(|k| !k.is_empty())?;
         let Some(charset) = self.charset.as_deref() else {
@@ -151,7 +152,7 @@ impl Response {
     }
 }
 
-/// The request's body once it was read.
+/// The request body after it was read.
 #[derive(Clone)]
 pub enum Received {
     Memory(Bytes),
@@ -182,10 +183,10 @@ pub struct Limited {
     pub connections: Option<&'static str>,
 }
 
-/// A user variable's value; `None` inside: not found.
+/// The value of a user variable; `None` inside means not found.
 pub type Value = Option<Rc<[u8]>>;
 
-/// Released when the request ends, as a place in a limit.
+/// A resource that is released when the request ends, such as a place in a limit.
 pub type Guard = Box<dyn std::any::Any>;
 
 pub struct Exchange {
@@ -195,62 +196,63 @@ pub struct Exchange {
     pub server: Arc<Server>,
     pub loc: Arc<Location>,
     pub uri: ParsedUri,
-    /// The URI was changed since it was received.
+    /// Whether the URI has changed since the request was received.
     pub uri_changed: bool,
-    /// The validated name from `Host` or the target; lower case, without port.
+    /// The validated name from `Host` or the target, in lower case and without port.
     pub host: String,
-    /// The port as sent in `Host`.
+    /// The port in `Host`.
     pub host_port: Option<u16>,
     pub tls: bool,
     pub content_length: Option<u64>,
     pub chunked: bool,
     pub source: Box<dyn RequestBody>,
-    /// The way of interim answers, to clients that understand them.
+    /// Sends interim responses, if the client supports them.
     pub interim: Option<Rc<dyn Interim>>,
     pub received: Option<Received>,
-    /// The start of a body that is passed on as it comes.
+    /// The first bytes of a body that is passed on unbuffered.
     pub early_body: Bytes,
     pub response: Response,
     pub keepalive: bool,
     pub internal: bool,
-    /// No rewrite has replaced the part of the URI that the location matched.
+    /// Whether the URI still starts with the part that the location matched.
     pub location_valid: bool,
-    /// The request's body is too large, and thrown away.
+    /// Whether the request body was too large and discarded.
     pub refused_body: bool,
-    /// `try_files` inside a regex location: the URI goes behind the alias.
+    /// Set by `try_files` inside a regex location: the URI is appended to the alias.
     pub add_uri_to_alias: bool,
     pub realip_done: bool,
-    /// What is known of the cache that keeps its answer.
+    /// The state of the response's cache entry.
     pub cached: Option<crate::upstream::Note>,
-    /// Work begun for later requests; a connection is not closed before it is done.
+    /// Work started for later requests; the connection stays open until it is done.
     pub background: Vec<Rc<gallop_runtime::Notify>>,
-    /// It fetches an answer for later requests alone.
+    /// Set if the request only fetches a response for later requests.
     pub updating: Option<crate::cache::Updating>,
-    /// A location on its way asks for more than host and path: its answer serves nobody else.
+    /// Whether a location on the way uses more than host and path, so that the response fits no
+    /// other request.
     pub varies: bool,
-    /// What was found on the disk on its way.
+    /// The files that were looked up on the way.
     pub looks: Vec<crate::looks::Look>,
-    /// `try_files` has replaced its arguments.
+    /// Whether `try_files` has replaced the arguments.
     pub args_fixed: bool,
-    /// What its SSI commands share with those of its subrequests.
+    /// The state that SSI commands share with their subrequests.
     pub ssi: Option<Rc<crate::filters::ssi::Shared>>,
-    /// It is answered in slices.
+    /// Set if the response is fetched in slices.
     pub slices: RefCell<Option<crate::filters::slice::Shared>>,
-    /// Of a subrequest: the charset of the answer that its body becomes a part of.
+    /// In a subrequest: the charset of the response that includes its body.
     pub main_charset: Option<Vec<u8>>,
-    /// Its body becomes a variable of SSI: it can have no subrequests of its own.
+    /// Whether the body becomes an SSI variable; such a request can have no subrequests.
     pub in_memory: bool,
-    /// A check of `satisfy any` had refused it when another one failed.
+    /// The status of an earlier refusal under `satisfy any`, when another check failed.
     pub refused_before: Option<u16>,
-    /// How SSI wants dates.
+    /// The date format of SSI.
     pub time_format: Option<Rc<str>>,
-    /// Two `if`s were entered of which only the first passes requests on.
+    /// Whether two `if` blocks were entered of which only the first passes requests on.
     pub stranded: bool,
-    /// Fields of an answer whose `X-Accel-Redirect` is followed.
+    /// Header fields of a response whose `X-Accel-Redirect` is followed.
     pub carried: Vec<(Vec<u8>, Vec<u8>)>,
     pub carried_type: Option<Vec<u8>>,
     pub error_page: bool,
-    /// Parents of a subrequest.
+    /// The number of parents of a subrequest.
     pub depth: u8,
     pub header_only: bool,
     pub redirects_left: u8,
@@ -258,40 +260,40 @@ pub struct Exchange {
     /// Shared with subrequests, as in nginx.
     pub vars: Rc<RefCell<Vec<Option<Value>>>>,
     pub attempts: Vec<Attempt>,
-    /// Its first attempt was begun before this came into being.
+    /// The first upstream attempt, if it began before the exchange was created.
     pub begun_attempt: Option<Box<crate::upstream::Begun>>,
     pub guards: Vec<Guard>,
-    /// Microseconds (monotonic) when the turn began that read it.
+    /// Start of the event loop round that read the request, in microseconds (monotonic clock).
     pub begun: u64,
-    /// Milliseconds: monotonic, and since 1970.
+    /// Start time in milliseconds: monotonic, and since 1970.
     pub started: u64,
     pub started_wall: u64,
     pub client: Option<IpAddr>,
     pub client_port: u16,
     pub remote_user: Option<Vec<u8>>,
     pub request_length: u64,
-    /// The request had arrived before the answer to the one before was sent.
+    /// Whether the request arrived before the previous response was sent.
     pub pipelined: bool,
-    /// Whole answer and its body, in bytes.
+    /// Bytes of the whole response and of its body.
     pub bytes_sent: u64,
     pub body_sent: u64,
     pub limit_rate: Cell<Option<u64>>,
-    /// What the limits said; shared with subrequests, as in nginx.
+    /// The results of the limits; shared with subrequests, as in nginx.
     pub limited: Rc<Cell<Limited>>,
     pub fastcgi_path_info: Option<Vec<u8>>,
     pub fastcgi_script_name: Option<Vec<u8>>,
     pub expect_continue: bool,
-    /// Bytes before and after compression, of a body that gzip makes smaller.
+    /// Bytes before and after gzip.
     pub gzip_ratio: Option<Rc<Cell<(u64, u64)>>>,
-    /// Copies of it go to a mirror.
+    /// Whether copies of the body go to a mirror.
     pub has_copies: bool,
-    /// Its location's `proxy_pass` was reached.
+    /// Whether `proxy_pass` of its location was reached.
     pub is_passed: bool,
     pub complete: bool,
     pub request_id: RefCell<Option<String>>,
     pub error_status: u16,
     pub lingering: bool,
-    /// Set while the answer is fetched and nobody needs it once the client is gone.
+    /// Whether the work may stop when the client leaves, because nothing else needs the response.
     pub abortable: Rc<Cell<bool>>,
 }
 
@@ -373,7 +375,7 @@ impl Exchange {
         })
     }
 
-    /// Makes a used exchange ready for the connection's next request, keeping its buffers.
+    /// Reset a used exchange for the next request of the connection. The buffers stay.
     pub fn reset(&mut self) {
         let mut fresh = Exchange::new(self.worker.clone(), self.conn.clone());
         std::mem::swap(&mut fresh.head, &mut self.head);
@@ -382,7 +384,7 @@ impl Exchange {
         *self = *fresh;
     }
 
-    /// Its first attempt was begun by the quick way.
+    /// Adopt the first upstream attempt, which began without a task.
     pub fn take_over(&mut self, mut begun: Box<crate::upstream::Begun>) {
         self.request_id = begun.request_id.take().into();
         self.begun_attempt = Some(begun);
@@ -400,7 +402,7 @@ impl Exchange {
         self.head.version
     }
 
-    /// The target as received, from its path on (`$request_uri`).
+    /// The request target as received, from its path on (`$request_uri`).
     pub fn unparsed_uri(&self) -> &[u8] {
         match self.head.text(self.head.path) {
             b"" if !self.head.target.is_empty() => b"/",
@@ -408,7 +410,7 @@ impl Exchange {
         }
     }
 
-    /// Writes to the error log, with the request it concerns.
+    /// Write to the error log, with a description of the request.
     pub fn log(&self, level: Level, message: &str) {
         let logs = self.error_logs();
         let everything = self.is_debugged();
@@ -424,7 +426,7 @@ impl Exchange {
         }
     }
 
-    /// Logs a step of the request's way, for those who look for a fault in the configuration.
+    /// Log a processing step at debug level.
     pub fn debug(&self, step: impl FnOnce() -> String) {
         if self.is_debugged() || self.error_logs().iter().any(|l| l.level == Level::Debug) {
             self.log(Level::Debug, &step());
@@ -438,7 +440,7 @@ impl Exchange {
         }
     }
 
-    /// Whether `debug_connection` names the client.
+    /// Whether `debug_connection` includes the client.
     fn is_debugged(&self) -> bool {
         let clients = &self.worker.shared.config.main.debug_connection;
         let client = || self.conn.peer().map(|peer| peer.ip());
@@ -448,7 +450,7 @@ impl Exchange {
     fn describe(&self, line: &mut String) {
         use std::fmt::Write;
         let client = self.client.map_or("unix:".to_string(), |ip| ip.to_string());
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(line, ", client: {client}, server: {}", self.server.name);
         let request = self.head.text(self.head.line);
         if !request.is_empty() {
@@ -465,7 +467,7 @@ impl Exchange {
         }
     }
 
-    /// Logs that a rewrite replaced the part of the URI that the location's alias stands for.
+    /// Log that a rewrite replaced the part of the URI that the location's alias stands for.
     pub(crate) fn log_lost_alias(&self) {
         let message = format!(
             "\"alias\" cannot be used in location \"{}\" where URI was rewritten",
@@ -474,12 +476,12 @@ impl Exchange {
         self.log(Level::Alert, &message);
     }
 
-    /// Sets a variable that the configuration assigns.
+    /// Set a variable that the configuration assigns.
     pub fn assign(&self, var: VarId, value: &[u8]) {
         self.vars.borrow_mut()[var.0 as usize] = Some(Some(value.into()));
     }
 
-    /// Remembers what an expression matched, for `$1` and for named groups.
+    /// Store the groups of a match for `$1` and named groups.
     pub fn set_captures(&self, subject: &[u8], groups: Groups, pattern: &Pattern) {
         for (group, var) in pattern.named() {
             let found = groups.get(*group).copied().flatten();
@@ -494,7 +496,7 @@ impl Exchange {
         }
     }
 
-    /// A regular expression of the rewrite module did not match: `$1` and the like are empty.
+    /// Clear `$1` and similar after a rewrite expression did not match.
     pub fn forget_captures(&self) {
         self.captures.borrow_mut().1.clear();
     }
@@ -503,7 +505,7 @@ impl Exchange {
         poll_fn(|cx| self.poll_body(cx)).await
     }
 
-    /// As the body's own `poll_data`; what is read counts as part of the request.
+    /// Like the body's own `poll_data`, but also count the bytes as part of the request.
     pub fn poll_body(
         &mut self,
         cx: &mut std::task::Context<'_>,

@@ -1,11 +1,11 @@
-//! Which responses may be prepared (see [`crate::prepared`]), and what a prepared one depends on.
+//! Decides which responses may be prepared (see [`crate::prepared`]) and what they depend on.
 
 use crate::conn::Conn;
 use gallop_conf::model::{Location, Server, VerifyClient};
 use std::sync::Arc;
 
-/// Where a request came in: the listening address, and the server block that its TLS chose, which
-/// serves unknown hosts. Zero: there was no such choice.
+/// The origin of a request: the listening address, and the server block that TLS chose, which
+/// serves unknown hosts. Zero means that there was no such choice.
 pub type Origin = (usize, usize);
 
 /// The origin of a connection's requests.
@@ -16,8 +16,8 @@ pub fn origin(conn: &Conn) -> Origin {
     (Arc::as_ptr(&conn.endpoint) as usize, sni)
 }
 
-/// The key of a request: everything its response depends on. Arguments are not: nothing that is prepared
-/// looks at them.
+/// The cache key of a request: everything that its response depends on. Arguments are not part of
+/// it, since prepared responses do not use them.
 pub fn key((endpoint, sni): Origin, host: &[u8], target: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&endpoint.to_ne_bytes());
@@ -28,7 +28,7 @@ pub fn key((endpoint, sni): Origin, host: &[u8], target: &[u8], out: &mut Vec<u8
     out.extend_from_slice(&target[..end]);
 }
 
-/// Whether responses of a location depend on nothing but host, path and files.
+/// Whether responses of a location depend only on host, path, and files.
 pub fn is_plain(server: &Server, location: &Location) -> bool {
     let conf = &location.conf;
     let literal = |t: &gallop_conf::template::Template| t.as_literal().is_some();
@@ -43,12 +43,12 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
             .is_none_or(|c| c.0.as_ref().is_none_or(literal))
 }
 
-/// Whether requests go straight to a location's handler, and its answers to the client, with nothing on
-/// the way that asks for more than host and target or changes the body.
+/// Whether requests go directly to a location's handler and its responses directly to the client,
+/// so that nothing uses more than host and target or changes the body.
 pub(crate) fn is_straight(server: &Server, location: &Location) -> bool {
     let conf = &location.conf;
     let literal = |t: &gallop_conf::template::Template| t.as_literal().is_some();
-    // Whoever must show a certificate is looked at with each request.
+    // A required client certificate is checked for each request.
     matches!(
         server.conf.ssl_verify_client,
         None | Some(VerifyClient::Off)

@@ -1,5 +1,5 @@
-//! Request phases: server and location choice, handlers, filters. Knows requests and answers, not
-//! the protocol version that carries them.
+//! Request phases: choosing the server block and the location, handlers, and filters. This crate
+//! handles requests and responses independently of the protocol version.
 
 mod access;
 pub mod body;
@@ -48,7 +48,7 @@ pub use phases::{begin, begin_refused, finish, run, Begin};
 pub use upstream::state::Balancers;
 pub use worker::{Shared, Worker};
 
-/// Readers of single header fields.
+/// Parsers of single header fields.
 pub mod fields {
     pub use crate::filters::{lists_gzip, parse_ranges, Ranges};
     pub use crate::realip::last_untrusted;
@@ -58,14 +58,14 @@ pub mod fields {
 pub const PRODUCT: &str = "gallop";
 pub const PRODUCT_VERSION: &str = concat!("gallop/", env!("CARGO_PKG_VERSION"));
 
-/// A number no two calls share, for boundaries and names of temporary files.
+/// A number unique in the process, for boundaries and names of temporary files.
 pub(crate) fn worker_unique() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A number nobody need guess; xorshift is even enough to spread load.
+/// A number to spread load, not for secrets (xorshift).
 pub(crate) fn random_number() -> u64 {
     use std::cell::Cell;
     thread_local! {

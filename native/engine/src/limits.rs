@@ -11,16 +11,16 @@ use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// The state of one key of a request limit.
+/// The state of a key of a request limit.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// Requests over the rate, in thousandths.
+    /// Requests above the rate, in thousandths.
     excess: u64,
-    /// Milliseconds (monotonic) of the last request.
+    /// The time of the last request in milliseconds (monotonic clock).
     last: u64,
 }
 
-/// A request zone; keys leave in the order they came once the zone is full.
+/// A request zone; when it is full, the oldest keys are dropped.
 #[derive(Debug, Default)]
 struct ReqZone {
     rates: HashMap<Vec<u8>, Rate>,
@@ -40,7 +40,8 @@ pub struct Zones {
     conn: Vec<Arc<Mutex<ConnZone>>>,
 }
 
-/// nginx keeps about 8000 states in a megabyte of a conn zone (64 bytes each, 128 for requests).
+/// Bytes per state: nginx fits about 8000 states of request limits, and twice as many of connection
+/// limits (64 bytes), into a megabyte.
 const REQ_STATE: u64 = 128;
 const CONN_STATE: u64 = 64;
 
@@ -72,8 +73,8 @@ impl Zones {
 }
 
 impl ReqZone {
-    /// The excess this request would have, `None` if that is over the burst. `rate` and `burst` in
-    /// thousandths.
+    /// The excess that the request would have; `None` if this exceeds the burst. `rate` and `burst`
+    /// are in thousandths.
     fn look(&self, key: &[u8], rate: u64, burst: u64, now: u64) -> Option<u64> {
         let Some(state) = self.rates.get(key) else {
             return Some(0);
@@ -99,7 +100,7 @@ impl ReqZone {
     }
 }
 
-/// Gives a place in a connection limit back.
+/// Releases a place in a connection limit when dropped.
 struct ConnPlace {
     zone: Arc<Mutex<ConnZone>>,
     key: Vec<u8>,
@@ -126,7 +127,7 @@ fn level(level: LogLevel) -> Level {
     }
 }
 
-/// Delays are logged one level below refusals.
+/// Delays are logged one level below rejections.
 fn delay_level(refused: Level) -> Level {
     match refused {
         Level::Error => Level::Warn,
@@ -135,7 +136,8 @@ fn delay_level(refused: Level) -> Level {
     }
 }
 
-/// Applies the limits of the location; each kind counts a request once, wherever it is sent then.
+/// Apply the limits of the location. Each kind counts a request once, even after internal
+/// redirects.
 pub async fn apply(ex: &mut Exchange) -> Flow {
     let conf = &ex.loc.conf;
     let (by_requests, by_connections) = (conf.limit_req.is_some(), conf.limit_conn.is_some());
@@ -145,14 +147,14 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
             flow => return flow,
         }
     }
-    // limit_conn counts after limit_req let the request pass.
+    // limit_conn counts only requests that limit_req let pass.
     if by_connections && ex.limited.get().connections.is_none() {
         return connections(ex);
     }
     Flow::Next
 }
 
-/// Counts what a limit's zone did with a request.
+/// Count the result for a request in a limit's zone.
 fn note(ex: &Exchange, section: Section, zone: usize, outcome: &str) {
     if let Some(meter) = &ex.worker.meter {
         meter.limited(section, zone, outcome);
@@ -258,7 +260,7 @@ enum Verdict {
         zone: usize,
         excess: u64,
     },
-    /// Milliseconds to wait, and which zone asks for that.
+    /// The delay in milliseconds, and the zone that requires it.
     Pass {
         delay: u64,
         zone: usize,
@@ -266,7 +268,7 @@ enum Verdict {
     },
 }
 
-/// Looks at all zones first, and counts the request in them only if every one lets it pass.
+/// Check all zones first, and count the request in them only if every zone lets it pass.
 fn take_places(ex: &Exchange, limits: &[LimitReq], dry: bool) -> Verdict {
     let worker = ex.worker.clone();
     let now = now_ms();

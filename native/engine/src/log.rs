@@ -1,4 +1,4 @@
-//! Log files, the error log and the access log.
+//! Log files, the error log, and the access log.
 
 use crate::escape::{OneLine, Shown};
 use crate::exchange::Exchange;
@@ -20,7 +20,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-/// A log file that can be opened anew under its name.
+/// A log file that can be reopened under its name.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) fn open_append(path: &Path) -> io::Result<File> {
 }
 
 impl LogFile {
-    /// A write that fails (disk full) has nowhere to be reported.
+    /// Write to the file. A failed write (disk full) cannot be reported anywhere.
     pub fn write(&self, text: &[u8]) {
         let file = self.file.read().unwrap_or_else(|e| e.into_inner());
         let _ = (&*file).write_all(text);
@@ -50,7 +50,7 @@ fn files() -> &'static Files {
     FILES.get_or_init(Files::default)
 }
 
-/// Opens a log file, or gives the one that is open already.
+/// Open a log file, or return it if it is already open.
 pub fn open(path: &Path) -> io::Result<Arc<LogFile>> {
     let mut files = files().lock().unwrap_or_else(|e| e.into_inner());
     if let Some(file) = files.get(path) {
@@ -64,7 +64,8 @@ pub fn open(path: &Path) -> io::Result<Arc<LogFile>> {
     Ok(file)
 }
 
-/// Opens every log file anew (USR1); the paths that could not be opened keep their old file.
+/// Reopen every log file (USR1). Files that cannot be reopened stay as they are; returns their
+/// paths.
 pub fn reopen_all() -> Vec<(PathBuf, io::Error)> {
     let files = files().lock().unwrap_or_else(|e| e.into_inner());
     let mut failed = Vec::new();
@@ -77,7 +78,7 @@ pub fn reopen_all() -> Vec<(PathBuf, io::Error)> {
     failed
 }
 
-/// Paths of all open log files.
+/// The paths of all open log files.
 pub fn open_paths() -> Vec<PathBuf> {
     files()
         .lock()
@@ -87,12 +88,12 @@ pub fn open_paths() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Writes one line to the given error logs, if their level allows it.
+/// Write a line to the error logs whose level includes it.
 pub fn error_to(logs: &[ErrorLog], level: Level, message: &str) {
     write_error(logs.iter().filter(|l| level <= l.level), level, message);
 }
 
-/// Writes one line to the given error logs, whatever their level.
+/// Write a line to the error logs regardless of their level.
 pub fn error_to_all(logs: &[ErrorLog], level: Level, message: &str) {
     write_error(logs.iter(), level, message);
 }
@@ -132,7 +133,7 @@ fn time_now() -> i64 {
         .map_or(0, |d| d.as_secs() as i64)
 }
 
-/// Process and thread, for log lines.
+/// The ids of the process and thread for log lines.
 fn ids() -> (u32, i64) {
     // SAFETY: gettid takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -150,7 +151,7 @@ thread_local! {
     static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sends one message (RFC 3164); a daemon that is away loses it, the request does not suffer.
+/// Send a message (RFC 3164). A daemon that does not run loses it; the request is not affected.
 pub fn send_syslog(conf: &Syslog, severity: u8, text: &[u8]) {
     let now = time_now();
     let c = time::civil(now + time::zone_offset(now));
@@ -218,13 +219,14 @@ fn syslog_socket(server: &str) -> Option<SyslogSocket> {
     Some(SyslogSocket::Udp(socket))
 }
 
-/// Lines gathered for one file on this thread.
+/// The buffered lines for a file on this thread.
 struct Buffer {
     file: Arc<LogFile>,
     text: Vec<u8>,
-    /// Bytes to gather before writing; without `buffer=` a turn of the loop is gathered.
+    /// Bytes to buffer before writing; without `buffer=`, the lines of one event loop round are
+    /// buffered.
     limit: Option<usize>,
-    /// Milliseconds (monotonic) when the text must be written at the latest.
+    /// The latest time to write the text, in milliseconds (monotonic clock).
     due: Option<u64>,
     gzip: Option<u32>,
 }
@@ -239,7 +241,7 @@ impl Buffer {
             Some(level) => {
                 let level = flate2::Compression::new(level);
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-                // Writing into memory cannot fail.
+                // Writing to memory cannot fail.
                 let _ = encoder.write_all(&self.text);
                 self.file.write(&encoder.finish().unwrap_or_default());
             }
@@ -249,7 +251,7 @@ impl Buffer {
     }
 }
 
-/// Writes what this turn of the loop gathered, and buffers whose time has come.
+/// Write the lines of this event loop round, and buffers whose time has come.
 pub fn flush_turn() {
     BUFFERS.with(|buffers| {
         for b in buffers
@@ -265,12 +267,12 @@ pub fn flush_turn() {
     });
 }
 
-/// Writes everything that is still gathered on this thread.
+/// Write all buffered lines of this thread.
 pub fn flush_all() {
     BUFFERS.with(|buffers| buffers.borrow_mut().iter_mut().for_each(Buffer::flush));
 }
 
-/// Writes the access log's lines for a finished request.
+/// Write the access log lines of a completed request.
 pub fn access(ex: &Exchange) {
     let loc = ex.loc.clone();
     let Some(logs) = &loc.conf.access_log else {
@@ -305,8 +307,8 @@ pub fn access(ex: &Exchange) {
     }
 }
 
-/// Whether lines of a location tell what a request equal to the first does not have when it is answered
-/// from memory: fields of the answer, captures, variables that were set on the way.
+/// Whether log lines of a location contain values that a request with a prepared response lacks:
+/// response fields, captures, or variables set on the way.
 pub fn tells_of_answer(worker: &Worker, location: &Location) -> bool {
     let formats = &worker.http().log_formats;
     let told = |t: &Template| is_of_answer(worker, t, 8);
@@ -320,7 +322,7 @@ pub fn tells_of_answer(worker: &Worker, location: &Location) -> bool {
     })
 }
 
-/// `depth`: of maps that look at maps.
+/// `depth`: the nesting of maps that refer to maps.
 fn is_of_answer(worker: &Worker, template: &Template, depth: u8) -> bool {
     use Builtin as B;
     let source = |t: &Template| depth == 0 || is_of_answer(worker, t, depth - 1);
@@ -361,7 +363,7 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
         }
         AccessTarget::Fixed(LogTarget::Stderr) => {
             line.push(b'\n');
-            // As for other logs, a write that fails has nowhere to be reported.
+            // A failed write cannot be reported anywhere.
             let _ = io::stderr().write_all(line);
             return;
         }
@@ -401,16 +403,16 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
         if let (None, Some(ms)) = (b.due, log.flush) {
             b.due = Some(gallop_runtime::coarse_ms() + ms);
         }
-        // A turn that logs very much does not grow the buffer without bound.
+        // Limit the buffer in a round with very many log lines.
         if b.text.len() > b.limit.unwrap_or(256 * 1024) {
             b.flush();
         }
     });
 }
 
-/// Writes to a log whose name has variables.
+/// Write to a log whose name contains variables.
 fn write_named(ex: &Exchange, name: &Template, line: &mut Vec<u8>) {
-    // A path that is refused is told of in the error log.
+    // The error log reports a rejected path.
     let Ok(path) = FilePath::of_template(ex, None, name) else {
         return;
     };
@@ -419,13 +421,13 @@ fn write_named(ex: &Exchange, name: &Template, line: &mut Vec<u8>) {
     }
     line.push(b'\n');
     match open_named(ex, &path) {
-        // As for other logs, a write that fails has nowhere to be reported.
+        // A failed write cannot be reported anywhere.
         Ok(file) => _ = (&*file).write_all(line),
         Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
     }
 }
 
-/// Opens a log whose name has variables: each time anew unless such files are kept.
+/// Open a log whose name contains variables, each time unless `open_log_file_cache` is on.
 fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
     let conf = &ex.loc.conf;
     let open = |path: &Path| files::append(conf, path);
@@ -441,7 +443,7 @@ fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
     }
 }
 
-/// nginx's words for a file that cannot be opened.
+/// nginx's message for a file that cannot be opened.
 pub fn open_failed(path: &Path, e: &io::Error) -> String {
     format!(
         "open() \"{}\" failed ({})",

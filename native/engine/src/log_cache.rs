@@ -1,4 +1,4 @@
-//! Access logs whose names have variables, kept open (`open_log_file_cache`).
+//! Open access logs whose names contain variables (`open_log_file_cache`).
 
 use gallop_conf::model::{Confinement, LogFileCache};
 use std::cell::RefCell;
@@ -9,44 +9,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A name that was logged to.
+/// The log of one name.
 struct Entry {
-    /// None until the name was used often enough.
+    /// `None` until the name was used often enough.
     file: Option<Arc<File>>,
     uses: u64,
-    /// Milliseconds (monotonic).
+    /// The last use in milliseconds (monotonic clock).
     used: u64,
     checked: u64,
-    /// Which of all uses was its last: many fall into one millisecond.
+    /// The sequence number of the last use, since many uses share a millisecond.
     turn: u64,
 }
 
-/// What the files of one cache were opened under.
+/// The rules under which a cache's files were opened.
 #[derive(Clone)]
 pub struct Rules {
     pub cache: Arc<LogFileCache>,
-    /// `confine_files`.
+    /// The folders of `confine_files`.
     pub folders: Option<Arc<Confinement>>,
 }
 
-/// The names of one `open_log_file_cache` directive.
+/// The open logs of an `open_log_file_cache` directive.
 #[derive(Default)]
 struct Cache {
     entries: HashMap<PathBuf, Entry>,
-    /// Uses so far.
+    /// The number of uses so far.
     turns: u64,
 }
 
 thread_local! {
-    /// By the directive and the folders that its files are confined to. Their addresses are their own for as long
-    /// as they are held here.
+    /// Caches by the addresses of the directive and of the confining folders. The values here keep
+    /// the addresses unique.
     static CACHES: RefCell<HashMap<(usize, usize), (Rules, Cache)>> = RefCell::default();
 }
 
-/// Opens a log, or gives the one that is kept.
-///
-/// # Errors
-/// The file cannot be opened.
+/// Open a log, or return the cached file.  # Errors The file cannot be opened.
 pub fn open(
     rules: &Rules,
     path: &Path,
@@ -81,7 +78,7 @@ impl Cache {
         if let Some(file) = self.known(conf, path, now) {
             return Ok(file);
         }
-        // A name that cannot be opened takes nobody's place.
+        // A name that cannot be opened replaces no other.
         let file = Arc::new(open_append(path)?);
         if !self.entries.contains_key(path) {
             self.make_room(conf.max);
@@ -100,7 +97,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// The file that is kept under a name, which counts as used.
+    /// The cached file of a name, which counts as used.
     fn known(&mut self, conf: &LogFileCache, path: &Path, now: u64) -> Option<Arc<File>> {
         let entry = self.entries.get_mut(path)?;
         entry.uses += 1;
@@ -117,7 +114,7 @@ impl Cache {
         Some(file)
     }
 
-    /// Forgets the name that was not used for longest when there are `max`.
+    /// Drop the least recently used name if there are `max`.
     fn make_room(&mut self, max: u64) {
         if (self.entries.len() as u64) < max {
             return;
@@ -129,7 +126,7 @@ impl Cache {
     }
 }
 
-/// Whether the name still leads to the open file.
+/// Whether the name still refers to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -150,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Uses a name; whether the file had to be opened.
+    /// Use a name; `true` if the file had to be opened.
     fn opens(cache: &mut Cache, conf: &LogFileCache, path: &Path, now: u64) -> bool {
         let mut opened = false;
         cache
@@ -217,7 +214,8 @@ mod tests {
     fn uses_within_one_millisecond_are_told_apart() {
         let (folder, conf) = (folder("turns"), conf(3));
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| folder.0.join(name));
-        // A map's order is another in each: an oldest name chosen by chance would be the right one now and then.
+        // Repeat, since a hash map's order is random: a wrong choice of the oldest name could be
+        // right by chance.
         for _ in 0..20 {
             let mut cache = Cache::default();
             for path in [&a, &a, &b, &b, &c, &c, &d] {

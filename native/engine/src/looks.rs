@@ -1,5 +1,5 @@
-//! What a request found on the disk on its way to a response: a prepared response holds only as long as
-//! every file and folder that led to it, also those that were absent, is as it was.
+//! The file lookups of a request. A prepared response is valid only while every file and folder
+//! that led to it, also each absent one, is unchanged.
 
 use crate::exchange::Exchange;
 use crate::files;
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What identifies a version of a file.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileMark {
     dev: u64,
@@ -25,7 +25,7 @@ struct FileMark {
 enum Found {
     /// The system's error number.
     Error(i32),
-    /// What changes in a folder does not count, but which folder it is and who may enter it.
+    /// A folder by its identity and permissions. Changes of its entries do not count.
     Folder {
         dev: u64,
         inode: u64,
@@ -57,27 +57,27 @@ impl Found {
     }
 }
 
-/// A path that was looked at, and what was there.
+/// A path and the result of looking it up.
 #[derive(Clone, Debug)]
 pub struct Look {
     path: PathBuf,
-    /// Its settings say where files may lie.
+    /// The location whose settings restrict the path.
     location: Arc<Location>,
     found: Found,
 }
 
-/// Milliseconds in which a file may change twice and have the same times: the system's clock for files
+/// Milliseconds in which a file may change twice with equal times, since the system's file clock
 /// advances in steps.
 const CLOCK_STEP_MS: i64 = 20;
 
 impl Look {
-    /// Whether a look would find the same now.
+    /// Whether a new lookup would have the same result.
     pub fn holds(&self) -> bool {
         let looked = files::look_again(&self.location.conf, &self.path);
         self.found == Found::of(looked.as_ref().map_err(copy))
     }
 
-    /// Whether a change of the file from now on is sure to change its times; `now`: milliseconds since 1970.
+    /// Whether any later change of the file will change its times; `now`: milliseconds since 1970.
     pub fn is_settled(&self, now: u64) -> bool {
         let Found::Other(mark) = self.found else {
             return true;
@@ -87,18 +87,18 @@ impl Look {
         changed.saturating_add(CLOCK_STEP_MS) < now as i64
     }
 
-    /// Bytes it takes in memory.
+    /// The memory that it takes, in bytes.
     pub fn size(&self) -> usize {
         size_of::<Look>() + self.path.as_os_str().len()
     }
 }
 
-/// An error of the same number.
+/// A copy of an error, with the same number.
 pub fn copy(error: &io::Error) -> io::Error {
     io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0))
 }
 
-/// Notes what a look found.
+/// Record the result of a lookup.
 pub fn note(ex: &mut Exchange, path: &Path, looked: io::Result<&Metadata>) {
     ex.looks.push(Look {
         path: path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! mirror: copies of a request, whose answers nobody reads.
+//! mirror: sends copies of a request and ignores the responses.
 
 use crate::exchange::{Exchange, Received};
 use crate::phases::Flow;
@@ -33,7 +33,7 @@ pub async fn start(ex: &mut Exchange) -> Flow {
     Flow::Next
 }
 
-/// Lets copies of an answered request begin: what limits say of them belongs to the request's log.
+/// Start the copies after the request's own limits are known, since its log shows those.
 pub async fn settled(ex: &Exchange) {
     if ex.has_copies {
         gallop_runtime::yield_now().await;

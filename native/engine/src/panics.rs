@@ -1,4 +1,4 @@
-//! Panics: written to the error log, and kept from spreading through what threads share.
+//! Panic handling: writes panics to the error log and protects the state that threads share.
 
 use crate::log;
 use gallop_conf::model::{ErrorLog, Level};
@@ -6,21 +6,21 @@ use std::backtrace::Backtrace;
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Exit code of a worker process that ends because a panic left shared state half changed.
+/// The exit code of a worker process whose shared state may be inconsistent after a panic.
 pub const BROKEN: i32 = 3;
 
-/// Frames of a backtrace that are logged.
+/// The most backtrace frames to log.
 const MAX_FRAMES: usize = 100;
 
 static LOGS: Mutex<Vec<ErrorLog>> = Mutex::new(Vec::new());
 
-/// Has panics of this process, and of those forked from it, written to these logs.
+/// Write panics of this process and of its forks to these logs.
 pub fn log_to(logs: &[ErrorLog]) {
     *LOGS.lock().unwrap_or_else(PoisonError::into_inner) = logs.to_vec();
     std::panic::set_hook(Box::new(report));
 }
 
-/// Logs one line that says what happened and where, and one line for each frame of the backtrace.
+/// Log a line with the message and the place, and a line per frame of the backtrace.
 fn report(info: &PanicHookInfo<'_>) {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let alert = |text: &str| log::error_to(&logs, Level::Alert, &printable(text));
@@ -39,7 +39,7 @@ fn report(info: &PanicHookInfo<'_>) {
     }
 }
 
-/// Frames as lines: the standard library writes where a function is on a line of its own.
+/// The frames as lines; the standard library writes a function's place on a separate line.
 fn frames(trace: &str) -> impl Iterator<Item = String> + '_ {
     let mut lines = trace.lines().map(str::trim).peekable();
     std::iter::from_fn(move || {
@@ -51,7 +51,7 @@ fn frames(trace: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The text with control characters escaped: a panic's message may quote what a client sent.
+/// Escape control characters: a panic message may quote a client's bytes.
 fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -63,8 +63,8 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// Locks state that the worker's threads share. If a thread panicked while it changed the state, nobody
-/// can say what the state is: the process ends, and the master starts another.
+/// Lock state that the worker's threads share. If a thread panicked while it changed the state, the
+/// state may be inconsistent, so the process ends and the master starts another.
 pub fn lock_shared<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|_| {
         let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -74,12 +74,12 @@ pub fn lock_shared<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     })
 }
 
-/// Fails on purpose where a test asks for it: builds without debug assertions have no such code.
+/// Deliberate failures for tests. Builds without debug assertions do not contain this code.
 #[cfg(debug_assertions)]
 pub mod fault {
     use std::sync::{Mutex, OnceLock};
 
-    /// Must be set for any fault to happen.
+    /// The variable that enables these failures.
     const VARIABLE: &str = "GALLOP_TEST_FAULTS";
 
     pub fn inject(uri: &[u8]) {

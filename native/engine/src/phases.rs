@@ -1,5 +1,5 @@
-//! A request's way through the phases: server rewrite, location, rewrite, limits, access,
-//! try_files, content; and round again for internal redirects.
+//! The phases of a request: server rewrite, location, rewrite, limits, access, try_files, and
+//! content. Internal redirects start over.
 
 use crate::body::Body;
 use crate::exchange::{Exchange, Received, Response};
@@ -11,41 +11,41 @@ use gallop_http::message::Version;
 use gallop_http::token::is_name;
 use std::sync::Arc;
 
-/// Where a phase or handler sends the request.
+/// The next step of a request after a phase or handler.
 #[derive(Debug)]
 pub enum Flow {
-    /// To the next phase.
+    /// Continue with the next phase.
     Next,
-    /// The answer stands in `response`.
+    /// The response is complete in `response`.
     Done,
-    /// Answer with the page of this status, or where `error_page` sends it.
+    /// Respond with the error page of this status, or follow `error_page`.
     Status(u16),
-    /// Process this URI as if it had been asked for.
+    /// Process this URI as if the client had requested it.
     Internal {
         uri: Vec<u8>,
         args: Option<Vec<u8>>,
     },
     Named(String),
-    /// Close the connection without an answer.
+    /// Close the connection without a response.
     Close,
 }
 
-/// How a request begins.
+/// The result of checking a request's head.
 pub enum Begin {
     Process,
-    /// Malformed: answer with this status and close.
+    /// Malformed: respond with this status and close.
     Refuse(u16),
 }
 
-/// Where [`run`] starts a round.
+/// The place where [`run`] starts a round.
 enum Start {
     Server,
     Named(Arc<Location>),
     Status(u16),
 }
 
-/// Takes the target apart and chooses the server; call once the head is complete. As in nginx the
-/// target is read before any field is, so by the rules of the connection's own server.
+/// Parse the target and choose the server block; call this once the head is complete. As in nginx,
+/// the target is parsed before any field, with the settings of the connection's own server block.
 pub fn begin(ex: &mut Exchange) -> Begin {
     if !read_target(ex) {
         ex.log(Level::Info, "client sent invalid request");
@@ -77,9 +77,9 @@ pub fn begin(ex: &mut Exchange) -> Begin {
     Begin::Process
 }
 
-/// Of a request whose head is refused for one of its lines: chooses the server that says so by what
-/// came before that line. False if something there is refused already: the target, a host, a field
-/// that comes again.
+/// For a request with a malformed header line, choose the server block by the lines before it.
+/// Returns `false` if those already contain an error: in the target, the host, or a duplicate
+/// field.
 pub fn begin_refused(ex: &mut Exchange) -> bool {
     if !read_target(ex) {
         return false;
@@ -96,7 +96,7 @@ pub fn begin_refused(ex: &mut Exchange) -> bool {
     }
 }
 
-/// Whether the target is one.
+/// Parse the target; `false` if it is malformed.
 fn read_target(ex: &mut Exchange) -> bool {
     if let Some(server) = ex.conn.sni_server().cloned() {
         ex.loc = server.root.clone();
@@ -105,7 +105,7 @@ fn read_target(ex: &mut Exchange) -> bool {
     let merge = ex.server.conf.merge_slashes.unwrap_or(true);
     let mut parsed = std::mem::take(&mut ex.uri);
     let connect = ex.head.method() == b"CONNECT";
-    // A name and a port are no path; as in nginx they ask for the root.
+    // CONNECT has a name and port instead of a path; as in nginx, it requests the root.
     let target = if connect {
         b"/"
     } else {
@@ -122,7 +122,7 @@ fn read_target(ex: &mut Exchange) -> bool {
     ok
 }
 
-/// Of a request line that is refused nginx does not read what follows: no field has an effect.
+/// As in nginx, no field after a malformed request line has an effect.
 fn read_no_fields(ex: &mut Exchange) {
     if ex.version() < Version::Http2 {
         ex.head.headers.clear();
@@ -132,8 +132,8 @@ fn read_no_fields(ex: &mut Exchange) {
     }
 }
 
-/// Whether the handshake was for another server than the one that now wants client certificates:
-/// what the other one asked of the client says nothing here.
+/// Whether the TLS handshake was for another server block than this one, which requires client
+/// certificates. The other block's certificate check does not count here.
 fn is_misdirected(ex: &Exchange) -> bool {
     let Some(tls) = ex.conn.tls() else {
         return false;
@@ -144,13 +144,13 @@ fn is_misdirected(ex: &Exchange) -> bool {
     verifies && other && ex.conn.endpoint.hosts.choose(&tls.server_name).named
 }
 
-/// Whether the chosen server may be reached over HTTP/2 (RFC 9113, section 9.1.2).
+/// Whether the chosen server block allows HTTP/2 (RFC 9113, section 9.1.2).
 pub(crate) fn speaks_http2(ex: &Exchange) -> bool {
     ex.conn.endpoint.http2 || ex.server.conf.http2 == Some(true)
 }
 
-/// What is wrong with the connection's TLS, as the chosen server sees it: no TLS on a TLS port, or a
-/// client certificate that is bad or missing.
+/// The status for a TLS problem of the chosen server block: a plain request on a TLS port, or a
+/// missing or invalid client certificate.
 fn tls_refusal(ex: &Exchange) -> Option<u16> {
     let Some(tls) = ex.conn.tls() else {
         if !ex.conn.endpoint.ssl {
@@ -205,7 +205,7 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
             read_no_fields(ex);
             return Err("client sent invalid host in request line");
         };
-        // It is the last request's as a rule, where this exchange had one before.
+        // The host usually equals that of the connection's previous request.
         if ex.host.as_bytes() != name {
             let lower = name.iter().map(|&c| char::from(c.to_ascii_lowercase()));
             ex.host.clear();
@@ -235,7 +235,7 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The number of a field that may come only once.
+/// The index of a field that must not appear twice.
 pub(crate) fn once(name: &[u8]) -> Option<usize> {
     match name.len() {
         6 if is_name(name, b"expect") => Some(0),
@@ -251,8 +251,8 @@ pub(crate) fn once(name: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a field comes again that may come only once. As in nginx no line behind it is read, and a
-/// second host is none.
+/// Whether a field appears twice that must not. As in nginx, the lines after it are not read, and a
+/// second host is not used.
 fn has_duplicate(ex: &mut Exchange) -> bool {
     const HOST: usize = 9;
     let http1 = ex.version() < Version::Http2;
@@ -283,10 +283,10 @@ fn has_duplicate(ex: &mut Exchange) -> bool {
     true
 }
 
-/// Bytes that a host's name may have.
+/// The bytes allowed in a host name.
 const HOST: [bool; 256] = gallop_http::token::alphanumeric_and(b"-._~!$&'()*+,;=%");
 
-/// A host without its port and last dot, as it was written, and the port; `None` if it is malformed.
+/// Split a host into its name, without a final dot, and its port; `None` if it is malformed.
 pub fn validate_host(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
     let is_literal = text.first() == Some(&b'[');
     let end = match is_literal {
@@ -311,7 +311,7 @@ pub fn validate_host(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
     (!name.is_empty()).then_some((name, port))
 }
 
-/// The port behind a host, with its colon; there may be no digits.
+/// The port after a host, including the colon; digits are optional.
 fn port(text: &[u8]) -> Option<Option<u16>> {
     let digits = text.strip_prefix(b":")?;
     let mut number = 0u32;
@@ -326,7 +326,8 @@ fn port(text: &[u8]) -> Option<Option<u16>> {
     Some((!digits.is_empty()).then_some(number))
 }
 
-/// Processes the request until its answer stands in `ex.response`. `false`: close without answer.
+/// Process the request until its response is complete in `ex.response`. `false` means: close
+/// without a response.
 pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
     #[cfg(debug_assertions)]
     crate::panics::fault::inject(&ex.uri.path);
@@ -364,11 +365,11 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
             },
             Flow::Status(status) => match errors::page(ex, status) {
                 errors::Page::Answered => {
-                    // Whatever is wrong with the body, the request is refused already.
+                    // The request is already refused, so an error in its body does not matter.
                     ex.keepalive &= ex.source.discard_ready().is_ok();
                     match filters::apply(ex) {
                         Flow::Done => return true,
-                        // A page that leads on is a 200 that may meet a condition.
+                        // A page with a refresh is a 200 response to which conditions apply.
                         Flow::Status(status) => Start::Status(status),
                         _ => return false,
                     }
@@ -405,12 +406,12 @@ fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Start {
     ex.add_uri_to_alias = false;
     keep_fields(ex);
     ex.loc = ex.server.root.clone();
-    // What the server says of the connection counts, too, as in nginx.
+    // As in nginx, the location also decides about the connection.
     update_location(ex);
     Start::Server
 }
 
-/// What an error page's answer keeps of the one it replaces.
+/// Keep the header fields that an error page takes over from the response it replaces.
 fn keep_fields(ex: &mut Exchange) {
     let old = std::mem::take(&mut ex.response);
     ex.response = Response {
@@ -434,7 +435,7 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
     ex.internal = true;
     keep_fields(ex);
     if ex.uri.path.is_empty() {
-        // Of a target that is none.
+        // For a malformed target.
         let message = format!(
             "empty URI in redirect to named location \"{}\"",
             escape::Shown(name.as_bytes())
@@ -457,7 +458,7 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
     }
 }
 
-/// From the server's own rewrite rules on.
+/// Continue from the server block's rewrite rules.
 async fn from_server(ex: &mut Exchange) -> Flow {
     let root = ex.server.root.clone();
     if !root.ops.is_empty() {
@@ -469,7 +470,7 @@ async fn from_server(ex: &mut Exchange) -> Flow {
     located(ex).await
 }
 
-/// From the choice of a location on, which its rewrite rules may ask for anew.
+/// Continue from the choice of a location; its rewrite rules may repeat the choice.
 async fn located(ex: &mut Exchange) -> Flow {
     let root = ex.server.root.clone();
     loop {
@@ -493,7 +494,7 @@ async fn located(ex: &mut Exchange) -> Flow {
     after_rewrite(ex).await
 }
 
-/// A location's rules have made another URI: too often for one request?
+/// Handle a URI change by a location's rules: has this request had too many?
 fn rewritten(ex: &mut Exchange) -> Option<Flow> {
     ex.redirects_left -= 1;
     if ex.redirects_left == 0 {
@@ -508,7 +509,7 @@ fn rewritten(ex: &mut Exchange) -> Option<Flow> {
     None
 }
 
-/// From the rewrite rules of a location that is given, not chosen.
+/// Continue from the rewrite rules of a given location.
 async fn from_location(ex: &mut Exchange) -> Flow {
     update_location(ex);
     let location = ex.loc.clone();
@@ -542,7 +543,7 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
             }
         }
         Found::AutoRedirect(location) => {
-            // The redirect has the location's own headers and times.
+            // The redirect gets the location's header fields and times.
             ex.loc = location.clone();
             lacks_slash = true;
         }
@@ -560,8 +561,8 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
     lacks_slash.then(|| to_slash(ex))
 }
 
-/// Whether the request announces a body that is larger than its location takes. Its error page may be
-/// anywhere: the body is not taken any more.
+/// Whether the announced body exceeds the location's limit. The error page may be anywhere, and the
+/// body is no longer accepted.
 fn is_too_large(ex: &mut Exchange) -> bool {
     let limit = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
     let Some(length) = ex.content_length.filter(|&n| limit != 0 && n > limit) else {
@@ -579,7 +580,7 @@ fn is_too_large(ex: &mut Exchange) -> bool {
     true
 }
 
-/// 301 to the name of the location, which ends in the slash that the path lacks.
+/// Redirect with 301 to the location's name, whose final slash the path lacks.
 fn to_slash(ex: &mut Exchange) -> Flow {
     let mut target = escape::escaped(ex.loc.name.as_bytes(), escape::Use::Uri);
     if !ex.uri.args.is_empty() {
@@ -617,10 +618,9 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
     content(ex).await
 }
 
-/// What follows from a location that was chosen: what holds for the method, and what its settings mean for the
-/// connection.
+/// Apply the chosen location: `limit_except` for the method, and the settings for the connection.
 fn update_location(ex: &mut Exchange) {
-    // Before any rewrite rule, none of which is for a method that `limit_except` is about.
+    // This precedes the rewrite rules, which do not apply to methods that `limit_except` restricts.
     if let Some((methods, limited)) = &ex.loc.limit_except {
         if !methods.iter().any(|m| m.as_bytes() == ex.head.method()) {
             ex.loc = limited.clone();
@@ -636,7 +636,7 @@ fn update_location(ex: &mut Exchange) {
     {
         ex.keepalive = false;
     }
-    // Old browsers lose answers on connections that are kept; msie6 is the default.
+    // Old browsers lose responses on kept connections; the default is msie6.
     let disable = conf.keepalive_disable.unwrap_or(1);
     let mut agents = ex.head.get_all("user-agent").peekable();
     if agents.peek().is_none() {
@@ -654,7 +654,7 @@ fn update_location(ex: &mut Exchange) {
     }
 }
 
-/// Runs the handler of the request's location.
+/// Run the handler of the request's location.
 pub async fn content(ex: &mut Exchange) -> Flow {
     let loc = ex.loc.clone();
     match &loc.handler {
@@ -668,7 +668,7 @@ pub async fn content(ex: &mut Exchange) -> Flow {
     }
 }
 
-/// Runs a request of the server's own and gives it back with its answer unsent.
+/// Run a subrequest and return it with its unsent response.
 pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exchange> {
     let mut sub = crate::subrequest::child(parent, uri, args);
     Box::pin(run(&mut sub, None)).await;
@@ -678,7 +678,8 @@ pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) 
 pub use crate::errors::product;
 pub use crate::template::eval;
 
-/// A `Location` as it is sent: a path becomes a URL with the host, unless that is switched off.
+/// The value of `Location` to send: a path becomes an absolute URL, unless `absolute_redirect` is
+/// off.
 pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
     let conf = &ex.loc.conf;
     if location.first() != Some(&b'/') || conf.absolute_redirect == Some(false) {
@@ -707,7 +708,7 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
     [format!("{scheme}://{host}{port}").as_bytes(), location].concat()
 }
 
-/// Waits for what the request began for later ones, as nginx does before it closes a connection.
+/// Wait for background work of the request, as nginx does before it closes a connection.
 pub async fn settle(ex: &mut Exchange) {
     const LONGEST: u64 = 60_000;
     for done in std::mem::take(&mut ex.background) {
@@ -717,7 +718,7 @@ pub async fn settle(ex: &mut Exchange) {
     }
 }
 
-/// Counts and logs a finished request, and gives back what it held.
+/// Count and log a completed request, and release its resources.
 pub fn finish(ex: &mut Exchange) {
     if let Some(last) = ex
         .attempts

@@ -1,5 +1,5 @@
-//! Responses of one worker that are ready to be sent, for small files that are asked for again and again.
-//! They take a bounded number of bytes; those that were not used lately make room for others.
+//! The prepared responses of a worker: ready-to-send responses for small, often requested files.
+//! They take a limited number of bytes; the least recently used ones make room for others.
 
 use crate::exchange::Exchange;
 use crate::fast::{self, is_plain, Origin};
@@ -12,44 +12,44 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Bytes of `prepared_responses_size` where it is not set.
+/// The default of `prepared_responses_size` in bytes.
 const DEFAULT_SIZE: u64 = 16 << 20;
-/// Milliseconds of `prepared_responses_valid` where it is not set.
+/// The default of `prepared_responses_valid` in milliseconds.
 const DEFAULT_VALID_MS: u64 = 50;
-/// Larger bodies gain nothing from being copied.
+/// Copying larger bodies has no advantage.
 pub const MAX_BODY: u64 = 64 * 1024;
-/// An entry may take this part of the whole.
+/// An entry may take at most this fraction of the whole size.
 const LARGEST: usize = 16;
 
-/// A response ready to be sent but for its date.
+/// A response that is complete except for its date.
 pub struct Entry {
-    /// Where requests for it come in.
+    /// The origin of its requests.
     pub origin: Origin,
     pub server: Arc<Server>,
     pub location: Arc<Location>,
-    /// The head as it is sent. As HTTP/1.1 has it the body follows; else it is in `body`.
+    /// The head as it is sent. In HTTP/1.1 form the body follows it; otherwise the body is in
+    /// `body`.
     pub head: Vec<u8>,
     pub head_len: usize,
-    /// Where the 29 bytes of the date stand.
+    /// The position of the 29 bytes of the date.
     pub date_at: usize,
-    /// The second that the date says.
+    /// The second that the date shows.
     pub date: u64,
     pub body: Bytes,
-    /// Head and body in the frames of HTTP/3, made anew with each date.
+    /// Head and body as HTTP/3 frames, rebuilt with each date.
     pub blob: Option<Bytes>,
-    /// Whether there will be a `blob`.
+    /// Whether the entry will get a `blob`.
     pub has_blob: bool,
-    /// Host and URI of the request, for the log.
+    /// The host and URI of the request, for the log.
     pub host: String,
     pub uri: ParsedUri,
-    /// Arguments are not the request's own: `try_files` has replaced them.
+    /// Whether `try_files` has replaced the request's arguments.
     pub args_fixed: bool,
-    /// Everything on the disk that led to it.
+    /// All file lookups that led to it.
     pub looks: Vec<Look>,
 }
 
-/// Whether a response just made, with a body of `len` bytes, may be kept as far as its request's version of
-/// HTTP does not matter.
+/// Whether a response with a body of `len` bytes may be stored, regardless of the HTTP version.
 pub fn may_keep(ex: &Exchange, len: usize) -> bool {
     let r = &ex.response;
     r.is_plain_file
@@ -66,7 +66,8 @@ pub fn may_keep(ex: &Exchange, len: usize) -> bool {
 }
 
 impl Entry {
-    /// An entry without head and body for the response to a request; what was found on the disk goes to it.
+    /// An entry without head and body for the response to a request; takes over the request's file
+    /// lookups.
     pub fn of(ex: &mut Exchange) -> Entry {
         Entry {
             origin: fast::origin(&ex.conn),
@@ -99,7 +100,7 @@ impl Entry {
             + looks
     }
 
-    /// The URI of a request with this target that is answered with it.
+    /// The URI of a request with this target that gets this response.
     pub fn uri_of(&self, target: &[u8]) -> ParsedUri {
         let mut uri = self.uri.clone();
         if !self.args_fixed {
@@ -114,20 +115,20 @@ struct Held {
     key: Box<[u8]>,
     hash: u64,
     size: usize,
-    /// Milliseconds (monotonic): when the disk was looked at last.
+    /// The time of the last file check in milliseconds (monotonic clock).
     checked: u64,
 }
 
 #[derive(Default)]
 struct Slot {
     held: Option<Box<Held>>,
-    /// Used since the hand last came by.
+    /// Whether it was used since the clock hand passed.
     used: bool,
-    /// Tells what is here now from what was here before.
+    /// Distinguishes this entry from earlier ones in the same slot.
     serial: u32,
 }
 
-/// Where an entry is, as long as it is there.
+/// The place of an entry; invalid once the entry is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     index: u32,
@@ -135,7 +136,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// As a number other than 0.
+    /// The place as a number other than 0.
     pub fn to_note(self) -> u64 {
         u64::from(self.serial) << 32 | (u64::from(self.index) + 1)
     }
@@ -147,7 +148,7 @@ impl Place {
     }
 }
 
-/// The prepared responses of one worker.
+/// The prepared responses of a worker.
 pub struct Prepared {
     limit: usize,
     valid_ms: u64,
@@ -176,17 +177,17 @@ impl Prepared {
         }
     }
 
-    /// No request can be answered from it.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// None are kept at all.
+    /// Whether the cache is disabled.
     pub fn is_off(&self) -> bool {
         self.limit == 0
     }
 
-    /// Where the entry of a key is.
+    /// The place of the entry with a key.
     pub fn find(&self, key: &[u8]) -> Option<Place> {
         let hash = self.hasher.hash_one(key);
         let slots = &self.slots;
@@ -201,7 +202,7 @@ impl Prepared {
         Some(Place { index, serial })
     }
 
-    /// The entry at a place, if it is there and all that led to it is as it was.
+    /// The entry at a place, if it still exists and its file lookups still hold.
     pub fn get(&mut self, place: Place, now_ms: u64) -> Option<&mut Entry> {
         let index = place.index as usize;
         let slot = self.slots.get_mut(index)?;
@@ -228,7 +229,7 @@ impl Prepared {
         (slot.serial == place.serial).then_some(&held.entry)
     }
 
-    /// Keeps a response. `now_ms`: when the disk was looked at, or later if nothing changed since.
+    /// Store a response. `now_ms`: the time of its file lookups, or later if nothing changed since.
     pub fn put(&mut self, key: &[u8], entry: Entry, now_ms: u64) {
         if let Some(place) = self.find(key) {
             self.remove(place.index as usize);
@@ -270,7 +271,7 @@ impl Prepared {
         self.table.insert_unique(hash, index, hash_of);
     }
 
-    /// Removes the next entry that was not used since the hand came by last.
+    /// Remove the next entry that was not used since the clock hand last passed.
     fn evict(&mut self) {
         loop {
             self.hand = (self.hand + 1) % self.slots.len().max(1);

@@ -1,11 +1,11 @@
-//! The client's address as trusted proxies tell it.
+//! The client's address as reported by trusted proxies.
 
 use crate::exchange::Exchange;
 use gallop_conf::cidr::Cidr;
 use gallop_conf::model::{items, Location, RealIpHeader, RealIpSource};
 use std::net::{IpAddr, SocketAddr};
 
-/// Replaces the client's address, if the peer is trusted; once for each request.
+/// Replace the client's address if the peer is trusted; once per request.
 pub fn apply(ex: &mut Exchange, loc: &Location) {
     let trusted = items(&loc.conf.set_real_ip_from);
     if trusted.is_empty() || ex.is_subrequest() || ex.realip_done {
@@ -28,7 +28,8 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
             return;
         }
     };
-    // Proxies add to one list; of any other field that comes several times the first counts, as in nginx.
+    // X-Forwarded-For lists are joined; for any other repeated field the first one counts, as in
+    // nginx.
     let most = match name.eq_ignore_ascii_case("x-forwarded-for") {
         true => usize::MAX,
         false => 1,
@@ -41,8 +42,8 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
     }
 }
 
-/// Walks the list of addresses from its end while the address before is trusted; one step only
-/// unless `recursive`. `None`: nothing changes.
+/// Walk the list of addresses from its end while the previous address is trusted; a single step
+/// unless `recursive`. `None` if nothing changes.
 pub fn last_untrusted(
     peer: Option<IpAddr>,
     fields: &[&[u8]],
@@ -52,8 +53,8 @@ pub fn last_untrusted(
     let mut current = peer;
     let mut found = None;
     for field in fields.iter().rev() {
-        // Separators behind an address do not count; a field that begins with one has no address
-        // there, nor has an empty field, and what stands before is not looked at.
+        // Separators after an address are skipped. A field that starts with a separator, or is
+        // empty, has no address there, and the walk ends.
         let end = field.iter().rposition(|&c| !is_separator(c));
         let mut rest = &field[..end.map_or(0, |i| i + 1)];
         loop {
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(last_untrusted(stranger, fields, &trusted, true), None);
     }
 
-    /// As nginx 1.31 has it: what is no address ends the walk, an empty field among it.
+    /// As in nginx 1.31: an invalid or empty entry ends the walk.
     #[test]
     fn what_is_no_address_ends_the_walk() {
         let trusted = [Cidr::parse("0.0.0.0/0").expect("net")];

@@ -1,4 +1,4 @@
-//! Reading a request's body before it is passed on: in memory, or in a file when it is large.
+//! Reading a request body before it is passed on: into memory, or into a file if it is large.
 
 use crate::body::BodyError;
 use crate::exchange::{Exchange, Received};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Reads the whole body into `ex.received`; a flow ends the request instead.
+/// Read the whole body into `ex.received`; an error is the flow that ends the request.
 pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     if ex.received.is_some() {
         return Ok(());
@@ -27,7 +27,7 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     }
     let limit = loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
     let mut memory: Vec<u8> = Vec::new();
-    // An empty body gets a file, too; a request without one does not.
+    // As in nginx, an empty body gets a file too; a request without a body does not.
     let has_body = ex.content_length.is_some() || ex.chunked;
     let mut file: Option<(File, PathBuf)> = None;
     if in_file != InFile::Off && has_body {
@@ -64,7 +64,7 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     Ok(())
 }
 
-/// Takes the part of the body that came with the head; it may be all of it.
+/// Take the part of the body that arrived with the head, which may be all of it.
 pub async fn read_ready(ex: &mut Exchange) -> Result<(), Flow> {
     let limit = ex.loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
     let mut early: Vec<u8> = Vec::new();
@@ -85,7 +85,7 @@ pub async fn read_ready(ex: &mut Exchange) -> Result<(), Flow> {
     Ok(())
 }
 
-/// The next piece of the body, or how the request ends.
+/// The next piece of the body; an error is the flow that ends the request.
 pub async fn next(ex: &mut Exchange) -> Result<Option<Bytes>, Flow> {
     let ms = ex.loc.conf.client_body_timeout.unwrap_or(60_000);
     match timeout(ms, ex.next_body()).await {
@@ -95,7 +95,7 @@ pub async fn next(ex: &mut Exchange) -> Result<Option<Bytes>, Flow> {
     }
 }
 
-/// How a request ends whose body cannot be read.
+/// The flow for a request whose body cannot be read.
 pub fn refuse(ex: &mut Exchange, e: BodyError) -> Flow {
     match e {
         BodyError::Status(status, reason) => {
@@ -120,7 +120,7 @@ pub fn refuse(ex: &mut Exchange, e: BodyError) -> Flow {
     }
 }
 
-/// A chunked body shows its size only as it comes; what was announced has been looked at.
+/// Check the size of a chunked body while it arrives; an announced length was checked before.
 pub fn check_size(ex: &mut Exchange, total: u64) -> Result<(), Flow> {
     let max = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
     if max != 0 && total > max && ex.content_length.is_none() {

@@ -4,10 +4,10 @@ use crate::exchange::Exchange;
 use gallop_conf::model::Referers;
 use gallop_conf::names::{NameTable, ServerName};
 
-/// Longer host names are no host names.
+/// Longer host names are invalid.
 const MAX_HOST: usize = 256;
 
-/// Whether the request's `Referer` is one that `valid_referers` does not list.
+/// Whether `valid_referers` does not list the request's `Referer`.
 pub fn is_invalid(ex: &Exchange) -> bool {
     let Some(rules) = &ex.loc.conf.valid_referers else {
         return false;
@@ -75,7 +75,7 @@ fn after_scheme(field: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// The closest name for a host, with the start of the path it asks for.
+/// The most specific entry for a host, with the path prefix that it requires.
 fn listed<'a>(rules: &'a Referers, own: &NameTable<()>, host: &[u8]) -> Option<Option<&'a str>> {
     let host = std::str::from_utf8(host).ok().filter(|h| !h.is_empty())?;
     let listed = rules.names.find(host);

@@ -17,23 +17,23 @@ pub enum Outcome {
     Flow(Flow),
 }
 
-/// What an instruction says about those after it.
+/// The effect of an instruction on those after it.
 enum Next {
     Go,
     Stop,
-    /// Stop, and choose the location anew.
+    /// Stop and choose the location again.
     Last,
     Flow(Flow),
 }
 
-/// Where a level's instructions are.
+/// The state while the instructions of a level run.
 struct Run {
     changed: bool,
     /// As in nginx, `set` escapes captures until a `rewrite` has matched.
     quotes: bool,
 }
 
-/// Runs a level's instructions.
+/// Run the instructions of a level.
 pub async fn run(ex: &mut Exchange, location: &Arc<Location>) -> Outcome {
     let mut run = Run {
         changed: false,
@@ -75,8 +75,8 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
                     Err(flow) => return Next::Flow(flow),
                 }
                 if let Some(inner) = conf.and_then(|i| location.ifs.get(i)) {
-                    // As in nginx, what an earlier `if` chose to answer with stays chosen, but a
-                    // location without an upstream has nowhere to pass the request on to.
+                    // As in nginx, the handler chosen by an earlier `if` stays, but a location
+                    // without an upstream cannot pass the request on.
                     let passes = |l: &Location| {
                         matches!(l.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)))
                     };
@@ -94,7 +94,7 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
     Next::Go
 }
 
-/// Assigns a variable, also those builtins that have an effect.
+/// Set a variable, including built-in ones with an effect.
 pub fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
     let shared = ex.worker.shared.clone();
     match shared.config.vars.get(var).kind {
@@ -113,7 +113,7 @@ pub fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
     }
 }
 
-/// Whether a condition is met; an error refuses the request.
+/// Evaluate a condition; an error refuses the request.
 fn holds(ex: &Exchange, cond: &Cond) -> Result<bool, Flow> {
     Ok(match cond {
         Cond::Var(var) => {
@@ -162,7 +162,8 @@ fn holds(ex: &Exchange, cond: &Cond) -> Result<bool, Flow> {
     })
 }
 
-/// `return`: a redirect for its statuses, the text as the body otherwise.
+/// Carry out `return`: a redirect for redirect statuses, otherwise a response with the text as
+/// body.
 fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
     let Some(text) = text else {
         if status >= 400 {
@@ -170,7 +171,7 @@ fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
         }
         return direct(ex, status, Vec::new());
     };
-    // The text may show it.
+    // The text may contain `$status`.
     ex.response.status = status;
     let value = template::eval(ex, text);
     direct(ex, status, value)
@@ -189,7 +190,8 @@ fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
     ex.response.content_type = Some(crate::handlers::content_type(ex));
     ex.response.body = Body::bytes(value);
     ex.response.filterable = true;
-    // What a 204 must not tell goes behind the filters: variables in `add_header` know of it.
+    // Restrictions for 204 apply after the filters, since variables in `add_header` can use the
+    // removed values.
     Flow::Done
 }
 
@@ -226,7 +228,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     if *add_args && !ex.uri.args.is_empty() {
         match &mut args {
             Some(args) => {
-                // Also behind a variable that is empty, as in nginx.
+                // As in nginx, this also applies after an empty variable.
                 args.push(b'&');
                 args.extend_from_slice(&ex.uri.args);
             }
@@ -271,7 +273,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     }
 }
 
-/// Undoes the escaping of captures and arguments where a redirect's path does not need it.
+/// Undo the escaping of captures and arguments that a redirect's path does not need.
 fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut i = 0;
@@ -290,7 +292,7 @@ fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
                 }
                 continue;
             }
-            // As in nginx, what begins an escape and escapes nothing falls away.
+            // As in nginx, an incomplete escape sequence is dropped.
             let is_digit = text.get(i + 1).is_some_and(u8::is_ascii_hexdigit);
             out.extend(text.get(i + 1).filter(|_| !is_digit));
             i = text.len().min(i + if is_digit { 3 } else { 2 });
@@ -306,7 +308,7 @@ fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// A template's text, its captures escaped as in arguments.
+/// A template's text with its captures escaped as in arguments.
 fn with_quoted_captures(ex: &Exchange, value: &Template) -> Vec<u8> {
     let mut out = Vec::new();
     for part in value.parts.iter() {
@@ -325,8 +327,7 @@ fn with_quoted_captures(ex: &Exchange, value: &Template) -> Vec<u8> {
     out
 }
 
-/// Path and arguments of a replacement. Captures are escaped where they become arguments, or part
-/// of a redirect.
+/// The path and arguments of a replacement. Captures are escaped in arguments and in redirects.
 fn replace(ex: &Exchange, replacement: &Template, redirect: bool) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut out = Vec::new();
     let mut args_at = None;

@@ -1,11 +1,11 @@
-//! Response heads as field sections.
+//! Response heads as field sections of HTTP/2 and HTTP/3.
 
 use crate::exchange::{Exchange, Fields};
 use crate::phases::{absolute_location, product};
 use crate::time;
 use gallop_http::{hpack, qpack};
 
-/// The compression in use.
+/// The header compression in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// HTTP/2.
@@ -15,14 +15,14 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// A section that says no more than a status.
+    /// A section with only a status.
     pub fn status(self, status: u16) -> Vec<u8> {
         let mut out = Vec::with_capacity(8);
         self.begin(&mut out, status);
         out
     }
 
-    /// A section of an interim answer.
+    /// A section for an interim response.
     pub fn interim(self, status: u16, fields: &Fields) -> Vec<u8> {
         let mut out = self.status(status);
         for (name, value) in fields
@@ -34,7 +34,7 @@ impl Coding {
         out
     }
 
-    /// Begins a section by its status.
+    /// Begin a section with its status.
     pub fn begin(self, out: &mut Vec<u8>, status: u16) {
         match self {
             Coding::Hpack => hpack::encode_status(out, status),
@@ -45,9 +45,9 @@ impl Coding {
         }
     }
 
-    /// Writes a field, whose name may be in any case.
+    /// Write a field, whose name may be in any case.
     pub fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-        // A line break in a value would end a field for whoever turns this into HTTP/1.
+        // A line break in a value would end the field if another server converts it to HTTP/1.
         let clean: Vec<u8>;
         let value = if value.iter().any(|c| matches!(c, b'\r' | b'\n' | 0)) {
             clean = value
@@ -70,7 +70,7 @@ impl Coding {
         }
     }
 
-    /// Writes the date; where its value begins.
+    /// Write the date. Returns the position of its value.
     pub fn date(self, out: &mut Vec<u8>, date: &[u8]) -> usize {
         match self {
             Coding::Hpack => hpack::encode_plain_field(out, b"date", date),
@@ -78,7 +78,7 @@ impl Coding {
         }
     }
 
-    /// Writes the head of an exchange's response; where its date stands, if it is the server's own.
+    /// Write the head of a response. Returns the position of the Date value if the server added it.
     pub fn response(self, ex: &Exchange, out: &mut Vec<u8>) -> Option<usize> {
         let r = &ex.response;
         self.begin(out, r.status);
@@ -125,7 +125,7 @@ impl Coding {
         }
     }
 
-    /// Writes trailers.
+    /// Write trailers.
     pub fn trailers(self, fields: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
         let mut out = Vec::new();
         if self == Coding::Qpack {
@@ -141,7 +141,7 @@ impl Coding {
     }
 }
 
-/// Fields that concern one HTTP/1.1 connection (RFC 9113, section 8.2.2).
+/// Whether a field concerns a single HTTP/1.1 connection (RFC 9113, section 8.2.2).
 pub fn is_connection_specific(name: &[u8]) -> bool {
     let names: [&[u8]; 5] = [
         b"connection",

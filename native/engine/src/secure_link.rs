@@ -1,4 +1,4 @@
-//! `$secure_link` and `$secure_link_expires`: links that carry a hash of a secret.
+//! `$secure_link` and `$secure_link_expires`: links that contain a hash of a secret.
 
 use crate::exchange::Exchange;
 use crate::template;
@@ -15,7 +15,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The variable's value; `None`: there is none.
+/// The value of `$secure_link`; `None` if there is none.
 pub fn value(ex: &Exchange) -> Option<Vec<u8>> {
     match ex.loc.conf.secure_link_secret.as_deref() {
         Some(secret) if !secret.is_empty() => old_form(ex.unparsed_uri(), secret.as_bytes()),
@@ -23,7 +23,7 @@ pub fn value(ex: &Exchange) -> Option<Vec<u8>> {
     }
 }
 
-/// `/prefix/hash/link`: the link, if the hash is that of link and secret.
+/// Return the link in `/prefix/hash/link` if the hash matches the link and the secret.
 fn old_form(uri: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
     let rest = uri.get(1..)?;
     let hash_at = memchr::memchr(b'/', rest)? + 1;
@@ -37,7 +37,7 @@ fn old_form(uri: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
         .then(|| link.to_vec())
 }
 
-/// The hash, and when the link expires as it was written.
+/// The hash, and the expiry as text.
 fn parts(ex: &Exchange) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let link = ex.loc.conf.secure_link.as_ref()?;
     ex.loc.conf.secure_link_md5.as_ref()?;
@@ -61,7 +61,7 @@ fn new_form(ex: &Exchange) -> Option<Vec<u8>> {
         Some(text) => Some(seconds(&text)?),
         None => None,
     };
-    // Sixteen bytes are 22 characters, 24 with their padding.
+    // Sixteen bytes are 22 characters, or 24 with padding.
     let given = BASE64.decode(hash).ok().filter(|h| h.len() == 16)?;
     let text = template::eval(ex, ex.loc.conf.secure_link_md5.as_ref()?);
     if text.is_empty() || Md5::digest(text)[..] != given[..] {
@@ -72,7 +72,7 @@ fn new_form(ex: &Exchange) -> Option<Vec<u8>> {
     Some(if late { b"0" } else { b"1" }.to_vec())
 }
 
-/// When the link expires, as its URL says.
+/// The expiry in the link's URL.
 pub fn expires(ex: &Exchange) -> Option<Vec<u8>> {
     let text = parts(ex)?.1?;
     seconds(&text).map(|_| text)

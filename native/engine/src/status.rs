@@ -1,6 +1,6 @@
 //! Status lines.
 
-/// The reason phrase nginx sends; empty for codes it does not know.
+/// nginx's reason phrase; empty for unknown statuses.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -48,7 +48,7 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Title and heading of the built-in page, for the codes that have one.
+/// The title and heading of the built-in page, for statuses that have one.
 pub fn page_title(status: u16) -> Option<String> {
     let special = match status {
         302 => "302 Found",

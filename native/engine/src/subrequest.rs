@@ -1,4 +1,4 @@
-//! Requests of the server's own: made from a client's request, answered into its body.
+//! Subrequests: requests that the server makes on behalf of a client's request.
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::Exchange;
@@ -8,10 +8,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Subrequests within subrequests, at most.
+/// The deepest nesting of subrequests.
 pub const MAX_DEPTH: u8 = 50;
 
-/// A request for `uri` that shares the parent's connection, fields, variables and received body.
+/// A request for `uri` that shares the parent's connection, header fields, variables, and received
+/// body.
 pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exchange> {
     let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
     sub.head = parent.head.clone();
@@ -47,7 +48,7 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exch
     sub
 }
 
-/// The same request once more, in the same location.
+/// A copy of the request in the same location.
 pub fn same(parent: &Exchange) -> Box<Exchange> {
     let mut sub = child(parent, Vec::new(), None);
     sub.head.method = parent.head.method;
@@ -60,7 +61,7 @@ pub fn same(parent: &Exchange) -> Box<Exchange> {
     sub
 }
 
-/// As [`child`], for a URI that may carry arguments.
+/// Like [`child`], for a URI that may contain arguments.
 pub fn of_uri(parent: &Exchange, uri: &[u8]) -> Box<Exchange> {
     let (path, args) = match memchr::memchr(b'?', uri) {
         Some(i) => (&uri[..i], Some(uri[i + 1..].to_vec())),
@@ -69,7 +70,7 @@ pub fn of_uri(parent: &Exchange, uri: &[u8]) -> Box<Exchange> {
     child(parent, path.to_vec(), args)
 }
 
-/// A subrequest that is being answered.
+/// A running subrequest.
 pub struct Running(Pin<Box<dyn Future<Output = Box<Exchange>>>>);
 
 impl Running {
@@ -80,19 +81,19 @@ impl Running {
         }))
     }
 
-    /// Ready once the answer's head is there.
+    /// Ready when the response head is complete.
     pub fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Box<Exchange>> {
         self.0.as_mut().poll(cx)
     }
 
-    /// Its body; the subrequest ends with it.
+    /// The body; the subrequest ends with it.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Body> {
         self.poll_exchange(cx)
             .map(|sub| Body::Stream(Box::new(SubBody::new(sub))))
     }
 }
 
-/// A subrequest's body. What the subrequest holds is given back at its end.
+/// The body of a subrequest, whose resources are released at its end.
 pub struct SubBody(Option<Box<Exchange>>);
 
 impl SubBody {
@@ -126,7 +127,7 @@ impl Drop for SubBody {
     }
 }
 
-/// Runs a subrequest to its end for what it does, not for its answer.
+/// Run a subrequest to its end for its effects and ignore its response.
 pub async fn to_end(mut sub: Box<Exchange>) {
     if phases::run(&mut sub, None).await {
         while let Some(Ok(_)) = sub.response.body.next().await {}

@@ -1,11 +1,11 @@
-//! Templates evaluated for a request.
+//! Evaluation of templates for a request.
 
 use crate::exchange::Exchange;
 use crate::vars;
 use gallop_conf::template::Part;
 pub use gallop_conf::template::Template;
 
-/// Appends the value.
+/// Append the value.
 pub fn eval_into(ex: &Exchange, template: &Template, out: &mut Vec<u8>) {
     for part in template.parts.iter() {
         match part {
@@ -27,7 +27,7 @@ pub fn eval(ex: &Exchange, template: &Template) -> Vec<u8> {
     out
 }
 
-/// Appends the value, each variable through `put` (`None`: it has no value).
+/// Append the value, passing each variable through `put` (`None` if it has no value).
 pub fn eval_with(
     ex: &Exchange,
     template: &Template,
@@ -52,7 +52,7 @@ pub fn eval_with(
     }
 }
 
-/// Appends a group of the last match.
+/// Append a group of the last match.
 pub fn capture(ex: &Exchange, n: u8, out: &mut Vec<u8>) {
     let captures = ex.captures.borrow();
     if let Some(Some((a, z))) = captures.1.get(usize::from(n)) {

@@ -1,4 +1,4 @@
-//! Dates as HTTP and logs write them.
+//! Dates in the formats of HTTP and of logs.
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = [
@@ -9,17 +9,17 @@ const MONTHS: [&str; 12] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
     pub year: i64,
-    /// From 0.
+    /// The month, starting with 0.
     pub month: usize,
     pub day: u32,
     pub hour: u32,
     pub minute: u32,
     pub second: u32,
-    /// From Thursday.
+    /// The weekday, where Thursday is 0.
     weekday: usize,
 }
 
-/// Splits seconds since 1970 (days-to-civil by Howard Hinnant's algorithm).
+/// Split seconds since 1970 (Howard Hinnant's days-to-civil algorithm).
 pub fn civil(unix: i64) -> Civil {
     let (days, secs) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
     let z = days + 719_468;
@@ -81,8 +81,8 @@ const LONG_MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A date as strftime(3) writes it in the C locale; `offset`: seconds the zone is ahead of UTC, `None`
-/// for GMT. `%s` is seconds since 1970.
+/// Format a date as strftime(3) does in the C locale; `offset`: seconds that the zone is ahead of
+/// UTC, `None` for GMT. `%s` is seconds since 1970.
 pub fn strftime(format: &str, unix: i64, offset: Option<i64>) -> String {
     if format == "%s" {
         return unix.to_string();
@@ -141,7 +141,7 @@ fn converted(conversion: char, c: &Civil, unix: i64, offset: Option<i64>) -> Str
     }
 }
 
-/// Parses the three forms of RFC 9110, section 5.6.7; `None` for anything else.
+/// Parse the three formats of RFC 9110, section 5.6.7; `None` for any other text.
 pub fn parse_http_date(text: &[u8]) -> Option<i64> {
     if let Some(unix) = parse_fixed(text) {
         return Some(unix);
@@ -162,7 +162,7 @@ pub fn parse_http_date(text: &[u8]) -> Option<i64> {
     assemble(year, month, day, words.next()?)
 }
 
-/// Parses the preferred form, letter by letter; `None` for every other.
+/// Parse the preferred format strictly; `None` for any other text.
 fn parse_fixed(text: &[u8]) -> Option<i64> {
     let text = <&[u8; 29]>::try_from(text).ok()?;
     let [a, b, c, b',', b' ', .., b' ', b'G', b'M', b'T'] = text else {
@@ -221,12 +221,12 @@ fn unix(year: i64, month: i64, day: i64, [h, m, s]: [i64; 3]) -> Option<i64> {
     Some(days_from_civil(year, month, day) * 86_400 + h * 3600 + m * 60 + s)
 }
 
-/// Seconds this machine's zone is ahead of UTC at that time.
+/// Seconds that the host's time zone is ahead of UTC at a time.
 pub fn zone_offset(unix: i64) -> i64 {
-    // SAFETY: an all-zero tm is valid and is overwritten by the call.
+    // SAFETY: an all-zero tm is valid, and the call overwrites it.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     let t = unix as libc::time_t;
-    // SAFETY: both pointers live through the call.
+    // SAFETY: both pointers are valid during the call.
     unsafe {
         libc::localtime_r(&t, &mut tm);
     }
@@ -350,7 +350,7 @@ mod tests {
             text.replace_range(at..at + wrong.len(), wrong);
             assert_eq!(parse_http_date(text.as_bytes()), None, "{text}");
         }
-        // Others are lenient here too.
+        // Other servers are lenient here too.
         assert_eq!(
             parse_http_date(b"Xyz, 06 Nov 1994 08:49:37 UTC"),
             Some(784_111_777)

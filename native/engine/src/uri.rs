@@ -1,23 +1,24 @@
-//! From the request target to the path that locations are chosen by.
+//! Parsing of request targets into the path for location matching.
 
 use crate::escape::hex_pair;
 
-/// A request target taken apart.
+/// A parsed request target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedUri {
-    /// Decoded, without dot segments; always starts with a slash.
+    /// The decoded path without dot segments; always starts with a slash.
     pub path: Vec<u8>,
     pub args: Vec<u8>,
-    /// The arguments are a value, though it may be empty: something has set them.
+    /// Whether arguments were set, even to an empty value.
     pub has_args: bool,
-    /// The path held escapes.
+    /// Whether the path contained escapes.
     pub quoted: bool,
-    /// It held a plus. Of either, captures are escaped again when used in arguments.
+    /// Whether the path contained a plus. With either, captures are escaped again when used in
+    /// arguments.
     pub has_plus: bool,
 }
 
 impl ParsedUri {
-    /// Replaces the arguments; `None` where a URI has none.
+    /// Replace the arguments; `None` for a URI without any.
     pub fn set_args(&mut self, args: Option<Vec<u8>>) {
         self.has_args = args.is_some();
         self.args = args.unwrap_or_default();
@@ -28,7 +29,8 @@ impl ParsedUri {
     }
 }
 
-/// Arguments as they follow the question mark. As in nginx, a lone one is noticed only by what follows.
+/// The arguments after the question mark. As in nginx, a lone question mark counts only if
+/// something follows.
 fn behind_mark(rest: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
     (!rest.is_empty()).then(|| &rest[..end])
@@ -43,7 +45,7 @@ pub fn arguments(target: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Decodes and normalises `target` into `out` (its buffers are reused). `false`: the request is
+/// Decode and normalize `target` into `out`, reusing its buffers. `false` means that the request is
 /// malformed or leaves the root.
 pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
     out.path.clear();
@@ -80,7 +82,7 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
                 out.quoted = true;
                 match decoded {
                     0 => return false,
-                    // These lose their meaning when escaped.
+                    // These characters lose their meaning when escaped.
                     b'%' | b'#' | b'?' => out.path.push(decoded),
                     b'/' => {
                         if !slash(&mut out.path, merge_slashes) {
@@ -105,7 +107,8 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
     end_segment(&mut out.path)
 }
 
-/// Nothing to decode, no dots after a slash, no doubled slashes: by far the usual case.
+/// Whether nothing needs decoding: no escapes, no dots after a slash, no double slashes. This is
+/// the most common case.
 fn is_plain(target: &[u8]) -> bool {
     let mut before = 0;
     for &c in target {
@@ -118,7 +121,7 @@ fn is_plain(target: &[u8]) -> bool {
     target.first() == Some(&b'/')
 }
 
-/// A slash ends the segment before it.
+/// Handle a slash, which ends the segment before it.
 fn slash(path: &mut Vec<u8>, merge: bool) -> bool {
     if path.is_empty() {
         path.push(b'/');
@@ -128,7 +131,7 @@ fn slash(path: &mut Vec<u8>, merge: bool) -> bool {
     if !end_segment(path) {
         return false;
     }
-    // With merge_slashes off a doubled slash stays; the one left by a dot segment does not double.
+    // With merge_slashes off, a double slash stays; a slash left by a dot segment is not doubled.
     let resolved = path.len() != before;
     if path.last() != Some(&b'/') || !(merge || resolved) {
         path.push(b'/');
@@ -136,7 +139,7 @@ fn slash(path: &mut Vec<u8>, merge: bool) -> bool {
     true
 }
 
-/// Resolves `.` and `..` at the end of the path; `false` above the root.
+/// Resolve `.` and `..` at the end of the path; `false` above the root.
 fn end_segment(path: &mut Vec<u8>) -> bool {
     if path.ends_with(b"/..") {
         let parent = path.len() - 3;
@@ -151,8 +154,7 @@ fn end_segment(path: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Path (unescaped) and arguments of a URI that came from an answer; `None` if it leads out of the
-/// root.
+/// The unescaped path and the arguments of a URI from a response; `None` if it leaves the root.
 pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let (path, args) = match memchr::memchr(b'?', uri) {
         Some(i) => (&uri[..i], Some(uri[i + 1..].to_vec())),
@@ -162,7 +164,7 @@ pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     (!path.is_empty() && !is_unsafe(&path)).then_some((path, args))
 }
 
-/// Whether a file path built from outside leaves its folder (as `X-Accel-Redirect`).
+/// Whether a path from outside, such as `X-Accel-Redirect`, leaves its folder.
 pub fn is_unsafe(path: &[u8]) -> bool {
     path.is_empty()
         || path.contains(&0)

@@ -1,4 +1,4 @@
-//! What the requests of one thread share, and what all threads share.
+//! The state of one thread, and the state that all threads share.
 
 use crate::cache::Caches;
 use crate::limits::Zones;
@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-/// Counters of stub_status, over all threads. They lie in the cells of a [`Generation`].
+/// The counters of stub_status, over all threads. They are in the cells of a [`Generation`].
 #[derive(Debug)]
 pub struct Counters {
     pub accepted: &'static AtomicU64,
@@ -43,7 +43,7 @@ impl Counters {
     }
 }
 
-/// What the threads of a worker process share.
+/// The state that the threads of a worker process share.
 pub struct Shared {
     pub config: Arc<Config>,
     pub zones: Zones,
@@ -53,7 +53,7 @@ pub struct Shared {
     pub history: History,
     pub next_connection: AtomicU64,
     pub next_temp: AtomicU64,
-    /// Set when the process should end once its requests are answered.
+    /// Set when the process should end after its requests.
     pub quitting: AtomicBool,
     pub error_log: Vec<ErrorLog>,
 }
@@ -76,21 +76,21 @@ impl Shared {
     }
 }
 
-/// One thread's state.
+/// The state of a thread.
 pub struct Worker {
     pub shared: Arc<Shared>,
-    /// Counts requests, when something shows what is counted.
+    /// Counts requests, if a directive shows counters.
     pub meter: Option<Meter>,
     pub prepared: RefCell<Prepared>,
     pub pool: Pool,
     pub desk: Desk,
     pub(crate) resolver: Resolver,
-    /// Makes TLS connections to upstreams.
+    /// Creates TLS connections to upstreams.
     pub connector: SharedConnector,
-    /// Set when idle connections should close and busy ones after their answer.
+    /// Set when idle connections should close, and busy ones after their response.
     pub shutdown: Notify,
     pub connections: Cell<usize>,
-    /// Descriptors of the clients' connections.
+    /// The descriptors of the clients' connections.
     pub sockets: RefCell<HashSet<RawFd>>,
     date: RefCell<(u64, Vec<u8>)>,
 }
@@ -121,7 +121,7 @@ impl Worker {
             .expect("requests only come where http is configured")
     }
 
-    /// Connections that there may be at once (`worker_connections`).
+    /// The most simultaneous connections (`worker_connections`).
     pub fn connection_limit(&self) -> usize {
         self.shared.config.main.worker_connections.unwrap_or(512) as usize
     }
@@ -136,13 +136,13 @@ impl Worker {
         f(&date.1)
     }
 
-    /// Logs what belongs to no request.
+    /// Write a message without a request to the log.
     pub fn log(&self, level: Level, message: &str) {
         crate::log::error_to(&self.shared.error_log, level, message);
     }
 }
 
-/// This machine's name.
+/// The host's name.
 pub fn hostname() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {

@@ -1,29 +1,29 @@
-//! A measure of frames that make work and bring nothing.
-//!
-//! PING, SETTINGS, PRIORITY and unknown frames, empty DATA, CONTINUATION without content, window
-//! updates by which nothing can be sent, and above all streams that are opened and reset
-//! (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316). Each costs points; points drain with
-//! time and with requests served. A client that does its work never comes near the limit.
+//! Limits frames that cause work without benefit.  These are PING, SETTINGS, PRIORITY, and unknown
+//! frames, empty DATA, CONTINUATION without content, useless window updates, and above all streams
+//! that are opened and reset (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316). Each costs
+//! points; points decrease with time and with served requests. A normal client stays far below the
+//! limit.
 
 use std::time::{Duration, Instant};
 
-/// Points a connection may be in debt: a page with 100 images left in a hurry costs 500.
+/// The most points of a connection. Leaving a page with 100 unfinished images costs 500.
 const LIMIT: u32 = 2000;
 /// Points forgiven per second.
 const DRAIN: u32 = 200;
 
-/// A frame without use.
+/// A useless frame.
 pub const IDLE_FRAME: u32 = 1;
-/// A DATA frame of ours that a tiny window forced.
+/// A small DATA frame of ours, forced by a tiny window.
 pub const TINY_WINDOW: u32 = 1;
-/// A CONTINUATION frame: never needed for what our limits let through in a few frames.
+/// A CONTINUATION frame. Heads within our limits need only a few.
 pub const CONTINUATION: u32 = 10;
-/// A stream reset by the peer before its answer was whole, or by us for the peer's error.
+/// A stream that the peer reset before its response was complete, or that we reset for a peer's
+/// error.
 pub const RESET: u32 = 5;
-/// What a finished request gives back.
+/// The points that a completed request gives back.
 pub const REQUEST_DONE: u32 = 5;
 
-/// See the module.
+/// Counts the points of a connection.
 #[derive(Debug, Default)]
 pub struct Meter {
     points: u32,
@@ -31,7 +31,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Adds points; false when there are too many.
+    /// Add points; `false` if the limit is exceeded.
     #[must_use]
     pub fn charge(&mut self, points: u32, now: Instant) -> bool {
         self.points += points;
@@ -42,17 +42,17 @@ impl Meter {
         self.points <= LIMIT
     }
 
-    /// Adds points without looking at the limit, which the next charge does.
+    /// Add points without checking the limit; the next charge does so.
     pub fn debit(&mut self, points: u32) {
         self.points = self.points.saturating_add(points);
     }
 
-    /// Forgives points.
+    /// Forgive points.
     pub fn credit(&mut self, points: u32) {
         self.points = self.points.saturating_sub(points);
     }
 
-    /// Time is only looked at once there is something to forgive.
+    /// Check the time only if there are points to forgive.
     fn drain(&mut self, now: Instant) {
         let Some(since) = self.since else {
             self.since = Some(now);

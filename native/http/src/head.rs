@@ -1,24 +1,24 @@
-//! Request heads as HTTP/2 and HTTP/3 carry them: collected from a field section and checked
-//! against RFC 9113, section 8, and RFC 9114, section 4, which agree.
+//! Request heads of HTTP/2 and HTTP/3, collected from a field section and validated by RFC 9113,
+//! section 8, and RFC 9114, section 4, which agree.
 
 use crate::message::{Head, Version};
 use crate::token::is_tchar;
 use std::cell::Cell;
 
-/// How much of a head is accepted.
+/// The limits for a head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// Names and values together, in bytes. As in nginx without the 32 bytes for each field that
-    /// SETTINGS_MAX_HEADER_LIST_SIZE and SETTINGS_MAX_FIELD_SECTION_SIZE count.
+    /// The most bytes of all names and values. As in nginx, this excludes the 32 bytes per field of
+    /// SETTINGS_MAX_HEADER_LIST_SIZE and SETTINGS_MAX_FIELD_SECTION_SIZE.
     pub size: usize,
-    /// One name, or one value, in bytes.
+    /// The most bytes of a name or a value.
     pub field: usize,
-    /// Number of fields.
+    /// The most fields.
     pub fields: usize,
 }
 
 impl Default for HeadLimits {
-    /// What nginx takes: four buffers of 8 KB. As many fields as its `max_headers` default.
+    /// nginx's limits: four buffers of 8 KB, and the default of `max_headers`.
     fn default() -> Self {
         Self {
             size: 32 * 1024,
@@ -28,26 +28,27 @@ impl Default for HeadLimits {
     }
 }
 
-/// Why a head is refused. All but `TooLarge` and `TooMany` make the request malformed.
+/// The reason for rejecting a head. All except `TooLarge` and `TooMany` mean that the request is
+/// malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// More bytes than [`HeadLimits`] allow.
     TooLarge,
     /// More fields than [`HeadLimits`] allow.
     TooMany,
-    /// A field name that is empty, has upper-case letters or what no token has.
+    /// A field name is empty, or contains upper-case letters or characters not allowed in a token.
     Name,
-    /// NUL, CR or LF in a value, or blanks around it.
+    /// A value contains NUL, CR, or LF, or has surrounding blanks.
     Value,
-    /// A pseudo-header that no request has, or that comes twice or too late.
+    /// A pseudo-header is unknown, repeated, or late.
     Pseudo,
-    /// `:method`, `:scheme` or `:path` missing or malformed.
+    /// `:method`, `:scheme`, or `:path` is missing or malformed.
     RequestLine,
-    /// A field that belongs to one HTTP/1.1 connection.
+    /// A field that concerns a single HTTP/1.1 connection.
     ConnectionSpecific,
-    /// `content-length` twice, or no number.
+    /// `content-length` is repeated or no number.
     ContentLength,
-    /// `host` twice, or another one than `:authority`.
+    /// `host` is repeated or differs from `:authority`.
     Host,
 }
 
@@ -78,7 +79,7 @@ struct Span {
     len: u32,
 }
 
-/// A whole, valid request head.
+/// A complete and valid request head.
 #[derive(Debug, Default)]
 pub struct RequestHead {
     bytes: Vec<u8>,
@@ -112,35 +113,35 @@ impl RequestHead {
         self.optional(self.scheme)
     }
 
-    /// Path and query, beginning with a slash; `*` for OPTIONS, empty for CONNECT.
+    /// The path and query, beginning with a slash; `*` for OPTIONS, empty for CONNECT.
     pub fn path(&self) -> &[u8] {
         self.optional(self.path)
     }
 
-    /// `:authority`, or `host` in its place. `None` if neither was sent.
+    /// `:authority`, otherwise `host`; `None` if neither was sent.
     pub fn authority(&self) -> Option<&[u8]> {
         self.authority.or(self.host).map(|span| self.text(span))
     }
 
-    /// The fields in order, without pseudo-headers; names are lower-case.
+    /// The fields in order, without pseudo-headers; names are in lower case.
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.fields
             .iter()
             .map(|&(n, v)| (self.text(n), self.text(v)))
     }
 
-    /// The declared length of the body in bytes.
+    /// The announced length of the body in bytes.
     pub fn content_length(&self) -> Option<u64> {
         self.content_length
     }
 
-    /// Bytes of the field section it came in, for `$request_length`.
+    /// The size of the field section in bytes, for `$request_length`.
     pub fn size(&self) -> usize {
         self.encoded
     }
 
-    /// Writes the head in the form that all protocol versions share. Cookies that came in pieces
-    /// are joined (RFC 9113, section 8.2.3); the request line is made up for the log.
+    /// Write the head in the format that all protocol versions share. Split cookies are joined (RFC
+    /// 9113, section 8.2.3); a request line is constructed for the log.
     pub fn copy_to(&self, head: &mut Head, version: Version) {
         head.clear();
         head.version = version;
@@ -158,7 +159,7 @@ impl RequestHead {
             version.name().as_bytes(),
         ];
         head.line = head.store(&line.concat());
-        // Applications and `$http_host` look for the name where HTTP/1 has it.
+        // Applications and `$http_host` expect the name in a `Host` field, as in HTTP/1.
         if let (Some(authority), None) = (self.authority, self.host) {
             head.push_header(b"host", self.text(authority));
         }
@@ -176,19 +177,19 @@ impl RequestHead {
         }
     }
 
-    /// A number the owner may attach, 0 at first: equal sections share one head, so what was found
-    /// out about it once need not be found out again.
+    /// A number for the owner's use, initially 0: equal sections share a head, so the owner can
+    /// store information about it.
     pub fn note(&self) -> u64 {
         self.note.get()
     }
 
-    /// Sets [`RequestHead::note`].
+    /// Set [`RequestHead::note`].
     pub fn set_note(&self, note: u64) {
         self.note.set(note);
     }
 }
 
-/// Collects one field section. After the first error fields are only counted off.
+/// Collects a field section. After the first error, fields are only counted.
 #[derive(Debug)]
 pub struct HeadBuilder {
     head: RequestHead,
@@ -210,7 +211,7 @@ impl HeadBuilder {
         }
     }
 
-    /// Takes the next field of the section.
+    /// Add the next field of the section.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         if self.error.is_none() {
             self.error = self.add(name, value).err();
@@ -261,7 +262,7 @@ impl HeadBuilder {
         Ok(())
     }
 
-    /// Fields whose meaning concerns the message itself.
+    /// Handle fields with a meaning for the message itself.
     fn known(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), HeadError> {
         match name {
             b"content-length" => {
@@ -279,10 +280,8 @@ impl HeadBuilder {
         Ok(())
     }
 
-    /// The head, if it is valid as a whole; `encoded` is the size of its section in bytes.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with it.
+    /// The head, if it is valid as a whole; `encoded` is the size of its section in bytes.  #
+    /// Errors The first problem of the head.
     pub fn finish(mut self, encoded: usize) -> Result<RequestHead, HeadError> {
         match self.error {
             Some(error) => Err(error),
@@ -294,10 +293,8 @@ impl HeadBuilder {
         }
     }
 
-    /// Checks the section as trailers: no pseudo-headers. Trailers are not kept.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with them.
+    /// Validate the section as trailers, without pseudo-headers. Trailers are not kept.  # Errors
+    /// The first problem of the trailers.
     pub fn finish_trailers(self) -> Result<(), HeadError> {
         let head = &self.head;
         match self.error {
@@ -329,7 +326,7 @@ fn check_value(value: &[u8]) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// Decimal digits only, up to 2^63 - 1.
+/// Parse decimal digits, up to 2^63 - 1.
 fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
         return None;
@@ -342,13 +339,13 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 
 fn check_request(head: &RequestHead) -> Result<(), HeadError> {
     let method = head.method();
-    // Any token by the book (RFC 9110, section 9.1); nginx knows no others, in all versions.
+    // RFC 9110, section 9.1, allows any token; nginx accepts only these characters in all versions.
     let known = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
     if method.is_empty() || !method.iter().all(known) {
         return Err(HeadError::RequestLine);
     }
     let valid = if method == b"CONNECT" {
-        // Refused by the engine, with or without what only other methods have.
+        // The engine rejects CONNECT, with or without its special fields.
         head.authority.is_some()
     } else {
         is_scheme(head.scheme()) && is_path(head.path(), method)

@@ -1,4 +1,4 @@
-//! Sans-IO HTTP/1.1, HTTP/2, HTTP/3 and FastCGI messages; knows no sockets.
+//! Sans-IO HTTP/1.1, HTTP/2, HTTP/3, and FastCGI messages. This crate opens no sockets.
 
 pub mod fastcgi;
 pub mod flood;

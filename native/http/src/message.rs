@@ -1,4 +1,4 @@
-//! A request head as every protocol version delivers it.
+//! A request head, independent of the protocol version.
 
 /// Bytes `start..end` of [`Head::buf`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ impl Span {
     }
 }
 
-/// A status as three digits, as every version of HTTP sends it; `return 99` becomes `099`, as in nginx.
-/// No configuration and no upstream can set a status above 999; 500 is sent in its place.
+/// The three digits of a status in every version of HTTP; `return 99` becomes `099`, as in nginx.
+/// No configuration and no upstream can set a status above 999; 500 replaces such a value.
 pub fn status_digits(status: u16) -> [u8; 3] {
     let status = if status > 999 { 500 } else { status };
     [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8)
@@ -35,7 +35,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As `$server_protocol` has it.
+    /// The name in `$server_protocol`.
     pub fn name(self) -> &'static str {
         match self {
             Version::Http09 => "HTTP/0.9",
@@ -53,17 +53,17 @@ pub struct Header {
     pub value: Span,
 }
 
-/// A request's head. All text lies in one buffer, so that a head can be reused without allocation.
+/// A request head. All text is in one buffer, so that the head can be reused without allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub buf: Vec<u8>,
     pub method: Span,
     /// The request target as received (origin form, or absolute form in HTTP/1).
     pub target: Span,
-    /// Scheme and authority, from an absolute target or pseudo-header fields.
+    /// The scheme and authority, from an absolute target or from pseudo-header fields.
     pub scheme: Span,
     pub authority: Span,
-    /// The part of the target from its path on; empty when an absolute target has none.
+    /// The target from its path on; empty if an absolute target has no path.
     pub path: Span,
     /// The request line as received (HTTP/1 only).
     pub line: Span,
@@ -84,7 +84,7 @@ impl Head {
         &self.buf[span.start as usize..span.end as usize]
     }
 
-    /// Appends text and returns where it lies.
+    /// Append text and return its position.
     pub fn store(&mut self, text: &[u8]) -> Span {
         let start = self.buf.len() as u32;
         self.buf.extend_from_slice(text);
@@ -103,14 +103,14 @@ impl Head {
         self.text(self.method)
     }
 
-    /// Name and value of each header field, in order.
+    /// The name and value of each header field, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.headers
             .iter()
             .map(|h| (self.text(h.name), self.text(h.value)))
     }
 
-    /// The first field of that name (any case).
+    /// The first field with that name, in any case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter()
             .find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: a balancer tells whom a connection comes from.
+//! The PROXY protocol, versions 1 and 2, with which a load balancer reports the client's address.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What the header told.
+/// The content of the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyHeader {
     pub source: Option<SocketAddr>,
@@ -17,10 +17,11 @@ pub struct BrokenHeader;
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest header of version 1.
 const MAX_V1: usize = 107;
-/// A longer header of version 2 than this is no honest balancer's.
+/// The longest accepted header of version 2. Those of real load balancers are shorter.
 const MAX_V2: usize = 4096;
 
-/// Parses the header at the start of `input`: it and its length, `None` when more bytes are needed.
+/// Parse the header at the start of `input`. Returns it with its length; `None` if more bytes are
+/// needed.
 pub fn parse(input: &[u8]) -> Result<Option<(ProxyHeader, usize)>, BrokenHeader> {
     let n = input.len().min(SIGNATURE.len());
     if input[..n] == SIGNATURE[..n] {
@@ -72,7 +73,7 @@ fn parse_v2(input: &[u8]) -> Result<Option<(ProxyHeader, usize)>, BrokenHeader> 
         return Ok(None);
     };
     let total = 16 + len;
-    // LOCAL: the balancer speaks for itself.
+    // LOCAL: the load balancer's own connection.
     if fixed[0] & 15 != 1 {
         return Ok(Some((ProxyHeader::default(), total)));
     }

@@ -1,14 +1,12 @@
-//! Heads remembered by the bytes they came as.
-//!
-//! Clients send the same field section again and again, and a section decodes to the same head as
-//! long as the dynamic table is the same. Finding the head by the raw bytes saves decoding, checking
-//! and allocating; its owner may also keep what it found out about it, see
-//! [`RequestHead::set_note`].
+//! A cache of request heads by their encoded bytes.  Clients send the same field section
+//! repeatedly, and a section decodes to the same head while the dynamic table is unchanged. The
+//! lookup by raw bytes saves decoding, validating, and allocating; the head's owner may store
+//! further results with it, see [`RequestHead::set_note`].
 
 use crate::head::RequestHead;
 use std::rc::Rc;
 
-/// Longer sections are not remembered.
+/// Longer sections are not cached.
 const MAX_SECTION: usize = 1024;
 
 #[derive(Debug)]
@@ -18,8 +16,8 @@ struct Entry {
     head: Rc<RequestHead>,
 }
 
-/// A table with one place for each hash value: a collision forgets the older head, no more. Nothing
-/// is allocated until something is remembered.
+/// A table with one slot per hash value: a collision replaces the older head. Memory is allocated
+/// with the first entry.
 #[derive(Debug)]
 pub struct SectionCache {
     places: Vec<Option<Entry>>,
@@ -48,7 +46,7 @@ impl SectionCache {
         (hash >> (64 - self.bits)) as usize
     }
 
-    /// The head of an equal section decoded with an equal table.
+    /// The head of an equal section that was decoded with an equal table.
     #[inline]
     pub fn get(&self, generation: u64, section: &[u8]) -> Option<&Rc<RequestHead>> {
         if self.places.is_empty() {
@@ -58,7 +56,7 @@ impl SectionCache {
         (entry.generation == generation && *entry.section == *section).then_some(&entry.head)
     }
 
-    /// Remembers a head.
+    /// Store a head.
     pub fn put(&mut self, generation: u64, section: &[u8], head: &Rc<RequestHead>) {
         if section.len() > MAX_SECTION {
             return;
@@ -74,7 +72,7 @@ impl SectionCache {
         });
     }
 
-    /// Forgets everything and gives the memory back.
+    /// Remove everything and free the memory.
     pub fn clear(&mut self) {
         self.places = Vec::new();
     }

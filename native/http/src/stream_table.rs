@@ -1,20 +1,21 @@
-//! A dense table of what is open, found by stream id.
+//! A dense table of open streams, indexed by stream id.
 
-/// Stream ids mostly count up in steps, so the id without its constant low bits, modulo the size,
-/// hardly ever collides. Memory follows the number of entries, never the size of the ids.
+/// Stream ids mostly increase in fixed steps, so the id without its constant low bits, modulo the
+/// size, rarely collides. Memory depends on the number of entries, not on the ids.
 #[derive(Debug)]
 pub struct StreamTable<S> {
     slots: Vec<(u64, S)>,
-    /// Slot number + 1, or 0; linear probing, at most half full, a power of two long.
+    /// The slot number + 1, or 0; with linear probing, at most half full; its length is a power of
+    /// two.
     index: Vec<u16>,
     shift: u32,
 }
 
-/// Index length of an empty table.
+/// The index length of an empty table.
 const SMALLEST: usize = 16;
 
 impl<S> StreamTable<S> {
-    /// An empty table of streams whose ids differ above their `shift` low bits.
+    /// An empty table for streams whose ids differ above their `shift` low bits.
     pub fn new(shift: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -23,7 +24,7 @@ impl<S> StreamTable<S> {
         }
     }
 
-    /// Number of entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -33,12 +34,12 @@ impl<S> StreamTable<S> {
         self.slots.is_empty()
     }
 
-    /// All entries, in no order.
+    /// All entries in any order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &S)> {
         self.slots.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// All entries, in no order.
+    /// All entries in any order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut S)> {
         self.slots.iter_mut().map(|(id, entry)| (*id, entry))
     }
@@ -74,10 +75,8 @@ impl<S> StreamTable<S> {
         Some(&self.slots[usize::from(self.index[at]) - 1].1)
     }
 
-    /// Adds a stream whose id is not in the table.
-    ///
-    /// # Panics
-    /// With more than 65535 entries; callers have lower limits.
+    /// Add a stream whose id is not in the table.  # Panics With more than 65535 entries; callers
+    /// have lower limits.
     pub fn insert(&mut self, id: u64, entry: S) {
         self.slots.push((id, entry));
         if self.slots.len() * 2 > self.index.len() {
@@ -116,8 +115,8 @@ impl<S> StreamTable<S> {
         Some(self.slots.swap_remove(slot).1)
     }
 
-    /// Empties an index place, moving up what had to probe past it. Runs before the slots move, so
-    /// ids are read through `slots` as they were.
+    /// Clear an index place and move up entries that probed past it. This runs before the slots
+    /// move, so `slots` still has the old ids.
     fn unlink(&mut self, mut hole: usize) {
         let mask = self.index.len() - 1;
         let removed = self.index[hole];
@@ -128,7 +127,8 @@ impl<S> StreamTable<S> {
                 break;
             }
             let slot = usize::from(self.index[at]);
-            // The last slot's entry already names its new place, where the removed one still is.
+            // The last slot's index entry already has its new place, where the removed slot still
+            // is.
             let id = if slot == usize::from(removed) {
                 self.slots[self.slots.len() - 1].0
             } else {
@@ -143,7 +143,7 @@ impl<S> StreamTable<S> {
         self.index[hole] = 0;
     }
 
-    /// Gives back what a burst of streams needed.
+    /// Release memory after a burst of streams.
     pub fn trim(&mut self) {
         if self.slots.is_empty() {
             self.slots = Vec::new();
@@ -158,7 +158,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest::proptest! {
-        /// Against a map, with ids that collide.
+        /// Compare with a map, using ids that collide.
         #[test]
         fn it_behaves_like_a_map(steps in proptest::collection::vec((0u64..40, proptest::bool::ANY), 0..300)) {
             let mut table = StreamTable::new(1);

@@ -1,13 +1,13 @@
-//! Character classes of RFC 9110 that every protocol version shares.
+//! Character classes of RFC 9110 for all protocol versions.
 
-/// Whether `byte` may stand in a token (RFC 9110, section 5.6.2): a field name or a method.
+/// Whether `byte` is allowed in a token (RFC 9110, section 5.6.2): a field name or a method.
 #[inline]
 pub fn is_tchar(byte: u8) -> bool {
     TCHAR[usize::from(byte)]
 }
 
-/// Whether a field's name, in any case, is this one, which is in lower case. As quick as can be for names that are
-/// known when this is compiled: all bytes are compared at once.
+/// Whether a field name, in any case, equals this lower-case name. Fast for names that are known at
+/// compile time, since all bytes are compared at once.
 #[inline(always)]
 pub fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else {
@@ -26,7 +26,7 @@ pub fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
 
 const TCHAR: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
-/// A table by byte, true for ASCII letters and digits and for these marks.
+/// A table by byte: true for ASCII letters, digits, and these marks.
 pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -1,23 +1,23 @@
-//! What is asked for, in the bytes of each protocol, made once before the run.
+//! The encoded requests of each protocol, made once before the run.
 
 use crate::options::{Options, Request};
 use gallop_http::h3::send;
 use gallop_http::hpack::{self, huffman, integer};
 use gallop_http::qpack;
 
-/// SETTINGS_HEADER_TABLE_SIZE where the peer has not said another (RFC 9113, section 6.5.2).
+/// The default SETTINGS_HEADER_TABLE_SIZE (RFC 9113, section 6.5.2).
 pub const TABLE_SIZE: usize = 4096;
-/// Where the dynamic table begins (RFC 7541, section 2.3.3).
+/// The first index of the dynamic table (RFC 7541, section 2.3.3).
 const DYNAMIC: usize = 62;
 
-/// A request of HTTP/1.1.
+/// An HTTP/1.1 request.
 pub struct Head {
     pub bytes: Vec<u8>,
-    /// Its answer has no body.
+    /// Whether its response has no body.
     pub is_head: bool,
 }
 
-/// A whole HTTP/1.1 request for each one requested.
+/// A complete HTTP/1.1 request for each configured one.
 pub fn h1(options: &Options) -> Vec<Head> {
     let one = |request: &Request| {
         let Request { method, path } = request;
@@ -40,7 +40,7 @@ pub fn h1(options: &Options) -> Vec<Head> {
     options.requested.iter().map(one).collect()
 }
 
-/// A HEADERS frame of HTTP/3 for each one requested.
+/// An HTTP/3 HEADERS frame for each configured request.
 pub fn h3(options: &Options) -> Vec<Vec<u8>> {
     let one = |request: &Request| {
         let mut section = Vec::new();
@@ -62,17 +62,18 @@ pub fn h3(options: &Options) -> Vec<Vec<u8>> {
     options.requested.iter().map(one).collect()
 }
 
-/// HTTP/2's field blocks, one for each request.
+/// HTTP/2 field blocks, one for each configured request.
 pub struct Blocks {
-    /// The first on a connection: what all requests have in common goes into the dynamic table.
+    /// The blocks for a connection's first request: they add the common fields to the dynamic
+    /// table.
     pub first: Vec<Vec<u8>>,
-    /// Those after it.
+    /// The blocks for later requests.
     pub again: Vec<Vec<u8>>,
-    /// For a peer without the usual table.
+    /// The blocks for a peer without the default table.
     pub plain: Vec<Vec<u8>>,
 }
 
-/// A field's name, by its place in the static table where it has one, and its value.
+/// A field: the index of its name in the static table or 0, the name, and the value.
 type Field<'a> = (usize, &'a str, &'a str);
 
 pub fn h2(options: &Options) -> Blocks {
@@ -102,7 +103,7 @@ pub fn h2(options: &Options) -> Blocks {
             }
             for (place, field) in common.iter().enumerate() {
                 match kind {
-                    // Pseudo-fields come first in any case: they were put at the list's front.
+                    // Pseudo-header fields come first, since they are at the list's front.
                     Kind::Again if fits => {
                         let age = common.len() - 1 - place;
                         integer::encode(&mut block, 0x80, 7, DYNAMIC + age);
@@ -148,7 +149,8 @@ fn push_path(block: &mut Vec<u8>, path: &str) {
     }
 }
 
-/// A literal (RFC 7541, section 6.2) whose first byte has `flags` above a prefix of `bits` bits.
+/// Append a literal (RFC 7541, section 6.2) whose first byte has `flags` above a prefix of `bits`
+/// bits.
 fn push_literal(block: &mut Vec<u8>, flags: u8, bits: u32, field: &Field<'_>) {
     let (index, name, value) = *field;
     integer::encode(block, flags, bits, index);
@@ -169,7 +171,7 @@ fn push_string(block: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// A name's index in the static table, 0 when it has none.
+/// A name's index in the static table; 0 if it has none.
 fn static_name(name: &str) -> usize {
     (1..DYNAMIC)
         .find(|&index| hpack::static_field(index).is_some_and(|(n, _)| n == name.as_bytes()))

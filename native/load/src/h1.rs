@@ -1,4 +1,4 @@
-//! The client's side of an HTTP/1.1 connection, without its socket.
+//! The client side of an HTTP/1.1 connection, without its socket.
 
 use crate::asked::Head;
 use crate::plan::{Due, Plan};
@@ -6,37 +6,37 @@ use gallop_http::h1::{parse_length, parse_response, ChunkDecoder, Decoded, Respo
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A head longer than this is none.
+/// The most bytes of a head.
 const MAX_HEAD: usize = 256 << 10;
 
 #[derive(Clone)]
 enum Body {
-    /// None under way: a head comes next.
+    /// Between responses: a head comes next.
     Head,
     Length(u64),
     Chunked(ChunkDecoder),
-    /// Until the connection ends.
+    /// The body lasts until the connection ends.
     Close,
 }
 
-/// A request without an answer yet.
+/// A request without a response.
 struct Waiting {
     since: Instant,
-    /// By HEAD: its answer has no body.
+    /// Whether it uses HEAD, so that its response has no body.
     is_head: bool,
 }
 
 pub struct Client {
-    /// The oldest first.
+    /// The requests, oldest first.
     waiting: VecDeque<Waiting>,
-    /// The beginning of a head.
+    /// The first part of an incomplete head.
     rest: Vec<u8>,
     body: Body,
-    /// The last head, and what followed from it: most are the same, byte by byte.
+    /// The last head and its meaning: most heads are identical.
     head: ResponseHead,
     framing: Body,
     closes: bool,
-    /// The connection ends after the answer that is under way.
+    /// Whether the connection ends after the current response.
     last: bool,
 }
 
@@ -70,10 +70,7 @@ impl Client {
         });
     }
 
-    /// Takes in what came.
-    ///
-    /// # Errors
-    /// It is no HTTP/1.1.
+    /// Process received bytes.  # Errors They are not HTTP/1.1.
     pub fn take(&mut self, input: &[u8], plan: &mut Plan, now: Instant) -> Result<(), String> {
         let mut joined = std::mem::take(&mut self.rest);
         let mut input = input;
@@ -97,7 +94,8 @@ impl Client {
         Ok(())
     }
 
-    /// Bytes used up, and whether an answer ended with them; none when a head is not whole yet.
+    /// Process a part of the input. Returns the bytes used, and whether a response ended with them;
+    /// `None` while a head is incomplete.
     fn step(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, String> {
         Ok(Some(match &mut self.body {
             Body::Head => return self.step_head(input),
@@ -146,8 +144,8 @@ impl Client {
         Ok(Some((len, matches!(self.body, Body::Length(0)))))
     }
 
-    /// How the body of an answer to another method than HEAD ends (RFC 9112, section 6.3), and whether the head says
-    /// that the connection does.
+    /// Determine how the body ends for a method other than HEAD (RFC 9112, section 6.3), and
+    /// whether the connection ends.
     fn understand(&mut self) -> Result<(), String> {
         let head = &self.head;
         let says = |name: &str, word: &[u8]| {
@@ -170,14 +168,14 @@ impl Client {
         Ok(())
     }
 
-    /// The connection has ended.
+    /// Handle the end of the connection.
     pub fn ended(&mut self, plan: &mut Plan, now: Instant) {
         if matches!(self.body, Body::Close) {
             if let Some(asked) = self.waiting.pop_front() {
                 plan.answered(self.head.status, asked.since, now);
             }
         }
-        // What was pipelined behind an announced end was not looked at (RFC 9112, section 9.6).
+        // Requests pipelined after an announced end were not processed (RFC 9112, section 9.6).
         let announced = self.is_over();
         for _ in self.waiting.drain(..) {
             if announced {

@@ -1,4 +1,4 @@
-//! The client's side of an HTTP/2 connection (RFC 9113), without its socket.
+//! The client side of an HTTP/2 connection (RFC 9113), without its socket.
 
 use crate::asked::{Blocks, TABLE_SIZE};
 use crate::plan::{Due, Plan};
@@ -6,42 +6,43 @@ use gallop_http::h2::frame::{self, Header};
 use gallop_http::hpack::{self, Decoder};
 use std::time::Instant;
 
-/// What a stream, and the connection, may have under way to us: as h2load's.
+/// The receive window of a stream and of the connection, as in h2load.
 const WINDOW: u32 = (1 << 30) - 1;
-/// The connection's window before anybody said another (section 6.9.2).
+/// The initial window of the connection (section 6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// The largest frame that the server may send; we have not allowed it more (section 4.2).
+/// The largest frame that the server may send by default (section 4.2).
 const MAX_FRAME: usize = 16_384;
-/// The last id of a client's stream (section 5.1.1).
+/// The largest stream id of a client (section 5.1.1).
 const MAX_STREAM: u32 = (1 << 31) - 1;
 
 struct Stream {
     id: u32,
     since: Instant,
     status: u16,
-    /// Bytes since the window was last opened.
+    /// Bytes received since the window was last opened.
     received: u32,
 }
 
-/// A DATA frame of which `left` bytes are still to come.
+/// A DATA frame of which `left` bytes are still expected.
 struct Data {
     stream: u32,
     left: usize,
     ends: bool,
 }
 
-/// A field section that is not whole yet.
+/// An incomplete field section.
 struct Section {
     stream: u32,
     ends: bool,
     block: Vec<u8>,
 }
 
-/// What the server's dynamic table holds of our requests.
+/// The state of the server's dynamic table for our requests.
 enum Table {
     Empty,
     Filled,
-    /// Smaller than usual; whether the server was told that we use none.
+    /// The table is smaller than the default; the value tells whether the server knows that it is
+    /// unused.
     Off {
         told: bool,
     },
@@ -62,7 +63,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A connection that begins with what is put into `out`.
+    /// A new connection; its first bytes are written to `out`.
     pub fn new(out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(frame::PREFACE);
         let settings = [
@@ -126,10 +127,8 @@ impl Client {
         self.next += 2;
     }
 
-    /// Takes in what came; what is to be said to it goes to `out`.
-    ///
-    /// # Errors
-    /// The server broke the protocol, or ended the connection for an error.
+    /// Process received bytes; replies are written to `out`.  # Errors The server violated the
+    /// protocol, or ended the connection with an error.
     pub fn take(
         &mut self,
         input: &[u8],
@@ -179,7 +178,7 @@ impl Client {
         Ok(())
     }
 
-    /// Counts a DATA frame's payload, of which nothing is kept; what comes after it.
+    /// Count a DATA frame's payload and discard it. Returns the bytes after it.
     fn take_data<'a>(
         &mut self,
         input: &'a [u8],
@@ -259,7 +258,7 @@ impl Client {
         }
     }
 
-    /// A field block, or a part of one.
+    /// Process a field block or a part of one.
     fn take_fields(
         &mut self,
         header: &Header,
@@ -309,7 +308,8 @@ impl Client {
         self.streams.retain(|stream| {
             let kept = stream.id <= last;
             if !kept {
-                // It was not looked at: another connection may ask again (RFC 9113, section 6.8).
+                // The request was not processed: another connection may repeat it (RFC 9113,
+                // section 6.8).
                 plan.put_back();
             }
             kept
@@ -329,13 +329,13 @@ impl Client {
         }
     }
 
-    /// The connection has ended.
+    /// Handle the end of the connection.
     pub fn ended(&mut self, plan: &mut Plan) {
         self.streams.drain(..).for_each(|_| plan.lost());
     }
 }
 
-/// Opens a window again when half of it is used up.
+/// Open a window again when half of it is used.
 fn reopen(received: &mut u32, stream: u32, out: &mut Vec<u8>) {
     if *received > WINDOW / 2 {
         frame::push_u32(out, frame::WINDOW_UPDATE, stream, *received);

@@ -1,11 +1,11 @@
-//! Latencies, kept in buckets that are at most 1/64 wide of what they hold.
+//! A latency histogram whose buckets are at most 1/64 as wide as their values.
 
 use std::time::Duration;
 
 const SUB_BITS: u32 = 6;
 const SUB: usize = 1 << SUB_BITS;
 
-/// Counts of microseconds.
+/// Counts of values in microseconds.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -33,7 +33,7 @@ fn bucket(us: u64) -> usize {
     ((shift as usize + 1) << SUB_BITS) + ((us >> shift) as usize - SUB)
 }
 
-/// The largest value a bucket holds.
+/// The largest value in a bucket.
 fn upper(bucket: usize) -> u64 {
     if bucket < SUB {
         return bucket as u64;
@@ -55,7 +55,7 @@ impl Histogram {
         self.max = self.max.max(us);
     }
 
-    /// Takes in what another thread counted.
+    /// Add the counts of another thread.
     pub fn merge(&mut self, other: &Self) {
         for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
             *own += more;
@@ -69,7 +69,8 @@ impl Histogram {
         self.count
     }
 
-    /// The value that `share` (0 to 1) of the values do not exceed; 0 when there are none.
+    /// The value that the fraction `share` (0 to 1) of the values does not exceed; 0 without
+    /// values.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;

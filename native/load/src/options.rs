@@ -1,4 +1,4 @@
-//! The command line, with h2load's letters.
+//! The command line, with h2load's options.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -27,7 +27,7 @@ A URL is asked for by GET, or by the method before it: 'HEAD https://...'; reque
   --json                the result as JSON
 ";
 
-/// As long as an idle HTTP/3 connection of the usual browsers lives.
+/// The time that an idle HTTP/3 connection of common browsers lasts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As ALPN names it (RFC 7301).
+    /// The protocol's ALPN name (RFC 7301).
     pub fn alpn(self) -> &'static str {
         match self {
             Self::H1 => "http/1.1",
@@ -55,7 +55,7 @@ impl Protocol {
     }
 }
 
-/// What may stand before a URL. CONNECT and TRACE are no load.
+/// The methods allowed before a URL. CONNECT and TRACE make no sense as load.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// One of the requests that are sent in turn.
@@ -66,18 +66,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Its answer has no body, whatever the answer's fields say (RFC 9110, section 9.3.2).
+    /// Whether the response has no body regardless of its fields (RFC 9110, section 9.3.2).
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// A method whose content means something says that there is none (RFC 9110, section 8.6).
+    /// Whether the method requires `Content-Length: 0` without content (RFC 9110, section 8.6).
     pub fn says_empty(&self) -> bool {
         matches!(self.method, "POST" | "PUT" | "PATCH")
     }
 }
 
-/// What to do.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub requests: u64,
@@ -86,21 +86,21 @@ pub struct Options {
     pub streams: usize,
     pub threads: usize,
     pub fields: Vec<(String, String)>,
-    /// Requests per second over all connections, open loop.
+    /// Requests per second over all connections, as an open loop.
     pub rate: Option<f64>,
-    /// How long a connection may hear nothing.
+    /// The longest time without any byte on a connection.
     pub patience: Duration,
     pub mtu: u16,
     pub protocol: Protocol,
     pub tls: bool,
-    /// Host, and port where the URL has one.
+    /// The host, with the port if the URL has one.
     pub host: String,
     pub requested: Vec<Request>,
     pub address: SocketAddr,
     pub json: bool,
 }
 
-/// The words of the command line before they are understood together.
+/// The raw options before they are interpreted together.
 #[derive(Default)]
 struct Raw {
     requests: Option<u64>,
@@ -119,10 +119,7 @@ struct Raw {
     json: bool,
 }
 
-/// Reads the command line.
-///
-/// # Errors
-/// What is wrong with it.
+/// Parse the command line.  # Errors The problem with it.
 pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut args = args;
     let mut raw = Raw::default();
@@ -159,7 +156,7 @@ pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
     raw.resolve()
 }
 
-/// `--name=value` and `-n5` are cut in two.
+/// Split `--name=value` and `-n5` into name and value.
 fn split(arg: &str) -> (&str, Option<&str>) {
     if arg.starts_with("--") {
         return match arg.split_once('=') {
@@ -195,7 +192,7 @@ fn duration(name: &str, text: &str) -> Result<Duration, String> {
     ))
 }
 
-/// A field's name, in lower case as HTTP/2 and HTTP/3 want it, and its value.
+/// A field's name, in lower case for HTTP/2 and HTTP/3, and its value.
 fn field(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once(':').filter(|(name, value)| {
         let token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
@@ -212,7 +209,7 @@ fn listed(file: &str) -> Result<Vec<String>, String> {
     Ok(lines.map(str::to_string).collect())
 }
 
-/// The method before a URL, and the URL.
+/// Split a method from the URL after it.
 fn method(text: &str) -> Result<(&'static str, &str), String> {
     let Some((name, url)) = text.split_once(' ') else {
         return Ok(("GET", text));
@@ -227,7 +224,7 @@ fn method(text: &str) -> Result<(&'static str, &str), String> {
     Ok((known.ok_or_else(wrong)?, url))
 }
 
-/// Scheme, authority and path.
+/// Split a URL into scheme, authority, and path.
 fn url(text: &str) -> Result<(bool, &str, &str), String> {
     let wrong = || format!("a URL begins with https:// or http://, not \"{text}\"");
     let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
@@ -329,13 +326,13 @@ impl Options {
         }
     }
 
-    /// What a request's :authority or Host says; the fields of `-H` may name another.
+    /// The value for :authority or Host; a field of `-H` overrides it.
     pub fn authority(&self) -> &str {
         let named = |wanted: &str| self.fields.iter().find(|(name, _)| name == wanted);
         named("host").map_or(&self.host, |(_, value)| value)
     }
 
-    /// The further fields of every request.
+    /// The additional fields of every request.
     pub fn more(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.fields.iter().map(|(n, v)| (n.as_str(), v.as_str()));
         let agent = !self.fields.iter().any(|(name, _)| name == "user-agent");

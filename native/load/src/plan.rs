@@ -1,15 +1,15 @@
-//! Which requests of one thread are due, and what came of them.
+//! The schedule and results of one thread's requests.
 
 use crate::histogram::Histogram;
 use crate::options::Options;
 use std::time::{Duration, Instant};
 
-/// A request that is to be sent now.
+/// A request to send now.
 #[derive(Clone, Copy)]
 pub struct Due {
-    /// What its latency counts from: now, or in an open loop when it was to be sent.
+    /// The start of its latency: now, or the scheduled time in an open loop.
     pub since: Instant,
-    /// How many this thread started before it.
+    /// The number of requests that this thread started before it.
     pub number: u64,
 }
 
@@ -17,12 +17,12 @@ pub struct Due {
 pub struct Plan {
     deadline: Option<Instant>,
     wanted: u64,
-    /// Requests per second of this thread, and when its first is due.
+    /// Requests per second of this thread, and the time of its first.
     pace: Option<(f64, Instant)>,
     pub started: u64,
     pub succeeded: u64,
     pub failed: u64,
-    /// Of those that failed, the ones without a whole answer.
+    /// The failed requests without a complete response.
     pub lost: u64,
     pub statuses: [u64; 6],
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub last: Instant,
 }
 
-/// `total` spread over `parts` as evenly as can be: how many fall to `part`.
+/// The part of `total` for `part` of `parts`, as even as possible.
 pub fn share(total: u64, part: usize, parts: usize) -> u64 {
     let (part, parts) = (part as u64, parts as u64);
     total / parts + u64::from(part < total % parts)
@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// Starts the next request, if one is due.
+    /// Start the next request, if one is due.
     pub fn start(&mut self, now: Instant) -> Option<Due> {
         let since = self.due(now)?;
         self.started += 1;
@@ -75,7 +75,7 @@ impl Plan {
         })
     }
 
-    /// Takes back what [`Plan::start`] gave: it could not be sent yet, or is to be sent again.
+    /// Take back a request from [`Plan::start`] that was not sent, or must be sent again.
     pub fn put_back(&mut self) {
         self.started -= 1;
     }
@@ -97,14 +97,14 @@ impl Plan {
         Some(first + Duration::from_secs_f64(self.started as f64 / rate))
     }
 
-    /// When to look again for a request to start (open loop). One that is due already waits for a
-    /// connection, and is started when an answer frees one.
+    /// The next time to start a request (open loop). A request that is already due waits until a
+    /// response frees a connection.
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
         let due = self.paced().filter(|_| self.has_more(now))?;
         (due > now).then_some(due)
     }
 
-    /// Whether requests are left to be started.
+    /// Whether there are requests to start.
     pub fn has_more(&self, now: Instant) -> bool {
         self.started < self.wanted && self.deadline.is_none_or(|end| now < end)
     }
@@ -125,30 +125,30 @@ impl Plan {
         self.last = now;
     }
 
-    /// A request got no whole answer.
+    /// Count a request without a complete response.
     pub fn lost(&mut self) {
         self.failed += 1;
         self.lost += 1;
     }
 
-    /// Nothing that is under way will be answered any more.
+    /// Give up all requests under way.
     pub fn give_up(&mut self) {
         let waiting = self.started - self.succeeded - self.failed;
         self.failed += waiting;
         self.lost += waiting;
     }
 
-    /// Whole answers that came, of any status.
+    /// The number of complete responses with any status.
     pub fn answers(&self) -> u64 {
         self.succeeded + self.failed - self.lost
     }
 
-    /// Whether nothing is left to be started or answered.
+    /// Whether all requests were started and have ended.
     pub fn is_done(&self, now: Instant) -> bool {
         !self.has_more(now) && self.succeeded + self.failed >= self.started
     }
 
-    /// Changes whenever any of an answer came in.
+    /// A value that changes with every received part of a response.
     pub fn progress(&self) -> u64 {
         self.answers() + self.bytes
     }
@@ -180,7 +180,8 @@ mod tests {
     fn a_late_request_of_an_open_loop_counts_from_when_it_was_due() {
         let began = Instant::now();
         let ms = |n| began + Duration::from_millis(n);
-        // A hundred a second by two threads: the second's are due after 10, 30, 50 ms.
+        // With 100 per second over two threads, those of the second are due after 10, 30, and 50
+        // ms.
         let mut plan = plan("-n 10 -c 2 -t 2 --rate 100", 1, began);
         assert!(plan.start(began).is_none());
         assert_eq!(plan.next_due(began), Some(ms(10)));

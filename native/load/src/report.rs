@@ -1,4 +1,4 @@
-//! What all threads did, for a person and for a program.
+//! The results of all threads, as text and as JSON.
 
 use crate::histogram::Histogram;
 use crate::options::Options;
@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::usage::Usage;
 use std::time::Instant;
 
-/// Where the latency curve is drawn, in percent.
+/// The points of the latency curve in percent.
 const CURVE: [f64; 18] = [
     0.0, 10.0, 25.0, 50.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
     99.99, 99.999,
@@ -45,7 +45,7 @@ impl Report {
             connects: sum(|plan| plan.connects),
             latency: Histogram::default(),
             handshake: Histogram::default(),
-            // From the start to the last answer.
+            // The time from the start to the last response.
             seconds: last.map_or(0.0, |last| (last - began).as_secs_f64()),
             threads: threads.iter().map(|(_, usage)| *usage).collect(),
         };
@@ -66,7 +66,7 @@ impl Report {
             .unwrap_or_default()
     }
 
-    /// Why the figures tell more of this program than of the server; nothing when they do not.
+    /// The reason if the load generator rather than the server limited the results.
     fn bottleneck(&self) -> Option<String> {
         let busiest = self.busiest();
         let cpu = 100.0 * busiest.cpu_share();
@@ -118,7 +118,8 @@ impl Report {
         text
     }
 
-    /// One object; times in microseconds. `curve_us` goes as far out as there are requests to tell it by.
+    /// A JSON object with times in microseconds. `curve_us` extends as far as the number of
+    /// requests allows.
     pub fn json(&self) -> String {
         let named: Vec<String> = NAMED
             .iter()

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const BUFFER: usize = 256 << 10;
-/// After a connection could not be made the next attempt waits so long.
+/// The wait before another attempt after a connection failed.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What is asked on every connection, in its protocol's bytes.
+/// The encoded requests for every connection, by protocol.
 enum Asked {
     H1(Vec<asked::Head>),
     H2(Blocks),
@@ -34,10 +34,10 @@ struct Link {
     tls: Option<Box<ClientConnection>>,
     client: Client,
     out: Vec<u8>,
-    /// Bytes of `out` that the kernel has taken.
+    /// The number of bytes of `out` that the kernel has taken.
     sent: usize,
     began: Instant,
-    /// The handshakes of TCP and TLS are done.
+    /// Whether the handshakes of TCP and TLS are complete.
     open: bool,
 }
 
@@ -48,18 +48,16 @@ pub struct Tcp<'a> {
     epoll: Epoll,
     events: Vec<libc::epoll_event>,
     links: Vec<Option<Link>>,
-    /// Places without a connection, and when to try again.
+    /// Places without a connection, and the time of the next attempt.
     missing: Vec<(usize, Instant)>,
     buffer: Vec<u8>,
-    /// Whose turn it is in an open loop.
+    /// The connection whose turn it is in an open loop.
     turn: usize,
 }
 
 impl<'a> Tcp<'a> {
-    /// `connections` of them, not opened yet.
-    ///
-    /// # Errors
-    /// TLS cannot be set up, or the kernel gives no epoll instance.
+    /// Prepare this number of connections.  # Errors TLS cannot be set up, or the kernel provides
+    /// no epoll instance.
     pub fn new(options: &'a Options, connections: usize, now: Instant) -> Result<Self, String> {
         let tls = if options.tls {
             let name = ServerName::try_from(options.server_name().to_string());
@@ -95,7 +93,7 @@ impl<'a> Tcp<'a> {
                 continue;
             }
             let link = self.dial(now).map_err(|e| self.unreachable(&e))?;
-            // Edge-triggered: whoever is told reads and writes until there is no more.
+            // Edge-triggered: after an event, read and write until nothing is left.
             let both = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
             let added = self
                 .epoll
@@ -140,7 +138,7 @@ impl<'a> Tcp<'a> {
         })
     }
 
-    /// Serves a connection on which something happened.
+    /// Handle an event on a connection.
     fn serve(&mut self, place: usize, plan: &mut Plan) -> Result<(), String> {
         let Some(link) = &mut self.links[place] else {
             return Ok(());
@@ -148,7 +146,7 @@ impl<'a> Tcp<'a> {
         let now = Instant::now();
         let goes_on = link.receive(&mut self.buffer, plan, now);
         if goes_on == Ok(true) {
-            // An open loop's requests go to the connections in turn.
+            // In an open loop, requests go to the connections in turn.
             while self.options.rate.is_none() && link.ask(&self.asked, self.options, plan, now) {}
             if link.send().is_ok() && !link.is_over() {
                 return Ok(());
@@ -158,7 +156,7 @@ impl<'a> Tcp<'a> {
         link.ended(plan, now);
         self.links[place] = None;
         match goes_on {
-            // Nothing ever came of it: more attempts would tell nothing new.
+            // No connection ever succeeded, so more attempts are pointless.
             Err(why) if plan.connects == 0 => Err(self.unreachable(&why)),
             Err(why) if plan.latency.count() == 0 => {
                 Err(format!("{}: {why}", self.options.address))
@@ -174,7 +172,7 @@ impl<'a> Tcp<'a> {
         }
     }
 
-    /// Gives the requests that are due to connections with room, in turn.
+    /// Give due requests to connections with room, in turn.
     fn spread(&mut self, plan: &mut Plan, now: Instant) -> Result<(), String> {
         let count = self.links.len();
         for _ in 0..count {
@@ -224,7 +222,7 @@ impl Transport for Tcp<'_> {
 }
 
 impl Link {
-    /// Takes in all that came; whether the connection goes on.
+    /// Process all received bytes; `true` if the connection continues.
     fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -255,7 +253,7 @@ impl Link {
             plan.connected(self.began, now);
         }
         if !connected {
-            // Told by the kernel why, once (SO_ERROR).
+            // The kernel reports the reason once (SO_ERROR).
             if let Ok(Some(e)) = self.stream.take_error() {
                 return Err(e.to_string());
             }
@@ -290,7 +288,7 @@ impl Link {
         Ok(())
     }
 
-    /// By ALPN the server must have agreed to HTTP/2; HTTP/1.1 goes without saying.
+    /// HTTP/2 requires that the server selected it by ALPN; HTTP/1.1 does not.
     fn check_protocol(&self) -> Result<(), String> {
         let Some(tls) = &self.tls else {
             return Ok(());
@@ -305,7 +303,7 @@ impl Link {
         }
     }
 
-    /// Whether another request was started.
+    /// Start a request; `false` if none is due or possible.
     fn ask(&mut self, asked: &Asked, options: &Options, plan: &mut Plan, now: Instant) -> bool {
         let room = match &self.client {
             Client::H1(client) => client.has_room(options.streams),
@@ -321,7 +319,7 @@ impl Link {
         true
     }
 
-    /// Hands over what is to be sent, as much as the kernel takes.
+    /// Send as many pending bytes as the kernel takes.
     fn send(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             if !self.out.is_empty() {
@@ -362,7 +360,7 @@ impl Link {
     }
 }
 
-/// Not connected yet, or the kernel's buffer is full: an event will come.
+/// The socket is not connected yet, or the kernel's buffer is full: an event will come.
 fn is_later(error: &io::Error) -> bool {
     matches!(
         error.kind(),

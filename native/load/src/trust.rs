@@ -1,4 +1,4 @@
-//! TLS that takes any certificate: the servers measured have their own.
+//! TLS that accepts any certificate, since measured servers use their own.
 
 use crate::options::Protocol;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -45,10 +45,8 @@ impl ServerCertVerifier for TakeAny {
     }
 }
 
-/// A client's TLS for `protocol`, which it names by ALPN.
-///
-/// # Errors
-/// The versions of TLS that it needs are not to be had.
+/// A client's TLS configuration with the ALPN name of `protocol`.  # Errors The required TLS
+/// versions are unavailable.
 pub fn tls(protocol: Protocol) -> Result<ClientConfig, String> {
     let versions: &[&rustls::SupportedProtocolVersion] = match protocol {
         Protocol::H3 => &[&rustls::version::TLS13],

@@ -1,20 +1,20 @@
-//! What this program itself used, so that it can say when it was the bottleneck.
+//! The resources used by the load generator, so that it can report when it was the bottleneck.
 
 use std::time::{Duration, Instant};
 
-/// From this share of the time on a thread had no time left to send more.
+/// From this fraction of CPU time on, a thread had no time left to send more.
 const BUSY: f64 = 0.90;
 
-/// Of one thread, over its run.
+/// The usage of one thread over its run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     pub wall: Duration,
     pub cpu: Duration,
-    /// Ready to go on, but other threads had the CPUs.
+    /// The time that the thread was ready while other threads used the CPUs.
     pub waited: Duration,
 }
 
-/// Counts from here on, for the thread that makes it.
+/// Measures from its creation on, for the current thread.
 pub struct Meter {
     began: Instant,
     cpu: Duration,
@@ -48,7 +48,7 @@ impl Usage {
         self.waited.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
     }
 
-    /// Whether what it measured is its own speed rather than the server's.
+    /// Whether the measured speed is the load generator's rather than the server's.
     pub fn is_bound(&self) -> bool {
         self.cpu_share() + self.waited_share() > BUSY
     }
@@ -59,7 +59,7 @@ fn cpu() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the kernel writes one timespec, which lives through the call.
+    // SAFETY: the kernel writes one timespec, which is valid during the call.
     let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     match done {
         0 => Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
@@ -67,7 +67,8 @@ fn cpu() -> Duration {
     }
 }
 
-/// Time spent waiting on a run queue (proc(5), schedstat); nothing where the kernel does not count it.
+/// The time spent waiting on a run queue (proc(5), schedstat); zero if the kernel does not report
+/// it.
 fn waited() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split_ascii_whitespace().nth(1);

@@ -1,4 +1,4 @@
-//! One thread: its share of the connections and requests, until nothing is left of them.
+//! A thread's share of the connections and requests.
 
 use crate::options::{Options, Protocol};
 use crate::plan::{share, Plan};
@@ -9,28 +9,24 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// The longest wait: timers of a connection that just began are not known yet.
+/// The longest wait, since the timers of a new connection are not known yet.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
-/// The connections of a thread, whatever they run over.
+/// The connections of a thread over any transport.
 pub trait Transport {
-    /// Takes in what came and starts what is due; when to be called again at the latest.
-    ///
-    /// # Errors
-    /// The run cannot go on.
+    /// Process received bytes and start due requests. Returns the latest time for the next call.  #
+    /// Errors The run cannot continue.
     fn go_on(&mut self, plan: &mut Plan, now: Instant) -> Result<Option<Instant>, String>;
 
-    /// What becomes readable when there is something to take in.
+    /// Append the descriptors that become readable when there is input.
     fn fds(&self, fds: &mut Vec<RawFd>);
 
-    /// Called when waiting is over, before the clock is looked at.
+    /// Called after a wait, before the clock is read.
     fn gather(&mut self) {}
 }
 
-/// Runs thread number `thread`; what came of it, and what it used.
-///
-/// # Errors
-/// The server cannot be reached, or broke off.
+/// Run thread number `thread`. Returns its results and its usage.  # Errors The server is
+/// unreachable or ended the run.
 pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, Usage), String> {
     let connections = share(options.connections as u64, thread, options.threads) as usize;
     let mut transport: Box<dyn Transport + '_> = match options.protocol {
@@ -47,7 +43,7 @@ pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, U
     let meter = Meter::start();
     let mut now = Instant::now();
     let (mut progress, mut known) = (now, 0);
-    // Later than single connections are given up, which others may replace.
+    // Longer than the patience for single connections, which can be replaced.
     let stalled = options.patience * 3 / 2;
     while !plan.is_done(now) {
         let timer = transport.go_on(&mut plan, now)?;
@@ -67,7 +63,7 @@ pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, U
                     plan.answers(),
                 ));
             }
-            // A few at the end are no reason to throw away what all the others told.
+            // A few missing responses at the end do not invalidate the results.
             plan.give_up();
         }
     }
@@ -82,13 +78,14 @@ fn readable(fd: RawFd) -> libc::pollfd {
     }
 }
 
-/// The kernel may wake a thread 50 us late, to wake several at once: not one that is to send in time.
+/// Ask the kernel for exact wake-ups. By default, it may wake a thread 50 us late to combine
+/// wake-ups.
 fn sleep_exactly() {
-    // SAFETY: PR_SET_TIMERSLACK takes a number. Where it fails, sends are a little later.
+    // SAFETY: PR_SET_TIMERSLACK takes a number. If it fails, sends are slightly later.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Waits until something can be read, or the moment has come.
+/// Wait until a descriptor is readable or the time has come.
 fn wait(fds: &mut [libc::pollfd], until: Option<Instant>) -> io::Result<()> {
     let left = until.map_or(MAX_WAIT, |due| {
         due.saturating_duration_since(Instant::now()).min(MAX_WAIT)
@@ -98,7 +95,7 @@ fn wait(fds: &mut [libc::pollfd], until: Option<Instant>) -> io::Result<()> {
         tv_nsec: libc::c_long::from(left.subsec_nanos()),
     };
     let count = fds.len() as libc::nfds_t;
-    // SAFETY: the array lives through the call, with its true length; no signal mask is given.
+    // SAFETY: the array is valid during the call and has the given length; there is no signal mask.
     let n = unsafe { libc::ppoll(fds.as_mut_ptr(), count, &timeout, std::ptr::null()) };
     match n {
         -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => {

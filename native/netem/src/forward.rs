@@ -1,4 +1,5 @@
-//! The loop that carries packets: two tun interfaces, two pipes, one thread, until the input ends.
+//! The forwarding loop: one thread carries packets between two tun interfaces through two pipes
+//! until its input ends.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,12 +10,12 @@ use crate::pipe::{Pipe, Shape};
 use crate::tun::check;
 
 const MAX_PACKET: usize = 1600;
-/// Packets read from one side before the other has its turn.
+/// The most packets read from one side before the other has its turn.
 const BATCH: usize = 64;
 
 struct Side {
     tun: File,
-    /// What goes from here to the other side.
+    /// The direction from here to the other side.
     pipe: Pipe,
 }
 
@@ -41,7 +42,7 @@ impl Forwarder {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Until standard input ends: whoever started us is then gone, or wants no more.
+    /// Run until standard input ends, which means that the parent has ended or wants no more.
     pub fn run(&mut self) -> io::Result<()> {
         loop {
             if self.wait()? {
@@ -56,7 +57,7 @@ impl Forwarder {
         }
     }
 
-    /// Returns when a packet came or is due; whether the input has ended.
+    /// Wait for a packet or a due time; `true` if the input has ended.
     fn wait(&self) -> io::Result<bool> {
         let entry = |fd| libc::pollfd {
             fd,
@@ -79,7 +80,7 @@ impl Forwarder {
             tv_nsec: (ns % 1_000_000_000) as libc::c_long,
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the array and the time live through the call; no signal mask is given.
+        // SAFETY: the array and the time are valid during the call; there is no signal mask.
         let result = unsafe {
             libc::ppoll(
                 fds.as_mut_ptr(),
@@ -131,7 +132,8 @@ impl Forwarder {
             };
             match self.sides[1 - from].tun.write(&packet) {
                 Ok(_) => {}
-                // What the kernel refuses (an interface going down, a malformed packet) is not the link's to judge.
+                // Ignore packets that the kernel rejects, for example because the interface is
+                // going down.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => {}
                 Err(error) => return Err(error),
@@ -140,7 +142,8 @@ impl Forwarder {
         }
     }
 
-    /// `{"forward": {"passed", "dropped_full", "dropped_loss"}, "backward": {...}}`
+    /// Format the counts as `{"forward": {"passed", "dropped_full", "dropped_loss"}, "backward":
+    /// {...}}`.
     pub fn report(&self) -> String {
         let words = |side: &Side| {
             let counts = side.pipe.counts;
@@ -159,7 +162,7 @@ impl Forwarder {
 
 fn input_ended() -> bool {
     let mut byte = [0u8; 64];
-    // SAFETY: reads into an array of that length.
+    // SAFETY: reads into an array with that length.
     let read = unsafe { libc::read(0, byte.as_mut_ptr().cast(), byte.len()) };
     read <= 0
 }

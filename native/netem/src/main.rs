@@ -58,7 +58,7 @@ fn carry(wanted: &Wanted) -> Result<(), String> {
     say(&forwarder.report())
 }
 
-/// In a thread of its own, so that this one stays where it is; the interface stays in the namespace.
+/// Use a separate thread, so that this one keeps its namespace; the interface stays in the other.
 fn opened(place: &Place) -> Result<File, String> {
     let owned = place.clone();
     let made = thread::spawn(move || owned.enter().and_then(|()| owned.open())).join();
@@ -66,9 +66,10 @@ fn opened(place: &Place) -> Result<File, String> {
     made.map_err(|error| format!("{} in {}: {error}", place.interface, place.namespace))
 }
 
-/// The kernel may wake a thread up to 50 us late to save power; a link must not.
+/// Ask the kernel for exact wake-ups. By default, it may wake a thread up to 50 us late to save
+/// power.
 fn precise_timers() {
-    // SAFETY: prctl with these arguments changes the calling thread's timer slack only.
+    // SAFETY: prctl with these arguments only changes the calling thread's timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
 }
 

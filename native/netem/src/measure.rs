@@ -1,5 +1,5 @@
-//! What the link is really like, measured over it with UDP: round-trip time, rate both ways, and whether a burst that
-//! just fills the queue passes whole.
+//! Measures the properties of a link with UDP: round-trip time, rate in both directions, and
+//! whether a burst of the queue's size passes completely.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use crate::tun::{check, Place};
 
 const PINGS: usize = 40;
 const PING_EVERY: Duration = Duration::from_millis(5);
-/// With IP and UDP headers 1500 bytes, as full segments have.
+/// With IP and UDP headers 1500 bytes, like full TCP segments.
 const PAYLOAD: usize = 1472;
 const PACKET_BITS: u64 = 1500 * 8;
 const BLAST: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ impl Found {
     }
 }
 
-/// Runs in threads of its own, one in each namespace.
+/// Measure from two threads, one in each namespace.
 pub fn measure(near: &Place, far: &Place, shape: &Shape) -> Result<Found, String> {
     let rtt = Duration::from_nanos(2 * (shape.delay_ns + shape.jitter_ns));
     let silence = rtt + Duration::from_millis(150);
@@ -59,7 +59,7 @@ pub fn measure(near: &Place, far: &Place, shape: &Shape) -> Result<Found, String
             rates_bps[number] = blast(from, to, shape, silence)?;
         }
     }
-    // One packet is on the wire while the others wait.
+    // One packet is being transmitted while the others wait.
     let burst = if shape.rate_bps > 0 {
         (shape.queue_packets + 1).min(MAX_BURST)
     } else {
@@ -154,10 +154,10 @@ fn pings(near: &Place, far: &Place, silence: Duration) -> Result<Vec<u64>, Strin
     })
 }
 
-/// Bits of IP packets a second, while more is sent than can pass.
+/// Bits of IP packets per second, while more is sent than can pass.
 fn blast(from: &Place, to: &Place, shape: &Shape, silence: Duration) -> Result<f64, String> {
     let rate_bps = shape.rate_bps;
-    // What waits from the start keeps the bottleneck at work when the sender is held up.
+    // The initial backlog keeps the bottleneck busy when the sender is delayed.
     let ahead = (shape.queue_packets as u64 / 2).clamp(8, 500);
     let enough = Duration::from_nanos(60 * PACKET_BITS * 1_000_000_000 / rate_bps);
     let length = BLAST.max(enough);
@@ -165,7 +165,7 @@ fn blast(from: &Place, to: &Place, shape: &Shape, silence: Duration) -> Result<f
         let began = Instant::now();
         let mut sent = 0u64;
         while began.elapsed() < length {
-            // A tenth more than the link takes.
+            // Ten percent more than the link carries.
             let wanted = ahead
                 + (began.elapsed().as_nanos() as u64 / 1000 * (rate_bps / 1000)) * 11
                     / 10_000
@@ -196,7 +196,7 @@ fn send(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// When what `sending` sends arrives, until nothing came for `silence`.
+/// The arrival times of what `sending` sends, until nothing arrived for `silence`.
 fn arrivals(
     from: &Place,
     to: &Place,

@@ -1,12 +1,11 @@
-//! One direction of the link, without clock or sockets: packets in with the time, packets out when they are due.
-//!
-//! A drop-tail queue stands before a bottleneck of a fixed rate, a delay behind it. The queue's limit counts the
-//! packets that wait for the bottleneck; what is being sent, or is on its way, is not among them. Times are
-//! nanoseconds of any clock that does not go back.
+//! One direction of a link, without clock and sockets: packets enter with their time and leave when
+//! due.  A drop-tail queue precedes a bottleneck of a fixed rate; a delay follows. The queue limit
+//! counts packets that wait for the bottleneck, not those in transmission or in the delay. Times
+//! are nanoseconds of a monotonic clock.
 
 use std::collections::VecDeque;
 
-/// What a direction is like. `rate_bps` counts the bytes of IP packets; 0 is no limit.
+/// The properties of a direction. `rate_bps` counts bytes of IP packets; 0 means no limit.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub rate_bps: u64,
@@ -16,7 +15,7 @@ pub struct Shape {
     pub queue_packets: usize,
 }
 
-/// Packets by what became of them.
+/// Packet counts by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: u64,
@@ -26,9 +25,9 @@ pub struct Counts {
 
 pub struct Pipe {
     shape: Shape,
-    /// When the bottleneck is free again.
+    /// The time when the bottleneck is free again.
     free_at: u64,
-    /// When each waiting packet begins to be sent, in order.
+    /// The transmission start of each waiting packet, in order.
     starts: VecDeque<u64>,
     flying: VecDeque<(u64, Vec<u8>)>,
     last_arrival: u64,
@@ -49,7 +48,8 @@ impl Pipe {
         }
     }
 
-    /// A packet arrives at `now`. It comes back when it is dropped, for its memory to be used again.
+    /// Add a packet that arrives at `now`. A dropped packet is returned, so that its memory can be
+    /// reused.
     pub fn offer(&mut self, now: u64, packet: Vec<u8>) -> Option<Vec<u8>> {
         if self.shape.loss_ppm > 0 && self.below(1_000_000) < u64::from(self.shape.loss_ppm) {
             self.counts.dropped_loss += 1;
@@ -73,7 +73,7 @@ impl Pipe {
         None
     }
 
-    /// When the next packet leaves, if any is on its way.
+    /// The time when the next packet leaves, if there is one.
     pub fn next_due(&self) -> Option<u64> {
         self.flying.front().map(|(due, _)| *due)
     }
@@ -94,7 +94,7 @@ impl Pipe {
         }
     }
 
-    /// The delay, give or take the jitter, evenly; packets never overtake each other.
+    /// The delay with uniformly distributed jitter; packets never overtake each other.
     fn delay(&mut self) -> u64 {
         if self.shape.jitter_ns == 0 {
             return self.shape.delay_ns;
@@ -103,7 +103,7 @@ impl Pipe {
         (self.shape.delay_ns + spread).saturating_sub(self.shape.jitter_ns)
     }
 
-    /// xorshift64*: even enough for loss and jitter, and the same in every run.
+    /// xorshift64*: uniform enough for loss and jitter, and reproducible.
     fn below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -174,7 +174,7 @@ mod tests {
                 dropped_loss: 0
             }
         );
-        // After two sending times two places are free.
+        // After two transmission times, two places are free.
         assert!(pipe.offer(2 * MS, vec![0; 1000]).is_none());
         assert!(pipe.offer(2 * MS, vec![0; 1000]).is_none());
         assert!(pipe.offer(2 * MS, vec![0; 1000]).is_some());

@@ -7,11 +7,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 const MTU: i32 = 1500;
-/// What the kernel holds for us while we are busy with the other direction.
+/// The packets that the kernel queues while this program handles the other direction.
 const WAITING_PACKETS: i32 = 20_000;
 const PREFIX: u32 = 30;
 
-/// One end of the link: the namespace's path, the interface's name and its address there.
+/// One end of the link: the path of the namespace, and the name and address of the interface.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub namespace: String,
@@ -20,7 +20,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// `NAMESPACE,INTERFACE,ADDRESS`
+    /// Parse `NAMESPACE,INTERFACE,ADDRESS`.
     pub fn parse(text: &str) -> Result<Place, String> {
         let parts: Vec<&str> = text.split(',').collect();
         let [namespace, interface, address] = parts[..] else {
@@ -44,7 +44,7 @@ impl Place {
         })
     }
 
-    /// Moves the calling thread into the namespace.
+    /// Move the calling thread to the namespace.
     pub fn enter(&self) -> io::Result<()> {
         let file = File::open(&self.namespace)?;
         // SAFETY: setns takes a descriptor and a constant.
@@ -52,7 +52,7 @@ impl Place {
         Ok(())
     }
 
-    /// Makes the interface in the namespace that the thread is in, up and with its address.
+    /// Create the interface in the thread's namespace, with its address, and bring it up.
     pub fn open(&self) -> io::Result<File> {
         let tun = OpenOptions::new()
             .read(true)
@@ -139,7 +139,7 @@ fn control() -> io::Result<OwnedFd> {
 }
 
 fn ioctl(fd: RawFd, what: u64, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: every request used here takes a pointer to an ifreq, which lives through the call.
+    // SAFETY: every request here takes a pointer to an ifreq, which is valid during the call.
     check(unsafe { libc::ioctl(fd, what as _, request as *mut libc::ifreq) })?;
     Ok(())
 }

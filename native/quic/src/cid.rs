@@ -3,12 +3,12 @@
 use crate::token::random;
 use std::fmt;
 
-/// Bytes of the longest id (RFC 9000, section 17.2).
+/// The length of the longest id (RFC 9000, section 17.2).
 pub const MAX_LEN: usize = 20;
-/// Bytes of the ids that we choose.
+/// The length of our ids.
 pub const LOCAL_LEN: usize = 8;
-/// Where in our ids two bytes are whose exclusive or is the label of the endpoint that chose them. Tables go by
-/// the bytes before, which are random.
+/// The position in our ids of two bytes whose exclusive or is the label of the endpoint that chose
+/// them. Hash tables use the bytes before, which are random.
 pub const LABEL_AT: usize = 6;
 
 /// A connection id, ours or the client's.
@@ -19,7 +19,7 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// The id with these bytes; `None` when they are more than 20.
+    /// The id with these bytes; `None` if there are more than 20.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut id = Self {
             len: bytes.len() as u8,
@@ -39,19 +39,19 @@ impl ConnectionId {
         id
     }
 
-    /// A random id of ours, of the endpoint with this label.
+    /// A random id of ours for the endpoint with this label.
     pub fn random(label: u8) -> Self {
         let mut bytes = random::<LOCAL_LEN>();
         bytes[LABEL_AT + 1] = bytes[LABEL_AT] ^ label;
         Self::local(bytes)
     }
 
-    /// Its bytes.
+    /// The bytes of the id.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Number of its bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }

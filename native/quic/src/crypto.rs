@@ -1,4 +1,4 @@
-//! What QUIC needs of TLS (RFC 9001), as rustls offers it.
+//! The interface between QUIC and TLS (RFC 9001), based on rustls.
 
 use crate::error::Error;
 use rustls::quic::{DirectionalKeys, KeyChange, ServerConnection, Suite, Version};
@@ -6,47 +6,45 @@ use rustls::{AlertDescription, CipherSuite, ServerConfig};
 use std::any::Any;
 use std::sync::Arc;
 
-/// The TLS of a listener.
+/// The TLS settings of a listener.
 pub trait Tls: Send + Sync {
-    /// AES-128-GCM, with which Initial packets are protected (RFC 9001, section 5).
+    /// AES-128-GCM, which protects Initial packets (RFC 9001, section 5).
     fn suite(&self) -> Suite;
 
-    /// The TLS of a new connection; `params` are our transport parameters, encoded.
+    /// Start TLS for a new connection; `params` are our encoded transport parameters.
     fn start(self: Arc<Self>, params: Vec<u8>) -> Box<dyn Session>;
 }
 
-/// The TLS of a connection.
+/// The TLS state of a connection.
 pub trait Session {
-    /// Takes handshake bytes of the client.
-    ///
-    /// # Errors
-    /// The alert that ends the handshake.
+    /// Process handshake bytes of the client.  # Errors The alert that ends the handshake.
     fn read(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Appends what is to be sent with the keys in use, until they change or it is all there is.
+    /// Append handshake bytes to send with the current keys, until the keys change or there are no
+    /// more.
     fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange>;
 
-    /// For 0-RTT packets, when the client may send them.
+    /// The keys for 0-RTT packets, if the client may send them.
     fn early_keys(&self) -> Option<DirectionalKeys>;
 
-    /// Whether the client's last message is still missing.
+    /// Whether the client's last handshake message is missing.
     fn is_handshaking(&self) -> bool;
 
-    /// The client's transport parameters, encoded, once its hello was read.
+    /// The client's encoded transport parameters, after its ClientHello was read.
     fn params(&self) -> Option<&[u8]>;
 
-    /// What the application is told about the handshake.
+    /// A description of the handshake for the application.
     fn describe(&self) -> Option<Box<dyn Any>>;
 }
 
-/// The suite that protects Initial packets, if these settings have it.
+/// The suite that protects Initial packets, if the settings include it.
 pub fn initial_suite(config: &ServerConfig) -> Option<Suite> {
     let mut suites = config.crypto_provider().cipher_suites.iter();
     let aes = suites.find(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256)?;
     aes.tls13()?.quic_suite()
 }
 
-/// An error that a TLS connection met, as QUIC tells it.
+/// Convert a TLS error to its QUIC error.
 pub fn alert(description: AlertDescription, reason: impl Into<String>) -> Error {
     Error::alert(description.into(), reason.into())
 }
@@ -81,15 +79,15 @@ impl Session for ServerConnection {
     }
 }
 
-/// The same TLS for all clients.
+/// The same TLS settings for all clients.
 pub struct Fixed {
     config: Arc<ServerConfig>,
     suite: Suite,
 }
 
 impl Fixed {
-    /// With these settings; `None` when TLS_AES_128_GCM_SHA256 is missing, without which there is no
-    /// QUIC, or they are not for QUIC.
+    /// Use these settings; `None` if they lack TLS_AES_128_GCM_SHA256, which QUIC requires, or are
+    /// not for QUIC.
     pub fn new(config: Arc<ServerConfig>) -> Option<Self> {
         let suite = initial_suite(&config)?;
         ServerConnection::new(config.clone(), Version::V1, Vec::new()).ok()?;

@@ -1,14 +1,14 @@
-//! Congestion control: CUBIC (RFC 9438) in the frame of RFC 9002, section 7.
+//! Congestion control: CUBIC (RFC 9438) within RFC 9002, section 7.
 
 use std::time::{Duration, Instant};
 
-/// By how much a loss shrinks the window (RFC 9438, section 4.6).
+/// The factor by which a loss reduces the window (RFC 9438, section 4.6).
 const BETA: f64 = 0.7;
-/// How fast the window grows again (RFC 9438, section 5).
+/// The growth rate of the window (RFC 9438, section 5).
 const C: f64 = 0.4;
-/// Bytes at first, with packets of 1200 bytes (RFC 9002, section 7.2).
+/// The initial window in bytes, for packets of 1200 bytes (RFC 9002, section 7.2).
 const INITIAL_WINDOW: u64 = 12_000;
-/// No more than what the send window of a connection and its headers can fill many times over.
+/// Far more than a connection's send window and headers can fill.
 const MAX_WINDOW: u64 = 1 << 30;
 
 /// The congestion window of a path.
@@ -17,20 +17,20 @@ pub struct Cubic {
     window: u64,
     threshold: u64,
     mtu: u64,
-    /// Packets sent before this are of a loss that was answered.
+    /// Losses of packets sent before this time were already handled.
     recovery: Option<Instant>,
-    /// The window before the last loss, in bytes.
+    /// The window before the last loss in bytes.
     max: f64,
-    /// When growth began, and seconds from then until the window is at `max` again.
+    /// The start of growth, and the seconds from then until the window reaches `max` again.
     epoch: Option<(Instant, f64)>,
-    /// Bytes acknowledged that did not grow the window yet.
+    /// Acknowledged bytes that have not increased the window yet.
     fraction: f64,
     /// The window that Reno would have, in bytes.
     reno: f64,
 }
 
 impl Cubic {
-    /// A new path's, with packets of `mtu` bytes.
+    /// The window of a new path with packets of `mtu` bytes.
     pub fn new(mtu: u64) -> Self {
         Self {
             window: INITIAL_WINDOW,
@@ -44,18 +44,19 @@ impl Cubic {
         }
     }
 
-    /// Bytes that may be in flight.
+    /// The most bytes in flight.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// The path carries packets of this size now.
+    /// Adapt to packets of this size.
     pub fn set_mtu(&mut self, mtu: u64) {
         self.mtu = mtu;
         self.window = self.window.max(2 * mtu);
     }
 
-    /// A packet of `bytes` sent at `sent` arrived; `limited`: the window was not used up.
+    /// Handle the acknowledgment of a packet of `bytes` sent at `sent`; `limited`: the window was
+    /// not fully used.
     pub fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, limited: bool, rtt: Duration) {
         if limited || self.recovery.is_some_and(|start| sent <= start) {
             return;
@@ -74,7 +75,7 @@ impl Cubic {
         });
         let time = now.saturating_duration_since(start) + rtt;
         let cubic = C * (time.as_secs_f64() - k).powi(3) * mtu + self.max;
-        // Section 4.3: never slower than Reno with the same shrinking.
+        // Section 4.3: never slower than Reno with the same reduction.
         self.reno += 3.0 * (1.0 - BETA) / (1.0 + BETA) * bytes as f64 / window * mtu;
         let target = cubic.clamp(window, 1.5 * window).max(self.reno);
         self.fraction += (target - window) / window * bytes as f64;
@@ -83,14 +84,14 @@ impl Cubic {
         self.window = (self.window + whole as u64).min(MAX_WINDOW);
     }
 
-    /// A packet sent at `sent` was lost. True when that begins a recovery period.
+    /// Handle the loss of a packet sent at `sent`; `true` if this begins a recovery period.
     pub fn lost(&mut self, now: Instant, sent: Instant) -> bool {
         if self.recovery.is_some_and(|start| sent <= start) {
             return false;
         }
         self.recovery = Some(now);
         let window = self.window as f64;
-        // Section 4.7: who shrinks before the old size is reached makes room for others.
+        // Section 4.7: a sender that reduces before it reaches the old size makes room for others.
         self.max = if window < self.max {
             window * (1.0 + BETA) / 2.0
         } else {
@@ -103,7 +104,7 @@ impl Cubic {
         true
     }
 
-    /// All packets of a long time were lost (RFC 9002, section 7.6).
+    /// Handle persistent congestion (RFC 9002, section 7.6).
     pub fn collapse(&mut self) {
         self.window = 2 * self.mtu;
         self.recovery = None;

@@ -1,14 +1,14 @@
-//! Explicit congestion notification (RFC 9000, section 13.4): networks mark packets instead of dropping them, and
-//! who sends finds out whether marks survive the way before it relies on them.
+//! Explicit congestion notification (RFC 9000, section 13.4): networks mark packets instead of
+//! dropping them. A sender first verifies that the path preserves marks.
 
-/// Packets that ask for an acknowledgement which are marked on a path before anything is known of it.
+/// The number of ack-eliciting packets that are marked on a path before its support is known.
 const TESTED: u32 = 10;
 
-/// What the ECN field of a datagram's IP header says (RFC 3168, section 5), as its two bits.
+/// The ECN field of the IP header (RFC 3168, section 5), as its two bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Nothing is known of ECN.
+    /// ECN is not supported.
     #[default]
     None = 0,
     /// ECN-capable transport, code point 1.
@@ -20,7 +20,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Of the byte that IPv4 calls type of service and IPv6 traffic class.
+    /// The ECN bits of IPv4's type of service or IPv6's traffic class.
     #[inline]
     pub fn of(byte: u8) -> Self {
         match byte & 3 {
@@ -32,7 +32,7 @@ impl Ecn {
     }
 }
 
-/// Packets that came with a mark.
+/// Received packets by mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub ect0: u64,
@@ -41,7 +41,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a packet.
+    /// Count a packet.
     #[inline]
     pub fn add(&mut self, ecn: Ecn) {
         match ecn {
@@ -52,35 +52,36 @@ impl Counts {
         }
     }
 
-    /// Whether a mark was seen at all: then acknowledgements tell the counts.
+    /// Whether any mark was received, so that acknowledgments include the counts.
     #[inline]
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// What the packets of one space that we marked with ECT(0) became of, as the client tells.
+/// The marked packets of a space, according to the client's reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marked {
-    /// Marked packets that were sent.
+    /// The number of packets sent with a mark.
     pub sent: u64,
     told: Counts,
 }
 
-/// What an acknowledgement says of marked packets.
+/// The result of an acknowledgment for marked packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Nothing.
     Nothing,
-    /// Marks arrive; `ce`: some were turned into "congestion experienced".
+    /// Marks arrive; `ce`: some were changed to "congestion experienced".
     Arrive { ce: bool },
-    /// Marks are lost or made up on the way, or the client does not report them.
+    /// Marks are lost or forged on the path, or the client does not report them.
     Broken,
 }
 
 impl Marked {
-    /// Judges the counts of an acknowledgement that raised the largest packet known to have arrived, `newly` marked
-    /// packets among those it is the first to acknowledge (RFC 9000, section 13.4.2.1).
+    /// Evaluate the counts of an acknowledgment that raised the largest acknowledged packet;
+    /// `newly`: the number of marked packets that it acknowledges for the first time (RFC 9000,
+    /// section 13.4.2.1).
     #[inline]
     pub fn judge(&mut self, counts: Option<Counts>, newly: u64) -> Report {
         let Some(counts) = counts else {
@@ -106,30 +107,30 @@ impl Marked {
     }
 }
 
-/// Whether the packets of a path are marked (RFC 9000, appendix A.4).
+/// The state of a path's ECN validation (RFC 9000, appendix A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The first ones are.
+    /// The first packets are marked.
     Testing,
-    /// No more for now: nothing is known of the first ones.
+    /// Marking pauses, since the fate of the first packets is unknown.
     Unknown,
-    /// They are, and arrive.
+    /// Packets are marked, and marks arrive.
     Capable,
-    /// No more.
+    /// Marking has stopped.
     Failed,
 }
 
-/// The marking of a path's packets.
+/// The ECN marking of a path's packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Marking {
     state: State,
-    /// Of the first ones: sent, and lost.
+    /// The first packets: the number sent, and the number lost.
     tested: u32,
     lost: u32,
 }
 
 impl Marking {
-    /// Of a new path; `false`: the socket cannot mark.
+    /// The state for a new path; `false`: the socket cannot mark.
     pub fn new(possible: bool) -> Self {
         let state = if possible {
             State::Testing
@@ -143,13 +144,13 @@ impl Marking {
         }
     }
 
-    /// Whether a packet is to be marked.
+    /// Whether to mark a packet.
     #[inline]
     pub fn is_on(&self) -> bool {
         matches!(self.state, State::Testing | State::Capable)
     }
 
-    /// A marked packet went out that asks for an acknowledgement.
+    /// Record a sent ack-eliciting packet with a mark.
     #[inline]
     pub fn sent(&mut self) {
         if self.state == State::Testing {
@@ -160,14 +161,15 @@ impl Marking {
         }
     }
 
-    /// Nothing was acknowledged for long: marks may be why nothing arrives, so what goes out now has none.
+    /// Pause after a long time without acknowledgments: marks may be the reason, so unmarked
+    /// packets are sent now.
     pub fn pause(&mut self) {
         if self.state == State::Testing {
             self.state = State::Unknown;
         }
     }
 
-    /// Marked packets were lost.
+    /// Record lost packets with marks.
     #[inline]
     pub fn lost(&mut self, count: u64) {
         if matches!(self.state, State::Testing | State::Unknown) {
@@ -180,7 +182,7 @@ impl Marking {
         }
     }
 
-    /// An acknowledgement told of the path's packets.
+    /// Handle the result of an acknowledgment.
     #[inline]
     pub fn reported(&mut self, report: Report) {
         match report {
@@ -215,7 +217,7 @@ mod tests {
             marked.judge(counts(3, 0, 0), 3),
             Report::Arrive { ce: false }
         );
-        // Of packets whose acknowledgement was lost it tells, too.
+        // The counts also include packets whose acknowledgment was lost.
         assert_eq!(
             marked.judge(counts(6, 0, 1), 2),
             Report::Arrive { ce: true }

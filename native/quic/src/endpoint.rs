@@ -1,4 +1,4 @@
-//! All connections of a UDP socket: whose a datagram is, and who may begin a connection.
+//! All connections of a UDP socket: assigns datagrams to connections and accepts new ones.
 
 use crate::cid::{ConnectionId, LOCAL_LEN};
 use crate::connection::{Begin, Config, Connection, From};
@@ -18,58 +18,59 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Names a connection of an endpoint; used again once [`Event::Closed`] was seen.
+/// Identifies a connection of an endpoint; reused after [`Event::Closed`].
 pub type Key = usize;
 
-/// Largest payload tried on paths that leave the machine: 1500 bytes of Ethernet, less headers.
+/// The largest payload tried on paths that leave the host: 1500 bytes of Ethernet minus headers.
 const INTERNET_MTU: u16 = 1452;
-/// Largest payload tried on the loopback interface.
+/// The largest payload tried on the loopback interface.
 const LOOPBACK_MTU: u16 = 16_000;
-/// What the kernel takes in one send with segmentation offload.
+/// The most bytes that the kernel accepts in one send with segmentation offload.
 const MAX_SEND: usize = 64_000;
 const MAX_SEGMENTS: usize = 64;
-/// What UDP can carry (RFC 9000, section 18.2).
+/// The largest payload of UDP (RFC 9000, section 18.2).
 const MAX_PAYLOAD: u64 = 65_527;
-/// Unacknowledged bytes a connection may have under way, and so hold in memory.
+/// The most unacknowledged bytes of a connection, which limits its memory.
 const SEND_WINDOW: u64 = 2 << 20;
-/// The client's control and QPACK streams, and a few it may grease with.
+/// The client's control and QPACK streams, and some reserved ones.
 const MAX_UNI_STREAMS: u64 = 8;
-/// Windows of all streams of a connection, in windows of one.
+/// The window of a connection, in windows of a stream.
 const WINDOWS: u64 = 16;
-/// Between two stateless resets: who sends garbage gets few answers.
+/// The time between two stateless resets, which limits responses to invalid packets.
 const RESET_EVERY: Duration = Duration::from_millis(20);
-/// Handshakes that may be under way, in those above which addresses are validated first.
+/// The fraction of the handshake limit above which addresses must be validated first.
 const MAX_PENDING: usize = 4;
-/// Bytes of a stateless reset besides its token, so that it looks like a packet (section 10.3).
+/// The least bytes of a stateless reset before its token, so that it looks like a packet (section
+/// 10.3).
 const MIN_RESET: usize = 5;
 
-/// A datagram that came.
+/// A received datagram.
 pub struct Datagram {
-    /// Where from.
+    /// The source address.
     pub remote: SocketAddr,
-    /// Which of our addresses it was sent to, when that is known.
+    /// The local address, if known.
     pub local: Option<IpAddr>,
-    /// Its content.
+    /// The content.
     pub data: BytesMut,
-    /// How networks or the client marked it.
+    /// The ECN mark.
     pub ecn: Ecn,
 }
 
-/// A datagram, or several of equal size for one destination, to be sent.
+/// A datagram, or several of equal size for one destination, to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to.
+    /// The destination.
     pub remote: SocketAddr,
-    /// Which of our addresses to send from.
+    /// The local address to send from.
     pub local: Option<IpAddr>,
-    /// Length of each datagram but the last, when the content is more than one.
+    /// The length of each datagram except the last, if there are several.
     pub segment: Option<usize>,
-    /// To be marked with ECT(0); otherwise with nothing.
+    /// Whether to mark it with ECT(0).
     pub ecn: bool,
 }
 
 impl Transmit {
-    /// One datagram without a mark.
+    /// A single datagram without a mark.
     pub fn unmarked(remote: SocketAddr, local: Option<IpAddr>) -> Self {
         Self {
             remote,
@@ -80,69 +81,69 @@ impl Transmit {
     }
 }
 
-/// Takes datagrams to be sent.
+/// Receives outgoing datagrams.
 pub trait Output {
     /// An empty buffer for the next datagrams.
     fn buffer(&mut self) -> &mut Vec<u8>;
-    /// Queues the buffer given out last.
+    /// Queue the last buffer.
     fn push(&mut self, transmit: Transmit);
-    /// Whether no more can be queued.
+    /// Whether the queue is full.
     fn is_full(&self) -> bool;
 }
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is done.
+    /// The handshake is complete.
     Connected,
-    /// Bytes, the end or a reset may be read from a stream, perhaps a new one.
+    /// A stream, possibly a new one, has bytes, an end, or a reset to read.
     Readable(u64),
-    /// A stream that was full takes bytes again.
+    /// A stream that was full accepts bytes again.
     Writable(u64),
-    /// The client does not want what we send on a stream, which is reset.
+    /// The client rejects a stream of ours, which is reset.
     Stopped(u64),
-    /// The connection is gone.
+    /// The connection has ended.
     Closed,
 }
 
-/// What happened on an endpoint, in numbers.
+/// Counts of events on an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections begun.
+    /// Accepted connections.
     pub connections: u64,
-    /// Handshakes done.
+    /// Completed handshakes.
     pub handshakes: u64,
-    /// Of those, with 0-RTT.
+    /// Handshakes with 0-RTT.
     pub early_data: u64,
-    /// Retry packets.
+    /// Sent Retry packets.
     pub retries: u64,
-    /// Clients that moved.
+    /// Client migrations.
     pub migrations: u64,
     /// Stateless resets.
     pub stateless_resets: u64,
-    /// Packets of connections that are gone.
+    /// Packets sent on ended connections.
     pub packets_sent: u64,
-    /// Of those, lost.
+    /// Packets lost on ended connections.
     pub packets_lost: u64,
 }
 
 struct Entry {
     quic: Connection,
-    /// Where its client was at first, and last.
+    /// The client's first address.
     origin: SocketAddr,
     remote: SocketAddr,
-    /// In the list of those to look at.
+    /// Whether it is in the list of active connections.
     active: bool,
-    /// When the timer in the heap is due.
+    /// The time of its timer in the heap.
     armed: Option<Instant>,
-    /// The application knows of it.
+    /// Whether the application knows of it.
     announced: bool,
-    /// The application knows that it is gone.
+    /// Whether the application knows that it has ended.
     closed: bool,
     reset_token: Option<[u8; RESET_LEN]>,
 }
 
-/// Our ids are random: they are their own hash.
+/// Our ids are random, so they serve as their own hash.
 #[derive(Default)]
 struct Same(u64);
 
@@ -173,24 +174,24 @@ pub struct Endpoint {
     retry: bool,
     retry_above: usize,
     accepting: bool,
-    /// How many more connections may begin.
+    /// The number of connections that may still be accepted.
     room: usize,
-    /// Connections that the application does not know of: their handshakes are under way.
+    /// The number of connections in their handshake, of which the application does not know.
     pending: usize,
-    /// First packets that were dropped because there was no room for their connections.
+    /// First packets that were dropped because the limit of connections was reached.
     dropped: u64,
     connections: Vec<Option<Box<Entry>>>,
     free: Vec<Key>,
     open: usize,
-    /// Whose the ids are that we chose, and those that clients chose for their first packets.
+    /// Connections by our ids, and by the ids that clients chose for their first packets.
     ids: Ids,
     initial_ids: HashMap<ConnectionId, Key>,
-    /// Stateless resets that clients announced.
+    /// Connections by stateless reset tokens from clients.
     resets: HashMap<[u8; RESET_LEN], Key>,
     last_reset: Option<Instant>,
     active: VecDeque<Key>,
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
-    /// The last datagram of this turn, if those that follow may go out in one message with it, and its size.
+    /// The last datagram of this round and its size, if later ones can join its message.
     row: Option<(Transmit, usize)>,
     counts: Counts,
 }
@@ -200,7 +201,7 @@ fn number(id: &ConnectionId) -> Option<u64> {
 }
 
 impl Endpoint {
-    /// An endpoint that accepts connections with this TLS; times are counted from `now`.
+    /// An endpoint that accepts connections with these TLS settings; times are counted from `now`.
     pub fn new(tls: Arc<dyn Tls>, options: &Options, now: Instant) -> Self {
         let stream_window = u64::from(options.stream_window);
         let limits = Limits {
@@ -254,7 +255,7 @@ impl Endpoint {
         self.connections.get(key)?.as_deref()
     }
 
-    /// Takes a datagram. Answers that belong to no connection go to `out`.
+    /// Process a datagram. Responses outside of connections go to `out`.
     pub fn receive(&mut self, now: Instant, datagram: Datagram, out: &mut impl Output) {
         let Some(header) = packet::parse(&datagram.data) else {
             return;
@@ -317,7 +318,7 @@ impl Endpoint {
         self.activate(key);
     }
 
-    /// Does for a connection what it cannot do itself.
+    /// Perform the endpoint's tasks for a connection.
     fn grant(&mut self, now: Instant, key: Key) {
         let Some(entry) = self.connections.get_mut(key).and_then(Option::as_deref_mut) else {
             return;
@@ -342,7 +343,7 @@ impl Endpoint {
         }
     }
 
-    /// The first packet of a client.
+    /// Handle the first packet of a client.
     fn incoming(
         &mut self,
         now: Instant,
@@ -351,7 +352,7 @@ impl Endpoint {
         data: BytesMut,
         out: &mut impl Output,
     ) {
-        // Ids shorter than 8 bytes are not for first packets (RFC 9000, section 7.2).
+        // First packets must not have ids shorter than 8 bytes (RFC 9000, section 7.2).
         if !self.accepting || data.len() < MIN_INITIAL || long.destination.len() < LOCAL_LEN {
             return;
         }
@@ -359,7 +360,7 @@ impl Endpoint {
             .tokens
             .judge(&data[long.token.clone()], from.remote, now);
         let validated = matches!(judgement, Judgement::Retried(_) | Judgement::Known);
-        // Nothing is kept for a Retry packet, so that a flood from made-up addresses costs no memory.
+        // A Retry stores no state, so a flood from forged addresses costs no memory.
         let busy = self.pending >= self.retry_above;
         if (self.retry || busy) && judgement == Judgement::Unknown {
             return self.send_retry(now, from, long, out);
@@ -398,7 +399,7 @@ impl Endpoint {
         }
         quic.receive(now, from, data);
         if quic.is_untouched() {
-            // It could not be opened: nobody's.
+            // The packet could not be decrypted, so drop the new connection.
             number(&id).map(|id| self.ids.remove(&id));
             return;
         }
@@ -427,7 +428,7 @@ impl Endpoint {
         self.activate(key);
     }
 
-    /// Has a client show that its address is its own (RFC 9000, section 8.1.2).
+    /// Send Retry to validate the client's address (RFC 9000, section 8.1.2).
     fn send_retry(&mut self, now: Instant, from: From, long: &Long, out: &mut impl Output) {
         let token = self.tokens.retry(from.remote, now, &long.destination);
         let source = ConnectionId::random(self.label);
@@ -445,7 +446,7 @@ impl Endpoint {
         answer(out, from);
     }
 
-    /// A packet of a connection that is not known: the client forgot it, or we did.
+    /// Handle a packet of an unknown connection: the client or this endpoint has lost its state.
     fn unknown(
         &mut self,
         now: Instant,
@@ -462,7 +463,8 @@ impl Endpoint {
                 return self.activate(key);
             }
         }
-        // Shorter than what it answers, so that two who do this come to an end (section 10.3.3).
+        // Shorter than the packet it responds to, so that two endpoints do not loop (section
+        // 10.3.3).
         let room = data.len().saturating_sub(1).min(MIN_RESET + 40);
         let too_soon = self.last_reset.is_some_and(|last| last + RESET_EVERY > now);
         if room < MIN_RESET + RESET_LEN || too_soon {
@@ -478,7 +480,7 @@ impl Endpoint {
         answer(out, from);
     }
 
-    /// Takes no new connections from now on; handshakes under way have until then to end.
+    /// Accept no new connections; handshakes under way have until then to complete.
     pub fn stop_accepting(&mut self, until: Instant) {
         self.accepting = false;
         for key in 0..self.connections.len() {
@@ -489,7 +491,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts a connection on the list of those to look at.
+    /// Add a connection to the list of active ones.
     pub fn activate(&mut self, key: Key) {
         if let Some(entry) = self.entry(key) {
             if !std::mem::replace(&mut entry.active, true) {
@@ -498,12 +500,12 @@ impl Endpoint {
         }
     }
 
-    /// How many connections are to be looked at.
+    /// The number of active connections.
     pub fn waiting(&self) -> usize {
         self.active.len()
     }
 
-    /// A connection to look at: take its events, then call [`Endpoint::transmit`].
+    /// The next active connection: take its events, then call [`Endpoint::transmit`].
     pub fn next_active(&mut self) -> Option<Key> {
         let Some(key) = self.active.pop_front() else {
             self.row = None;
@@ -515,7 +517,7 @@ impl Endpoint {
         Some(key)
     }
 
-    /// Takes the next event of a connection.
+    /// Take the next event of a connection.
     pub fn poll(&mut self, key: Key) -> Option<Event> {
         let entry = self.entry(key).filter(|entry| !entry.closed)?;
         let event = entry.quic.poll()?;
@@ -533,8 +535,8 @@ impl Endpoint {
         Some(event)
     }
 
-    /// Writes what a connection has to send into `out`, and sets its timer. `false`: `out` is full,
-    /// call again once it was flushed.
+    /// Write a connection's output to `out` and set its timer. `false`: `out` is full; call again
+    /// after it was flushed.
     pub fn transmit(&mut self, key: Key, now: Instant, out: &mut impl Output) -> bool {
         loop {
             let row = self.row;
@@ -565,21 +567,21 @@ impl Endpoint {
         true
     }
 
-    /// Arms the timer of a connection, or lets go of one that is done.
+    /// Set the timer of a connection, or remove it if it has ended.
     fn settle(&mut self, key: Key) {
         let Some(entry) = self.entry(key) else { return };
         if entry.quic.is_drained() {
             if entry.closed {
                 self.remove(key);
             } else {
-                // Its end is still to be told.
+                // Its end must still be reported.
                 self.activate(key);
             }
             return;
         }
         if let Some(due) = entry.quic.timeout() {
-            // A timer in the heap that comes too early finds out and is set again; most are only
-            // ever moved to later.
+            // A timer in the heap that fires too early is set again; most timers only move to later
+            // times.
             if entry.armed.is_none_or(|armed| due < armed) {
                 entry.armed = Some(due);
                 self.timers.push(Reverse((due, key)));
@@ -596,7 +598,7 @@ impl Endpoint {
         for id in entry.quic.ids() {
             number(&id).map(|id| self.ids.remove(&id));
         }
-        // Another client may have chosen the same, and come later.
+        // Another client may have chosen the same id later.
         if self.initial_ids.get(&entry.quic.initial_id) == Some(&key) {
             self.initial_ids.remove(&entry.quic.initial_id);
         }
@@ -608,12 +610,12 @@ impl Endpoint {
         self.free.push(key);
     }
 
-    /// When [`Endpoint::handle_timeouts`] is to be called next.
+    /// The time of the next call of [`Endpoint::handle_timeouts`].
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Tells connections whose time has come.
+    /// Handle the timers that are due.
     pub fn handle_timeouts(&mut self, now: Instant) {
         while let Some(&Reverse((due, key))) = self.timers.peek() {
             if due > now {
@@ -633,8 +635,8 @@ impl Endpoint {
         }
     }
 
-    /// Reads what has come on a stream, up to about `limit` bytes, in order. Nothing is read behind
-    /// a piece for which `stop` holds, not even the stream's end.
+    /// Read received bytes of a stream in order, up to about `limit`. Reading stops after a piece
+    /// for which `stop` returns true, before the stream's end.
     pub fn read(
         &mut self,
         key: Key,
@@ -653,57 +655,57 @@ impl Endpoint {
         end
     }
 
-    /// Whether the client gave a stream up whose bytes are not wanted now; true once.
+    /// Whether the client reset a stream that is not being read; `true` only once.
     pub fn was_reset(&mut self, key: Key, stream: u64) -> bool {
         self.entry(key)
             .is_some_and(|entry| entry.quic.streams.was_reset(stream))
     }
 
-    /// Queues bytes on a stream: how many were taken, or `None` when the stream is gone. What is
-    /// not taken can be tried again after [`Event::Writable`].
+    /// Queue bytes on a stream. Returns the number taken, or `None` if the stream is gone. Retry
+    /// the rest after [`Event::Writable`].
     pub fn write(&mut self, key: Key, stream: u64, chunks: &mut [Bytes]) -> Option<usize> {
         self.entry(key)?.quic.streams.write(stream, chunks)
     }
 
-    /// Ends a stream after what was queued on it.
+    /// End a stream after its queued bytes.
     pub fn finish(&mut self, key: Key, stream: u64) {
         if let Some(entry) = self.entry(key) {
             entry.quic.streams.finish(stream);
         }
     }
 
-    /// Gives up sending on a stream.
+    /// Reset the sending side of a stream.
     pub fn reset(&mut self, key: Key, stream: u64, code: u64) {
         if let Some(entry) = self.entry(key) {
             entry.quic.streams.reset(stream, code);
         }
     }
 
-    /// Tells the client to stop sending on a stream.
+    /// Send STOP_SENDING for a stream.
     pub fn stop(&mut self, key: Key, stream: u64, code: u64) {
         if let Some(entry) = self.entry(key) {
             entry.quic.streams.stop(stream, code);
         }
     }
 
-    /// Opens a unidirectional stream, if the client allows another.
+    /// Open a unidirectional stream if the client allows another.
     pub fn open_uni(&mut self, key: Key) -> Option<u64> {
         self.entry(key)?.quic.streams.open_uni()
     }
 
-    /// Streams with bytes that the client has not acknowledged or that may be written on.
+    /// The number of streams with unacknowledged bytes or room to write.
     pub fn unacknowledged(&mut self, key: Key) -> usize {
         self.known(key)
             .map_or(0, |entry| entry.quic.streams.sending())
     }
 
-    /// How often in a row a connection's client was asked for a sign of life, and gave none.
+    /// The number of successive probes of a connection without a response.
     pub fn unanswered_probes(&self, key: Key) -> u32 {
         self.known(key)
             .map_or(0, |entry| entry.quic.unanswered_probes())
     }
 
-    /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.
+    /// Close a connection without a following [`Event::Closed`].
     pub fn close(&mut self, key: Key, now: Instant, code: u64, reason: &'static str) {
         if let Some(entry) = self.entry(key) {
             entry.quic.close(now, code, reason);
@@ -712,42 +714,43 @@ impl Endpoint {
         }
     }
 
-    /// Where a connection's client is now; it may move.
+    /// The current address of a connection's client; it may migrate.
     pub fn remote(&self, key: Key) -> Option<SocketAddr> {
         self.known(key).map(|entry| entry.remote)
     }
 
-    /// Where a connection's client was at first.
+    /// The first address of a connection's client.
     pub fn origin(&self, key: Key) -> Option<SocketAddr> {
         self.known(key).map(|entry| entry.origin)
     }
 
-    /// What the TLS of a connection says about its handshake.
+    /// The TLS layer's description of a connection's handshake.
     pub fn handshake(&self, key: Key) -> Option<Box<dyn Any>> {
         self.known(key)?.quic.describe()
     }
 
-    /// What happened since it was last asked for.
+    /// Take the counts since the last call.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
     }
 
-    /// Connections that no event was taken of yet: their handshakes are under way.
+    /// The number of connections in their handshake, without any event taken.
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Sets how many more connections may begin; first packets of others are dropped.
+    /// Set the number of connections that may still be accepted; first packets of others are
+    /// dropped.
     pub fn set_room(&mut self, room: usize) {
         self.room = room;
     }
 
-    /// How many first packets were dropped since it was last asked for.
+    /// Take the number of first packets dropped since the last call.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Whether all connections are gone and forgotten.
+    /// Whether all connections have ended and were removed.
     pub fn is_empty(&self) -> bool {
         self.open == 0
     }
@@ -768,7 +771,7 @@ fn answer(out: &mut impl Output, from: From) {
     out.push(Transmit::unmarked(from.remote, from.local));
 }
 
-/// Says why no connection is made, and forgets it.
+/// Send the reason for refusing a connection, and drop it.
 fn refuse(now: Instant, from: From, mut quic: Connection, error: Error, out: &mut impl Output) {
     if let Some(transmit) = quic.refuse(now, from, error, out.buffer()) {
         out.push(transmit);

@@ -1,4 +1,4 @@
-//! Why a connection ends with an error of its own (RFC 9000, section 20).
+//! Errors that end a connection (RFC 9000, section 20).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,46 +9,46 @@ use std::fmt;
 pub enum Reason {
     /// Closed without an error.
     NoError = 0x0,
-    /// Something of ours does not work.
+    /// An internal error.
     Internal = 0x1,
-    /// The server does not take the connection.
+    /// The server refuses the connection.
     Refused = 0x2,
-    /// More bytes than were allowed.
+    /// More bytes than the flow-control limits allow.
     FlowControl = 0x3,
-    /// A stream beyond the limit.
+    /// A stream id above the limit.
     StreamLimit = 0x4,
-    /// A frame for a stream that cannot have it.
+    /// A frame that the stream's state does not allow.
     StreamState = 0x5,
-    /// A stream's final size was changed or gone beyond.
+    /// A stream's final size changed or was exceeded.
     FinalSize = 0x6,
-    /// A frame that cannot be read.
+    /// A malformed frame.
     FrameEncoding = 0x7,
-    /// Transport parameters that cannot be read or have impossible values.
+    /// Malformed transport parameters or invalid values.
     TransportParameter = 0x8,
-    /// More connection ids than were allowed.
+    /// More connection ids than allowed.
     ConnectionIdLimit = 0x9,
-    /// Any other breach of the protocol.
+    /// Any other violation of the protocol.
     ProtocolViolation = 0xa,
-    /// A token that is not one of ours.
+    /// An invalid token.
     InvalidToken = 0xb,
     /// The application closed the connection before its own codes could be sent.
     Application = 0xc,
-    /// More handshake bytes than are kept.
+    /// More handshake bytes than are buffered.
     CryptoBufferExceeded = 0xd,
-    /// A key update that was not allowed.
+    /// A forbidden key update.
     KeyUpdate = 0xe,
-    /// Too many packets that could not be opened.
+    /// Too many packets failed decryption.
     AeadLimitReached = 0xf,
 }
 
-/// What the peer, or we, did wrong.
+/// A protocol error of the peer or of this endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The code that the peer is told.
+    /// The code for the peer.
     pub code: u64,
     /// The type of the frame that caused it, or 0.
     pub frame: u64,
-    /// For a person.
+    /// The reason for a log.
     pub reason: Cow<'static, str>,
 }
 
@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    /// A TLS alert (RFC 9001, section 4.8).
+    /// An error from a TLS alert (RFC 9001, section 4.8).
     pub fn alert(description: u8, reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: 0x100 + u64::from(description),
@@ -71,7 +71,7 @@ impl Error {
         }
     }
 
-    /// The same error, caused by a frame of this type.
+    /// The same error with the type of the frame that caused it.
     pub(crate) fn in_frame(mut self, frame: u64) -> Self {
         self.frame = frame;
         self

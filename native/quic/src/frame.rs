@@ -32,29 +32,29 @@ pub const CONNECTION_CLOSE: u64 = 0x1c;
 pub const APPLICATION_CLOSE: u64 = 0x1d;
 pub const HANDSHAKE_DONE: u64 = 0x1e;
 
-/// Bits of a STREAM frame's type.
+/// The bits of a STREAM frame's type.
 const FIN: u64 = 0x01;
 const LEN: u64 = 0x02;
 const OFF: u64 = 0x04;
-/// Bytes that an ACK frame of one range may take.
+/// The bytes that an ACK frame with one range may take.
 pub const ACK_ROOM: usize = 64;
-/// Largest number of streams of a kind.
+/// The largest number of streams of a kind.
 const MAX_STREAMS: u64 = 1 << 60;
 
-/// An acknowledgement, its ranges still encoded but known to be sound.
+/// An acknowledgment whose ranges are encoded but validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     pub largest: u64,
-    /// As it is encoded.
+    /// The encoded delay.
     pub delay: u64,
-    /// Packets that came with marks, if it tells.
+    /// The ECN counts, if present.
     pub marks: Option<Counts>,
     first: u64,
     rest: &'a [u8],
 }
 
 impl Ack<'_> {
-    /// What is acknowledged, the highest packets first.
+    /// The acknowledged packets, highest first.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut next = Some((self.largest, self.first));
         let mut rest = self.rest;
@@ -69,7 +69,7 @@ impl Ack<'_> {
     }
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Frame<'a> {
     Ping,
@@ -120,7 +120,7 @@ pub enum Frame<'a> {
     HandshakeDone,
 }
 
-/// The frames of a packet, one after the other.
+/// Iterates over the frames of a packet.
 pub struct Frames<'a> {
     input: &'a [u8],
 }
@@ -130,22 +130,19 @@ fn cut(input: &[u8], len: u64) -> Option<(&[u8], &[u8])> {
 }
 
 impl<'a> Frames<'a> {
-    /// The frames in a packet's payload.
+    /// The frames of a packet's payload.
     pub fn new(payload: &'a [u8]) -> Self {
         Self { input: payload }
     }
 
-    /// The next frame and its type; PADDING is passed over.
-    ///
-    /// # Errors
-    /// It cannot be read.
+    /// The next frame and its type; PADDING is skipped.  # Errors The frame is malformed.
     #[inline]
     pub fn next(&mut self) -> Result<Option<(u64, Frame<'a>)>, Error> {
         self.skip_padding();
         if self.input.is_empty() {
             return Ok(None);
         }
-        // Every type we know is one byte long, and no type may be longer than it need be.
+        // All known types have one byte, and longer encodings than necessary are forbidden.
         let kind = u64::from(self.input[0]);
         if kind > HANDSHAKE_DONE {
             return Err(Error::new(Reason::FrameEncoding, "an unknown frame").in_frame(kind));
@@ -329,7 +326,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Bytes of an integer.
+/// The number of bytes of an integer.
 #[inline]
 pub fn size(value: u64) -> usize {
     match value {
@@ -340,12 +337,13 @@ pub fn size(value: u64) -> usize {
     }
 }
 
-/// Writes a frame that consists of integers.
+/// Write a frame that consists of integers.
 pub fn write(out: &mut Vec<u8>, values: &[u64]) {
     values.iter().for_each(|value| varint::encode(out, *value));
 }
 
-/// Writes an ACK frame of as many ranges as `room` bytes take, the highest first, and of the marks that were seen.
+/// Write an ACK frame with as many ranges as fit into `room` bytes, highest first, and the ECN
+/// counts.
 pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, marks: &Counts, room: usize) {
     let mut all = ranges.iter().rev();
     let Some(top) = all.next() else { return };
@@ -367,14 +365,14 @@ pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, marks: &Counts,
     }
 }
 
-/// Bytes of a STREAM frame before its data, when its length is written.
+/// The number of bytes of a STREAM frame before its data, with a length field.
 #[inline]
 pub fn stream_header(id: u64, offset: u64, len: usize) -> usize {
     let offset = if offset == 0 { 0 } else { size(offset) };
     1 + size(id) + offset + size(len as u64)
 }
 
-/// Writes a STREAM frame up to its data. `len`: `None` when the data ends the packet.
+/// Write a STREAM frame up to its data. `len`: `None` if the data ends the packet.
 #[inline]
 pub fn write_stream(out: &mut Vec<u8>, id: u64, offset: u64, len: Option<usize>, fin: bool) {
     let mut kind = STREAM;
@@ -391,7 +389,7 @@ pub fn write_stream(out: &mut Vec<u8>, id: u64, offset: u64, len: Option<usize>,
     }
 }
 
-/// Writes a NEW_CONNECTION_ID frame.
+/// Write a NEW_CONNECTION_ID frame.
 pub fn write_new_id(
     out: &mut Vec<u8>,
     sequence: u64,
@@ -405,7 +403,7 @@ pub fn write_new_id(
     out.extend_from_slice(token);
 }
 
-/// Writes a CONNECTION_CLOSE frame; `frame`: the type that caused it, `None` for the application's.
+/// Write a CONNECTION_CLOSE frame; `frame`: the type that caused it, `None` for the application.
 pub fn write_close(out: &mut Vec<u8>, code: u64, frame: Option<u64>, reason: &[u8]) {
     match frame {
         Some(frame) => write(out, &[CONNECTION_CLOSE, code, frame]),
@@ -509,7 +507,8 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        // A type too long, one unknown, an ACK below 0, too many streams, an id of no bytes.
+        // A type in a long encoding, an unknown type, an ACK below 0, too many streams, and an
+        // empty id.
         let bad: [&[u8]; 6] = [
             &[0x40, 0x01],
             &[0x21],

@@ -1,24 +1,25 @@
-//! Takes protection off packets and puts it on (RFC 9001, section 5), and changes keys (section 6).
+//! Packet protection (RFC 9001, section 5) and key updates (section 6).
 
 use crate::error::{Error, Reason};
 use crate::packet::{KEY_PHASE, LONG, SAMPLE_END, TAG};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
 use std::time::{Duration, Instant};
 
-/// Packets after which keys are changed, far below what AES-GCM allows (RFC 9001, section 6.6).
+/// The packets after which keys are updated, far below the limit of AES-GCM (RFC 9001, section
+/// 6.6).
 const PACKETS_PER_KEY: u64 = 1 << 22;
 
-/// A header whose protection was taken off.
+/// A header without its protection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
     pub first: u8,
-    /// The packet number as far as the header has it, and the bytes that it takes.
+    /// The truncated packet number, and its length in bytes.
     pub number: u64,
     pub number_len: usize,
 }
 
-/// Takes the protection off the header of a packet whose number begins at `number_at`; `None` when
-/// it is too short.
+/// Remove the header protection of a packet whose number begins at `number_at`; `None` if it is too
+/// short.
 #[inline]
 pub fn unprotect(
     key: &dyn HeaderProtectionKey,
@@ -44,7 +45,7 @@ pub fn unprotect(
     })
 }
 
-/// Bits of the first byte that must be 0 once it is unprotected.
+/// The bits of the unprotected first byte that must be 0.
 pub fn reserved(first: u8) -> u8 {
     match first & LONG {
         0 => first & 0x18,
@@ -52,7 +53,7 @@ pub fn reserved(first: u8) -> u8 {
     }
 }
 
-/// Seals the packet that is the end of `out` from `start` on, its payload from `payload_at` on.
+/// Encrypt the packet at the end of `out` from `start` on, with its payload from `payload_at` on.
 #[inline]
 pub fn seal(
     packet_key: &dyn PacketKey,
@@ -77,7 +78,7 @@ pub fn seal(
         .map_err(failed)
 }
 
-/// Where in a buffer a packet's parts begin.
+/// The positions of a packet's parts in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions {
     pub start: usize,
@@ -92,21 +93,22 @@ pub struct OneRtt {
     now: PacketKeySet,
     next: PacketKeySet,
     secrets: Secrets,
-    /// For packets that were sent before the client changed keys, until when.
+    /// The previous keys, for packets sent before the client's key update, and the time until they
+    /// are kept.
     previous: Option<(Box<dyn PacketKey>, Option<Instant>)>,
     phase: bool,
-    /// The first packet that came in this phase, and the first we sent in it.
+    /// The first packet received in this key phase, and the first sent in it.
     phase_received: u64,
     phase_sent: Option<u64>,
-    /// A packet of ours in this phase arrived.
+    /// Whether a packet of ours in this key phase was acknowledged.
     confirmed: bool,
     sealed: u64,
-    /// Packets that one key may seal.
+    /// The most packets to encrypt with one key.
     limit: u64,
 }
 
 impl OneRtt {
-    /// As TLS hands them out.
+    /// Start with the keys from TLS.
     pub fn new(keys: Keys, mut next: Secrets) -> Self {
         Self {
             limit: keys.local.packet.confidentiality_limit(),
@@ -127,7 +129,7 @@ impl OneRtt {
         }
     }
 
-    /// The key phase bit of what we send.
+    /// The key phase bit of outgoing packets.
     pub fn phase_bit(&self) -> u8 {
         if self.phase {
             KEY_PHASE
@@ -136,16 +138,14 @@ impl OneRtt {
         }
     }
 
-    /// Takes the protection off a header.
+    /// Remove the header protection.
     #[inline]
     pub fn unprotect(&self, packet: &mut [u8], number_at: usize) -> Option<Opened> {
         unprotect(&*self.remote_header, packet, number_at)
     }
 
-    /// Opens packet `number`; bytes of its payload.
-    ///
-    /// # Errors
-    /// `None` when it is no packet of the client's, which is passed over.
+    /// Decrypt packet `number`. Returns the length of its payload.  # Errors `None` for a packet
+    /// that is not the client's and must be ignored.
     pub fn open(&mut self, number: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
         let len = payload.len().checked_sub(TAG)?;
         let same = (header[0] & KEY_PHASE != 0) == self.phase;
@@ -173,7 +173,7 @@ impl OneRtt {
         Some(len)
     }
 
-    /// Changes to the next keys (RFC 9001, section 6.1).
+    /// Switch to the next keys (RFC 9001, section 6.1).
     fn change(&mut self) {
         let next = std::mem::replace(&mut self.next, self.secrets.next_packet_keys());
         let old = std::mem::replace(&mut self.now, next);
@@ -185,10 +185,7 @@ impl OneRtt {
         self.sealed = 0;
     }
 
-    /// Seals packet `number`.
-    ///
-    /// # Errors
-    /// The key has sealed too many packets.
+    /// Encrypt packet `number`.  # Errors The key has encrypted too many packets.
     #[inline]
     pub fn seal(&mut self, out: &mut Vec<u8>, at: Positions, number: u64) -> Result<(), Error> {
         self.phase_sent.get_or_insert(number);
@@ -199,20 +196,20 @@ impl OneRtt {
         seal(&*self.now.local, &*self.local_header, out, at, number)
     }
 
-    /// Changes keys when those in use have sealed many packets; before a packet is begun.
+    /// Update the keys if they have encrypted many packets. Call this before a packet is begun.
     pub fn renew(&mut self) {
         if self.sealed >= PACKETS_PER_KEY && self.confirmed && self.previous.is_none() {
             self.change();
         }
     }
 
-    /// Packet `number` of ours arrived.
+    /// Record the acknowledgment of packet `number`.
     #[inline]
     pub fn acked(&mut self, number: u64) {
         self.confirmed |= self.phase_sent.is_some_and(|first| number >= first);
     }
 
-    /// Forgets old keys in time (RFC 9001, section 6.5).
+    /// Drop old keys in time (RFC 9001, section 6.5).
     #[inline]
     pub fn forget_old(&mut self, now: Instant, keep: impl FnOnce() -> Duration) {
         if let Some((_, until)) = &mut self.previous {
@@ -222,13 +219,14 @@ impl OneRtt {
         }
     }
 
-    /// Packets that cannot be opened until the connection must end (RFC 9001, section 6.6).
+    /// The number of undecryptable packets at which the connection must end (RFC 9001, section
+    /// 6.6).
     pub fn integrity_limit(&self) -> u64 {
         self.now.remote.integrity_limit()
     }
 }
 
-/// Opens packet `number` with keys that do not change.
+/// Decrypt packet `number` with keys that never change.
 pub fn open(
     keys: &DirectionalKeys,
     number: u64,

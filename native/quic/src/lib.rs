@@ -1,8 +1,7 @@
-//! QUIC for servers (RFC 9000, 9001, 9002), without sockets and clocks: datagrams and the time are
-//! handed in, datagrams and the next timer are asked for. TLS is rustls', behind [`Tls`].
-//!
-//! [`Endpoint`] is all connections of one UDP socket. What happens on them is read as [`Event`]s;
-//! streams are named by their ids.
+//! QUIC for servers (RFC 9000, 9001, 9002), without sockets and clocks. The caller passes datagrams
+//! and the time, and takes datagrams and the time of the next timer. TLS is that of rustls, behind
+//! [`Tls`].  An [`Endpoint`] has all connections of one UDP socket. It reports [`Event`]s; streams
+//! are identified by their ids.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

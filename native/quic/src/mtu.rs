@@ -1,30 +1,30 @@
-//! Finds out how large packets a path carries (RFC 8899, RFC 9000, section 14.3).
+//! Path MTU discovery (RFC 8899, RFC 9000, section 14.3).
 
 use std::time::{Duration, Instant};
 
-/// What every path carries (RFC 9000, section 14).
+/// The size that every path carries (RFC 9000, section 14).
 pub const MIN: u16 = 1200;
-/// Probes of a size that are lost before it is taken to be too large.
+/// Lost probes of a size after which it counts as too large.
 const ATTEMPTS: u8 = 3;
-/// Bytes that are not worth another probe.
+/// A smaller difference is not worth a probe.
 const CLOSE_ENOUGH: u16 = 32;
-/// Until larger sizes are tried again.
+/// The time until larger sizes are tried again.
 const AGAIN: Duration = Duration::from_secs(600);
-/// The same, after packets of a size that had arrived no longer did.
+/// The same after a size that had worked stopped working.
 const AFTER_BLACK_HOLE: Duration = Duration::from_secs(60);
-/// Groups of large packets lost, with none that arrived between them, until the path is taken not to
-/// carry that size any more.
+/// Lost groups of large packets in succession after which the path counts as no longer carrying the
+/// size.
 const BLACK_HOLE: u8 = 4;
 
 /// The search on a path.
 #[derive(Clone, Debug)]
 pub struct Mtu {
     current: u16,
-    /// The largest size that is of use.
+    /// The largest useful size.
     wanted: u16,
-    /// Sizes from here on did not arrive.
+    /// The smallest size that did not arrive.
     too_large: u16,
-    /// The packet that tries a size.
+    /// The packet that probes a size.
     probe: Option<(u64, u16)>,
     failed: u8,
     resting_until: Option<Instant>,
@@ -32,7 +32,7 @@ pub struct Mtu {
 }
 
 impl Mtu {
-    /// A new path's; sizes up to `wanted` are tried.
+    /// The search on a new path; sizes up to `wanted` are tried.
     pub fn new(wanted: u16) -> Self {
         let wanted = wanted.max(MIN);
         Self {
@@ -46,12 +46,12 @@ impl Mtu {
         }
     }
 
-    /// Bytes of the largest packet that is known to arrive.
+    /// The size of the largest packet that is known to arrive.
     pub fn current(&self) -> u16 {
         self.current
     }
 
-    /// The size that a packet should be sent with to try it, the interface's first.
+    /// The size for the next probe, if one is due; the interface's size comes first.
     pub fn due(&mut self, now: Instant) -> Option<u16> {
         if self.probe.is_some() {
             return None;
@@ -74,19 +74,19 @@ impl Mtu {
         Some(self.current + room / 2 + 1)
     }
 
-    /// Whether [`Mtu::due`] may have one.
+    /// Whether [`Mtu::due`] may return a size.
     #[inline]
     pub fn may_be_due(&self, now: Instant) -> bool {
         let is_resting = self.resting_until.is_some_and(|until| until > now);
         self.probe.is_none() && self.current < self.wanted && !is_resting
     }
 
-    /// Packet `number` was sent with a size that was due.
+    /// Record that packet `number` probes a size.
     pub fn sent(&mut self, number: u64, size: u16) {
         self.probe = Some((number, size));
     }
 
-    /// A packet arrived. True when packets may be larger now.
+    /// Record the acknowledgment of a packet; `true` if packets may be larger now.
     pub fn acked(&mut self, number: u64, size: u16) -> bool {
         if size > MIN {
             self.large_lost = 0;
@@ -101,12 +101,12 @@ impl Mtu {
         true
     }
 
-    /// Whether packet `number` tries a size.
+    /// Whether packet `number` is the probe.
     pub fn is_probe(&self, number: u64) -> bool {
         self.probe.is_some_and(|(probe, _)| probe == number)
     }
 
-    /// The packet that tried a size was lost.
+    /// Record the loss of the probe.
     pub fn probe_lost(&mut self) {
         let Some((_, size)) = self.probe.take() else {
             return;
@@ -118,8 +118,8 @@ impl Mtu {
         }
     }
 
-    /// Packets were lost of which the largest had this size. True when the path seems not to carry
-    /// it any more.
+    /// Record lost packets, of which the largest had this size; `true` if the path seems to have
+    /// stopped carrying it.
     pub fn lost(&mut self, now: Instant, size: u16) -> bool {
         if size <= MIN || self.current == MIN {
             return false;
@@ -140,7 +140,8 @@ impl Mtu {
 mod tests {
     use super::*;
 
-    /// Runs the search on a path that carries `carried`; the size found, and packets sent for it.
+    /// Run the search on a path with the MTU `carried`. Returns the size found and the number of
+    /// packets.
     fn search(mtu: &mut Mtu, carried: u16) -> (u16, u64) {
         let now = Instant::now();
         let mut number = 0;

@@ -3,38 +3,39 @@
 use crate::token::random;
 use std::time::Duration;
 
-/// How connections are.
+/// The options of connections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Streams of requests at once.
+    /// The most simultaneous requests.
     pub max_streams: u32,
-    /// Bytes that one stream may have under way to us.
+    /// The receive window of a stream in bytes.
     pub stream_window: u32,
-    /// Without a packet for this long a connection ends.
+    /// The time without packets after which a connection ends.
     pub idle: Duration,
-    /// A handshake that takes longer is given up.
+    /// The time limit for a handshake.
     pub handshake: Duration,
-    /// Addresses are validated before anything is kept for them.
+    /// Whether addresses are always validated by Retry before any state is stored.
     pub retry: bool,
-    /// So are they while as many handshakes are under way as this. Four times as many are the most there can be.
+    /// The number of handshakes under way from which addresses are validated. Four times this
+    /// number is the limit.
     pub retry_above: usize,
-    /// Datagrams go out in batches of a size.
+    /// Whether datagrams of equal size are sent in batches.
     pub gso: bool,
-    /// Datagrams can go out marked with ECT(0), as their [`Transmit::ecn`] says.
+    /// Whether datagrams can be sent with ECT(0), as [`Transmit::ecn`] says.
     pub ecn: bool,
-    /// In all connection ids of the endpoint, so that what comes for them can be led to it.
+    /// The label in all connection ids of the endpoint, by which packets are steered to it.
     pub label: u8,
-    /// What tokens are made from. Endpoints with the same one take each other's tokens for addresses.
+    /// The key of tokens. Endpoints with the same secret accept each other's tokens.
     pub secret: [u8; 32],
-    /// What comes for ids that are not known is for nobody, as far as endpoints with the same secret go: they all
-    /// can be told that. Otherwise only clients of this endpoint are.
+    /// Whether packets with unknown ids belong to no endpoint with the same secret, so that all
+    /// their clients may get stateless resets. Otherwise only this endpoint's clients do.
     pub steered: bool,
-    /// Milliseconds since 1970: tokens are good for a time, also elsewhere and later.
+    /// Milliseconds since 1970, for the validity of tokens.
     pub unix_ms: u64,
 }
 
 impl Default for Options {
-    /// 128 streams with windows of 64 KB, kept for 75 seconds without packets; a secret of its own.
+    /// 128 streams with windows of 64 KB, an idle timeout of 75 seconds, and a random secret.
     fn default() -> Self {
         Self {
             max_streams: 128,

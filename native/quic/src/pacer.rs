@@ -1,19 +1,19 @@
-//! Spreads what a congestion window allows over the round trip (RFC 9002, section 7.7).
+//! Pacing: spreads the congestion window over the round-trip time (RFC 9002, section 7.7).
 
 use std::time::{Duration, Instant};
 
-/// Packets that may always go out at once.
+/// The least packets that may be sent at once.
 const MIN_BURST: u64 = 10;
-/// Packets that may go out at once at most.
+/// The most packets that may be sent at once.
 const MAX_BURST: u64 = 256;
-/// Bursts are made as large as this time allows: timers are no finer than a millisecond.
+/// The time that determines the size of bursts, since timers have a resolution of a millisecond.
 const INTERVAL: Duration = Duration::from_millis(4);
 
-/// Windows beyond this are as good as endless, and round trips longer than this are not waited for.
+/// Larger windows count as unlimited, and longer round-trip times are not waited for.
 const MAX_WINDOW: u64 = 1 << 29;
 const MAX_NANOS: u64 = 1 << 33;
 
-/// A bucket that fills a quarter faster than one window each round trip.
+/// A token bucket that fills a quarter faster than one window per round trip.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     tokens: u64,
@@ -30,12 +30,12 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// A packet of this many bytes went out.
+    /// Record a sent packet with this number of bytes.
     pub fn sent(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(bytes);
     }
 
-    /// When `bytes` may be sent; `None`: now.
+    /// The time when `bytes` may be sent; `None` means now.
     pub fn delay(
         &mut self,
         now: Instant,
@@ -45,7 +45,7 @@ impl Pacer {
         rtt: Duration,
     ) -> Option<Instant> {
         let wanted = bytes.min(mtu);
-        // Windows and times stay below 2^30 bytes and 2^34 nanoseconds: products fit in 64 bits.
+        // Windows and times stay below 2^30 bytes and 2^34 nanoseconds, so products fit in 64 bits.
         let window = window.min(MAX_WINDOW);
         let nanos = (rtt.as_nanos() as u64).clamp(1, MAX_NANOS);
         let portion = window * INTERVAL.as_nanos() as u64 / nanos;
@@ -65,7 +65,7 @@ impl Pacer {
         if self.tokens >= wanted {
             return None;
         }
-        // Half a bucket at once: to wake up for every packet costs more than it gives.
+        // Wait for half a bucket: waking up for every packet costs too much.
         let missing = (capacity / 2).max(wanted) - self.tokens;
         let wait = missing * nanos / rate.max(1);
         Some(now + Duration::from_nanos(wait.clamp(1, MAX_NANOS)))

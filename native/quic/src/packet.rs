@@ -1,4 +1,4 @@
-//! Packets as they are on the wire (RFC 9000, section 17).
+//! Encoding of packets (RFC 9000, section 17).
 
 use crate::cid::{ConnectionId, LOCAL_LEN, MAX_LEN};
 use gallop_http::h3::varint;
@@ -6,22 +6,22 @@ use std::ops::Range;
 
 /// The version of RFC 9000.
 pub const VERSION: u32 = 1;
-/// Set in the first byte of a packet with a long header.
+/// The bit of a long header in the first byte.
 pub const LONG: u8 = 0x80;
-/// Set in the first byte of every packet of this version.
+/// The bit that is set in the first byte of every packet of this version.
 pub const FIXED: u8 = 0x40;
-/// Set in the first byte of a short header in every second key phase.
+/// The key phase bit of a short header.
 pub const KEY_PHASE: u8 = 0x04;
-/// Bytes of a client's first datagram at least (RFC 9000, section 14.1).
+/// The least size of a client's first datagram (RFC 9000, section 14.1).
 pub const MIN_INITIAL: usize = 1200;
-/// Bytes of every authentication tag.
+/// The length of an authentication tag.
 pub const TAG: usize = 16;
-/// Bytes of a packet from its number on that must be there for its header to be unprotected.
+/// The bytes from the packet number on that header protection needs.
 pub const SAMPLE_END: usize = 4 + 16;
-/// Bytes of a packet's length as we write it.
+/// The number of bytes of the length fields that we write.
 const LENGTH: usize = 2;
 
-/// The kinds of packets with long headers.
+/// The types of packets with long headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Initial,
@@ -30,31 +30,31 @@ pub enum Kind {
     Retry,
 }
 
-/// A long header, before its protection is taken off.
+/// A long header before its protection is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
     pub kind: Kind,
     pub version: u32,
     pub destination: ConnectionId,
     pub source: ConnectionId,
-    /// Where in the datagram the token of an Initial packet is.
+    /// The position of an Initial packet's token in the datagram.
     pub token: Range<usize>,
-    /// Where its number begins.
+    /// The position of the packet number.
     pub number_at: usize,
-    /// Where it ends, and the next one may begin.
+    /// The end of the packet, where the next one may begin.
     pub end: usize,
 }
 
-/// A datagram's first packet, or the next one.
+/// The header of a packet in a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Header {
     Long(Long),
-    /// A version we do not speak: its connection ids may have any length up to 255 bytes.
+    /// An unsupported version: its connection ids may have any length up to 255 bytes.
     OtherVersion {
         destination: Range<usize>,
         source: Range<usize>,
     },
-    /// To this id of ours.
+    /// A short header with this id of ours.
     Short(ConnectionId),
 }
 
@@ -64,7 +64,7 @@ fn take<'a>(input: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Reads what of a header can be read before its protection is taken off; `None`: it is none.
+/// Parse the unprotected parts of a header; `None` if it is invalid.
 pub fn parse(datagram: &[u8]) -> Option<Header> {
     let first = *datagram.first()?;
     if first & LONG == 0 {
@@ -90,7 +90,7 @@ fn parse_long(datagram: &[u8], first: u8) -> Option<Header> {
     }
     let [destination, source] = ids;
     if version != VERSION {
-        // Version 0 is a Version Negotiation packet, which no client sends.
+        // Version 0 is a Version Negotiation packet, which clients never send.
         return (version != 0).then_some(Header::OtherVersion {
             destination,
             source,
@@ -130,7 +130,7 @@ fn parse_long(datagram: &[u8], first: u8) -> Option<Header> {
     }))
 }
 
-/// Bytes that a packet's number needs when `acked` is the largest that arrived (section 17.1).
+/// The bytes that a packet number needs if `acked` is the largest acknowledged one (section 17.1).
 pub fn number_len(number: u64, acked: Option<u64>) -> usize {
     let range = acked.map_or(number + 1, |acked| number - acked) * 2;
     match range {
@@ -141,7 +141,7 @@ pub fn number_len(number: u64, acked: Option<u64>) -> usize {
     }
 }
 
-/// The number whose low bytes came, next after what was expected (appendix A.3).
+/// Expand a truncated packet number, given the expected one (appendix A.3).
 pub fn expand_number(truncated: u64, len: usize, expected: u64) -> u64 {
     let window = 1u64 << (8 * len);
     let half = window / 2;
@@ -155,7 +155,7 @@ pub fn expand_number(truncated: u64, len: usize, expected: u64) -> u64 {
     candidate
 }
 
-/// Writes a long header up to its number; where its length is to be written by [`set_length`].
+/// Write a long header up to its packet number. Returns the position for [`set_length`].
 pub fn write_long(
     out: &mut Vec<u8>,
     kind: Kind,
@@ -176,7 +176,7 @@ pub fn write_long(
         out.extend_from_slice(id.as_slice());
     }
     if kind == 0 {
-        // Only clients have tokens.
+        // Only clients send tokens.
         out.push(0);
     }
     let at = out.len();
@@ -184,21 +184,22 @@ pub fn write_long(
     at
 }
 
-/// Fills in how many bytes follow the length of a long header.
+/// Set the length field of a long header to the number of bytes after it.
 pub fn set_length(out: &mut [u8], at: usize, length: usize) {
     let value = length as u16 | 0x4000;
     out[at..at + LENGTH].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Bytes of a long header of ours, its number included, at most.
+/// The longest of our long headers, including the packet number.
 pub const MAX_LONG: usize = 1 + 4 + 2 * (1 + MAX_LEN) + 1 + LENGTH + 4;
 
-/// Writes a packet number.
+/// Write a packet number.
 pub fn write_number(out: &mut Vec<u8>, number: u64, len: usize) {
     out.extend_from_slice(&number.to_be_bytes()[8 - len..]);
 }
 
-/// A Version Negotiation packet for a client that wrote to `destination` from `source` (section 17.2.1).
+/// A Version Negotiation packet for a client that wrote to `destination` from `source` (section
+/// 17.2.1).
 pub fn version_negotiation(out: &mut Vec<u8>, random: u8, destination: &[u8], source: &[u8]) {
     out.push(LONG | FIXED | random);
     out.extend_from_slice(&0u32.to_be_bytes());
@@ -207,7 +208,7 @@ pub fn version_negotiation(out: &mut Vec<u8>, random: u8, destination: &[u8], so
         out.extend_from_slice(id);
     }
     out.extend_from_slice(&VERSION.to_be_bytes());
-    // A version that is none, so that clients learn to pass over those they do not know (section 15).
+    // A reserved version, so that clients learn to ignore unknown ones (section 15).
     let grease = u32::from_be_bytes([random; 4]) & 0xf0f0_f0f0 | 0x0a0a_0a0a;
     out.extend_from_slice(&grease.to_be_bytes());
 }
@@ -220,7 +221,7 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_survive_truncation(acked in 0u64..1 << 40, ahead in 1u64..1 << 20, back in 0u64..1 << 20) {
-            // What is in flight is what the sender chose the length by (section 17.1).
+            // The sender chooses the length by the packets in flight (section 17.1).
             let number = acked + ahead;
             let len = number_len(number, Some(acked));
             let truncated = number & ((1 << (8 * len)) - 1);

@@ -23,20 +23,20 @@ const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
 const INITIAL_SOURCE: u64 = 0x0f;
 const RETRY_SOURCE: u64 = 0x10;
 
-/// Most streams of a kind (RFC 9000, section 4.6).
+/// The most streams of a kind (RFC 9000, section 4.6).
 pub const MAX_STREAMS: u64 = 1 << 60;
 
-/// What a client lets us do.
+/// The limits that a client sets for us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// `None`: the client never gives up.
+    /// `None` if the client has no idle timeout.
     pub idle: Option<Duration>,
-    /// Bytes of the largest datagram it takes.
+    /// The size of the largest datagram that it accepts.
     pub max_udp_payload: u16,
     pub max_data: u64,
-    /// On the streams that it opened.
+    /// For the streams that it opens.
     pub max_stream_data_bidi: u64,
-    /// On unidirectional streams of ours.
+    /// For our unidirectional streams.
     pub max_stream_data_uni: u64,
     pub max_streams_uni: u64,
     pub ack_delay_exponent: u8,
@@ -45,7 +45,7 @@ pub struct Params {
     pub source: ConnectionId,
 }
 
-/// What we let a client do.
+/// The limits that we set for a client.
 pub struct Own<'a> {
     pub original: &'a ConnectionId,
     pub source: &'a ConnectionId,
@@ -62,7 +62,7 @@ pub struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// As the TLS extension carries them.
+    /// Encode as in the TLS extension.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         let mut bytes = |id: u64, value: &[u8]| {
@@ -107,10 +107,8 @@ fn number(mut value: &[u8]) -> Result<u64, Error> {
 }
 
 impl Params {
-    /// Reads a client's.
-    ///
-    /// # Errors
-    /// They cannot be read, are there twice, are for servers only or have values that are not allowed.
+    /// Decode a client's parameters.  # Errors They are malformed, duplicate, only for servers, or
+    /// have invalid values.
     pub fn decode(mut input: &[u8]) -> Result<Self, Error> {
         let mut params = Self {
             idle: None,

@@ -1,5 +1,5 @@
-//! Sets of integers kept as ranges: packet numbers that came, bytes of streams that came, were
-//! acknowledged or were lost.
+//! Sets of integers stored as ranges: received packet numbers, and received, acknowledged, or lost
+//! bytes of streams.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    /// Adds a range; whether any of it was not in the set.
+    /// Add a range; `true` if any of it was not in the set.
     pub fn insert(&mut self, new: Range<u64>) -> bool {
         if new.is_empty() {
             return false;
@@ -43,7 +43,7 @@ impl Ranges {
         true
     }
 
-    /// Takes a range out.
+    /// Remove a range.
     pub fn remove(&mut self, gone: Range<u64>) {
         if gone.is_empty() {
             return;
@@ -59,7 +59,7 @@ impl Ranges {
         self.0.splice(from..to, rest);
     }
 
-    /// Takes everything below `floor` out.
+    /// Remove everything below `floor`.
     #[inline]
     pub fn remove_below(&mut self, floor: u64) {
         match self.0.first_mut() {
@@ -69,7 +69,7 @@ impl Ranges {
         }
     }
 
-    /// Takes the lowest range out.
+    /// Remove the lowest range.
     pub fn pop_first(&mut self) -> Option<Range<u64>> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
@@ -95,22 +95,22 @@ impl Ranges {
         }
     }
 
-    /// Number of ranges.
+    /// The number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All ranges, the lowest first.
+    /// All ranges, lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> + ExactSizeIterator {
         self.0.iter()
     }
 
-    /// Empties the set and keeps its memory.
+    /// Empty the set and keep its memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,13 +1,14 @@
-//! Which packets are under way, have arrived or were lost (RFC 9002).
+//! Tracks packets in flight, acknowledgments, and losses (RFC 9002).
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Packets after one that arrived until it is lost (RFC 9002, section 6.1.1).
+/// The distance to a later acknowledged packet at which a packet counts as lost (RFC 9002, section
+/// 6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
 
-/// What a packet carried that may have to be sent again.
+/// Content of a packet that may have to be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Crypto {
@@ -31,62 +32,63 @@ pub enum Content {
     RetireId(u64),
     HandshakeDone,
     NewToken,
-    /// An acknowledgement of packets up to this one.
+    /// An acknowledgment of packets up to this one.
     Ack(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Waits for its acknowledgement.
+    /// The packet waits for its acknowledgment.
     InFlight,
-    /// Asks for none.
+    /// The packet requires no acknowledgment.
     Quiet,
-    /// Its number was never used: who acknowledges it makes it up (RFC 9000, section 21.4).
+    /// The number was skipped: a peer that acknowledges it did not receive it (RFC 9000, section
+    /// 21.4).
     Skipped,
     Acked,
     Lost,
 }
 
-/// A packet that was sent.
+/// A sent packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub at: Instant,
     pub size: u16,
-    /// As able to carry ECN.
+    /// Whether it was marked as ECN-capable.
     marked: bool,
     state: State,
     count: u16,
     contents: u64,
 }
 
-/// The packets of a space from the first that is still under way.
+/// The packets of a space, from the first in flight on.
 #[derive(Debug, Default)]
 pub struct SentPackets {
     base: u64,
     packets: VecDeque<Sent>,
     contents: VecDeque<Content>,
     contents_base: u64,
-    /// Contents of the packet being written.
+    /// The number of contents in the packet being written.
     open: u16,
-    /// Packets in flight.
+    /// The number of packets in flight.
     in_flight: usize,
 }
 
-/// What became of packets; the memory is used again.
+/// Acknowledged or lost packets; the memory is reused.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Their numbers, times and sizes.
+    /// Their numbers, times, and sizes.
     pub packets: Vec<(u64, Instant, u16)>,
-    /// What they carried.
+    /// Their contents.
     pub contents: Vec<Content>,
-    /// How many were marked.
+    /// The number of marked ones.
     pub marked: u64,
-    /// Packets were lost over such a time that the path is congested for good.
+    /// Whether the losses indicate persistent congestion.
     pub persistent: bool,
 }
 
 impl Outcome {
-    /// Empties it.
+    /// Empty the lists.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.contents.clear();
@@ -95,39 +97,39 @@ impl Outcome {
     }
 }
 
-/// Packets kept at most from the first under way on. A full send window is a quarter of it; who
-/// acknowledges nothing and has us send acknowledgements gets here.
+/// The most packets kept from the first in flight on. A full send window needs a quarter of this;
+/// only a client that acknowledges nothing but elicits acknowledgments reaches it.
 const MAX_PACKETS: usize = 8192;
 
-/// An acknowledgement of a packet that was never sent.
+/// An acknowledgment of a packet that was never sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NeverSent;
 
 impl SentPackets {
-    /// The number of the next packet.
+    /// The next packet number.
     pub fn next(&self) -> u64 {
         self.base + self.packets.len() as u64
     }
 
-    /// Whether the client leaves too much unacknowledged.
+    /// Whether the client leaves too many packets unacknowledged.
     pub fn is_full(&self) -> bool {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether packets wait for their acknowledgement.
+    /// Whether packets wait for their acknowledgment.
     pub fn any_in_flight(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Notes what the packet being written carries.
+    /// Record content of the packet being written.
     #[inline]
     pub fn carry(&mut self, content: Content) {
         self.contents.push_back(content);
         self.open += 1;
     }
 
-    /// The packet being written is sent; `in_flight`: it asks for an acknowledgement or is padded;
-    /// `marked`: it goes out with ECT(0).
+    /// Record the packet as sent; `in_flight`: it is ack-eliciting or padded; `marked`: it has
+    /// ECT(0).
     #[inline]
     pub fn push(&mut self, at: Instant, size: u16, in_flight: bool, marked: bool) {
         let state = if in_flight {
@@ -147,12 +149,12 @@ impl SentPackets {
             contents,
         });
         if !in_flight && self.in_flight == 0 {
-            // Nobody need ever acknowledge these.
+            // Packets that require no acknowledgment can be dropped.
             self.trim();
         }
     }
 
-    /// Leaves a number out.
+    /// Skip a packet number.
     pub fn skip(&mut self, at: Instant) {
         let contents = self.contents_base + self.contents.len() as u64;
         let state = State::Skipped;
@@ -185,7 +187,7 @@ impl SentPackets {
         out.contents.extend(contents.copied());
     }
 
-    /// Packets were acknowledged: those that had not been yet are added to `out`.
+    /// Handle acknowledged packets: those acknowledged for the first time are added to `out`.
     pub fn acked(&mut self, range: Range<u64>, out: &mut Outcome) -> Result<(), NeverSent> {
         if range.end > self.next() {
             return Err(NeverSent);
@@ -201,8 +203,9 @@ impl SentPackets {
         Ok(())
     }
 
-    /// Finds lost packets, given that `acked` arrived; when the next one is lost if nothing comes.
-    /// `long`: losses over a longer time are persistent congestion.
+    /// Detect lost packets after the acknowledgment of `acked`. Returns the time of the next loss
+    /// without further acknowledgments. `long`: losses over a longer time are persistent
+    /// congestion.
     pub fn detect(
         &mut self,
         now: Instant,
@@ -236,10 +239,10 @@ impl SentPackets {
         next
     }
 
-    /// Forgets the oldest packets that nothing is to be known of any more.
+    /// Drop the oldest packets that are no longer needed.
     fn trim(&mut self) {
         while let Some(sent) = self.packets.front() {
-            // The last one stays: a skipped number must be known until others follow it.
+            // Keep the last one: a skipped number must be known until others follow it.
             if sent.state == State::InFlight || self.packets.len() <= 1 {
                 break;
             }
@@ -251,7 +254,7 @@ impl SentPackets {
         }
     }
 
-    /// What the oldest packet in flight carried that `wanted` holds for.
+    /// The contents of the oldest packet in flight with content that is `wanted`.
     pub fn oldest(&self, wanted: impl Fn(&Content) -> bool) -> Vec<Content> {
         let in_flight = self
             .packets
@@ -267,7 +270,7 @@ impl SentPackets {
         Vec::new()
     }
 
-    /// Gives up on all packets; bytes of those in flight.
+    /// Drop all packets. Returns the bytes in flight.
     pub fn abandon(&mut self) -> u64 {
         let in_flight = self.packets.iter().filter(|s| s.state == State::InFlight);
         let bytes = in_flight.map(|sent| u64::from(sent.size)).sum();

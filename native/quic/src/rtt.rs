@@ -1,20 +1,20 @@
-//! How long a round trip takes (RFC 9002, section 5).
+//! Estimation of the round-trip time (RFC 9002, section 5).
 
 use std::time::Duration;
 
-/// Before anything was measured (RFC 9002, section 6.2.2).
+/// The initial estimate (RFC 9002, section 6.2.2).
 const INITIAL: Duration = Duration::from_millis(333);
-/// What timers can tell apart (RFC 9002, section 6.1.2).
+/// The resolution of timers (RFC 9002, section 6.1.2).
 pub const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// The round trips of a path.
+/// The round-trip times of a path.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     latest: Duration,
     smoothed: Option<Duration>,
     variation: Duration,
     min: Duration,
-    /// What follows from these, asked for several times with each packet.
+    /// A value derived from these, cached since each packet needs it several times.
     probe_timeout: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// A round trip was measured; `ack_delay` is what the peer says that it waited.
+    /// Record a measured round trip; `ack_delay` is the delay that the peer reports.
     pub fn update(&mut self, ack_delay: Duration, measured: Duration) {
         self.latest = measured;
         self.min = self.min.min(measured);
@@ -54,7 +54,7 @@ impl Rtt {
         self.smoothed = Some((7 * smoothed + adjusted) / 8);
     }
 
-    /// The smoothed round trip.
+    /// The smoothed round-trip time.
     pub fn get(&self) -> Duration {
         self.smoothed.unwrap_or(INITIAL)
     }
@@ -64,12 +64,12 @@ impl Rtt {
         self.smoothed.is_some()
     }
 
-    /// Without the peer's delay, when a probe is due after the last packet (RFC 9002, section 6.2.1).
+    /// The probe timeout without the peer's delay (RFC 9002, section 6.2.1).
     pub fn probe_timeout(&self) -> Duration {
         self.probe_timeout
     }
 
-    /// How much earlier than an acknowledged packet one must have been sent to be lost (section 6.1.2).
+    /// The time threshold for losses (section 6.1.2).
     pub fn loss_delay(&self) -> Duration {
         let longest = self.latest.max(self.get());
         (longest + longest / 8).max(GRANULARITY)
@@ -87,16 +87,16 @@ mod tests {
         assert_eq!(rtt.probe_timeout(), ms(333) + 4 * (ms(333) / 2));
         rtt.update(ms(0), ms(100));
         assert_eq!((rtt.get(), rtt.probe_timeout()), (ms(100), ms(300)));
-        // 20 of the 140 ms are the peer's.
+        // 20 of the 140 ms are the peer's delay.
         rtt.update(ms(20), ms(140));
         assert_eq!(rtt.get(), (7 * ms(100) + ms(120)) / 8);
         assert_eq!(rtt.loss_delay(), ms(140) + ms(140) / 8);
         let variation = (3 * ms(50) + ms(20)) / 4;
         assert_eq!(rtt.probe_timeout(), rtt.get() + 4 * variation);
-        // A delay that would make it shorter than the shortest is not believed.
+        // A delay that would make it shorter than the minimum is ignored.
         rtt.update(ms(90), ms(110));
         assert!(rtt.get() > ms(102));
-        // However even round trips are, a timer has its granularity.
+        // A timer has its granularity even if all round trips are equal.
         (0..100).for_each(|_| rtt.update(ms(0), ms(100)));
         assert_eq!(rtt.probe_timeout(), rtt.get() + GRANULARITY);
     }

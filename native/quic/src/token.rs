@@ -1,5 +1,5 @@
-//! What a server hands out and knows again without keeping it: tokens that show that an address is
-//! the client's own (RFC 9000, section 8.1), and stateless resets (section 10.3).
+//! Stateless tokens: address validation tokens (RFC 9000, section 8.1) and stateless resets
+//! (section 10.3).
 
 use crate::cid::ConnectionId;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Bytes of a stateless reset token.
+/// The length of a stateless reset token.
 pub const RESET_LEN: usize = 16;
-/// Bytes of a packet's or token's authentication tag.
+/// The length of a packet's or token's authentication tag.
 const TAG: usize = 16;
 const NONCE: usize = aead::NONCE_LEN;
-/// How long the token of a Retry packet may take to come back: a round trip or a few.
+/// The validity of a Retry token: a few round trips.
 const RETRY_LIFE: Duration = Duration::from_secs(15);
-/// How long a token for a later connection is good.
+/// The validity of a token for a later connection.
 const NEW_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// Tokens that were used, kept so that none is used twice; when more are used the eldest are
-/// forgotten, which section 8.1.4 allows.
+/// The number of used tokens that are stored to prevent reuse. With more, the oldest are dropped,
+/// which section 8.1.4 allows.
 const USED: usize = 4096;
 
 const KIND_RETRY: u8 = 1;
@@ -27,29 +27,29 @@ const KIND_NEW: u8 = 2;
 /// Random bytes.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without random numbers nothing about a connection is safe, its TLS included.
+    // Without random numbers nothing about a connection is secure, including its TLS.
     aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random numbers");
     bytes
 }
 
-/// What a token said.
+/// The result of checking a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The client got it in a Retry packet that answered a packet to this connection id.
+    /// A Retry token for a packet to this connection id.
     Retried(ConnectionId),
-    /// The client got it on an earlier connection.
+    /// A token from an earlier connection.
     Known,
-    /// It is no token of ours, or no longer one.
+    /// An unknown or expired token.
     Unknown,
-    /// It is of a Retry packet, but not of one to this address, or too old.
+    /// A Retry token for another address, or too old.
     Invalid,
 }
 
-/// Makes and reads tokens.
+/// Creates and checks tokens.
 pub struct Tokens {
     seal: LessSafeKey,
     reset: hmac::Key,
-    /// When it was made, and which millisecond since 1970 that was.
+    /// The creation time, also in milliseconds since 1970.
     start: Instant,
     unix_ms: u64,
     used: VecDeque<[u8; NONCE]>,
@@ -60,7 +60,7 @@ fn key<const N: usize>(algorithm: &'static aead::Algorithm, bytes: &[u8; N]) -> 
     LessSafeKey::new(key.expect("the key has the algorithm's length"))
 }
 
-/// The address as it is sealed in; a token for later connections leaves the port out.
+/// The address as it is sealed in; a token for later connections omits the port.
 fn address(remote: SocketAddr, with_port: bool) -> Vec<u8> {
     let mut bytes = match remote.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -72,7 +72,7 @@ fn address(remote: SocketAddr, with_port: bool) -> Vec<u8> {
     bytes
 }
 
-/// What tokens are made from, where a file that several servers have says it.
+/// The secret from the contents of a key file that several servers share.
 pub fn secret_of(key: &[u8]) -> [u8; 32] {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key);
     let mut secret = [0; 32];
@@ -81,8 +81,8 @@ pub fn secret_of(key: &[u8]) -> [u8; 32] {
 }
 
 impl Tokens {
-    /// With keys from `secret`. `resets`: also those of stateless resets, so that whoever has the secret can
-    /// reset the connections of all.
+    /// Derive the keys from `secret`. `resets`: also those of stateless resets, so that every
+    /// server with the secret can reset the connections of all.
     pub fn new(secret: &[u8; 32], resets: bool, start: Instant, unix_ms: u64) -> Self {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let derived = |label: &[u8]| -> [u8; 32] {
@@ -126,17 +126,17 @@ impl Tokens {
         token
     }
 
-    /// For a Retry packet that answers a packet to the connection id `original`.
+    /// A token for a Retry packet that responds to a packet to the connection id `original`.
     pub fn retry(&self, remote: SocketAddr, now: Instant, original: &ConnectionId) -> Vec<u8> {
         self.make(KIND_RETRY, remote, now, original.as_slice())
     }
 
-    /// For the client's next connections.
+    /// A token for the client's next connections.
     pub fn for_later(&self, remote: SocketAddr, now: Instant) -> Vec<u8> {
         self.make(KIND_NEW, remote, now, &[])
     }
 
-    /// Reads a token that came from `remote`.
+    /// Check a token from `remote`.
     pub fn judge(&mut self, token: &[u8], remote: SocketAddr, now: Instant) -> Judgement {
         let Some((&kind, rest)) = token.split_first() else {
             return Judgement::Unknown;
@@ -144,7 +144,7 @@ impl Tokens {
         let Some((nonce, sealed)) = rest.split_first_chunk::<NONCE>() else {
             return Judgement::Unknown;
         };
-        // Section 8.1.3: of other tokens than those of Retry packets nothing is expected.
+        // Section 8.1.3: an invalid token that is not from a Retry packet is ignored.
         let (life, refusal) = match kind {
             KIND_RETRY => (RETRY_LIFE, Judgement::Invalid),
             KIND_NEW => (NEW_LIFE, Judgement::Unknown),
@@ -185,7 +185,7 @@ impl Tokens {
     }
 }
 
-/// The tag that ends a Retry packet (RFC 9001, section 5.8).
+/// The tag at the end of a Retry packet (RFC 9001, section 5.8).
 pub fn retry_tag(original: &ConnectionId, packet: &[u8]) -> [u8; TAG] {
     const KEY: [u8; 16] = [
         0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8,
@@ -264,7 +264,7 @@ mod tests {
         );
         assert_eq!(made(7, true, 0).reset(&id), ours.reset(&id));
         assert_ne!(made(8, true, 0).reset(&id), ours.reset(&id));
-        // Who might see packets of connections that others still have must not reset them.
+        // An endpoint that may see packets of other endpoints' connections must not reset them.
         assert_ne!(made(7, false, 0).reset(&id), ours.reset(&id));
     }
 

@@ -1,10 +1,10 @@
-//! Socket addresses in the kernel's form.
+//! Socket addresses in the kernel's format.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// An address and how many of its bytes count: what `bind` and `connect` take.
+/// An address and its length, as `bind` and `connect` expect them.
 pub type RawAddress = (libc::sockaddr_storage, libc::socklen_t);
 
 pub fn raw_inet(address: &SocketAddr) -> RawAddress {
@@ -14,7 +14,7 @@ pub fn raw_inet(address: &SocketAddr) -> RawAddress {
     (storage, len)
 }
 
-/// Writes `address` over the beginning of `storage`, whose other bytes stay; the length that counts.
+/// Write `address` over the beginning of `storage`; other bytes are kept. Returns the length.
 #[inline]
 pub fn write_inet(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> libc::socklen_t {
     let storage: *mut libc::sockaddr_storage = storage;
@@ -40,8 +40,7 @@ pub fn write_inet(storage: &mut libc::sockaddr_storage, address: &SocketAddr) ->
     len as libc::socklen_t
 }
 
-/// # Errors
-/// `ENAMETOOLONG`: the kernel takes paths of at most 107 bytes.
+/// # Errors `ENAMETOOLONG`: the kernel accepts paths of at most 107 bytes.
 pub fn raw_unix(path: &Path) -> io::Result<RawAddress> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -66,7 +65,7 @@ mod tests {
     fn a_link_local_address_keeps_its_interface() {
         let (raw, len) = raw_inet(&"[fe80::1%3]:80".parse().unwrap());
         assert_eq!(len as usize, size_of::<libc::sockaddr_in6>());
-        // SAFETY: its family is AF_INET6.
+        // SAFETY: the family is AF_INET6.
         let raw = unsafe { &*(&raw const raw).cast::<libc::sockaddr_in6>() };
         assert_eq!((raw.sin6_scope_id, raw.sin6_port), (3, 80u16.to_be()));
     }

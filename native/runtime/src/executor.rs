@@ -1,4 +1,4 @@
-//! Tasks and the loop that runs them.
+//! Tasks, and the event loop that runs them.
 
 use crate::io::Ios;
 use crate::sys::{event_fd, Epoll};
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
-/// What is told of the slots of parked descriptors.
+/// The handler for events of parked descriptors, by slot number.
 type Unparked = Rc<dyn Fn(usize)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskId(usize);
 
-/// What other threads may touch: tasks to wake, and the counter that ends the wait.
+/// State that other threads may access: tasks to wake, and the counter that ends the wait.
 struct Remote {
     woken: Mutex<Vec<Arc<TaskWaker>>>,
     event: OwnedFd,
@@ -62,7 +62,7 @@ impl Wake for TaskWaker {
 
 fn raise(event: &OwnedFd) {
     let one = 1u64.to_ne_bytes();
-    // SAFETY: eight bytes are read from `one`. A full counter still wakes the loop.
+    // SAFETY: eight bytes are read from `one`. A saturated counter still wakes the loop.
     unsafe {
         libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len());
     }
@@ -90,9 +90,9 @@ pub(crate) struct Inner {
     on_unparked: RefCell<Option<Unparked>>,
 }
 
-/// As [`with_current`], for destructors that may run after the executor is gone.
+/// Like [`with_current`], for destructors that may run after the executor is gone.
 pub(crate) fn try_current(f: impl FnOnce(&Inner)) {
-    // During the thread's end its locals may be gone too.
+    // Thread-local values may already be destroyed at the thread's end.
     let _ = CURRENT.try_with(|c| {
         if let Ok(current) = c.try_borrow() {
             if let Some(inner) = current.as_ref() {
@@ -103,8 +103,8 @@ pub(crate) fn try_current(f: impl FnOnce(&Inner)) {
 }
 
 thread_local! {
-    /// Let go by [`Runtime`]'s destructor: what a thread's end need not destroy is reached without asking each
-    /// time whether it was destroyed.
+    /// [`Runtime`]'s destructor drops the value. Without a destructor of its own, the thread-local
+    /// needs no check on each access.
     static CURRENT: RefCell<Option<ManuallyDrop<Rc<Inner>>>> = const { RefCell::new(None) };
 }
 
@@ -116,14 +116,14 @@ pub(crate) fn with_current<T>(f: impl FnOnce(&Inner) -> T) -> T {
     })
 }
 
-/// Wakes a runtime's loop from another thread.
+/// Wakes the event loop of a runtime from another thread.
 #[derive(Clone)]
 pub struct Handle {
     remote: Arc<Remote>,
 }
 
 impl Handle {
-    /// Ends the loop's current wait.
+    /// End the loop's current wait.
     pub fn wake(&self) {
         raise(&self.remote.event);
     }
@@ -137,7 +137,7 @@ pub struct Runtime {
 const EVENT_KEY: u64 = u64::MAX;
 
 impl Runtime {
-    /// Makes this thread's executor; a thread has one at a time.
+    /// Create this thread's executor; a thread has one at a time.
     pub fn new() -> io::Result<Runtime> {
         let remote = Arc::new(Remote {
             woken: Mutex::new(Vec::new()),
@@ -174,17 +174,17 @@ impl Runtime {
         }
     }
 
-    /// Calls `f` each time before the loop waits, as to flush what was gathered in a turn.
+    /// Call `f` each time before the loop waits, for example to flush data gathered in this round.
     pub fn before_wait(&self, f: impl Fn() + 'static) {
         self.inner.before_wait.borrow_mut().push(Box::new(f));
     }
 
-    /// Calls `f` with the slot of each parked descriptor that something happened to.
+    /// Call `f` with the slot of each parked descriptor that has an event.
     pub fn on_unparked(&self, f: impl Fn(usize) + 'static) {
         *self.inner.on_unparked.borrow_mut() = Some(Rc::new(f));
     }
 
-    /// Runs until `future` is done; other tasks go on running meanwhile.
+    /// Run until `future` is done; other tasks also run meanwhile.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
         let result = Rc::new(RefCell::new(None));
         let place = result.clone();
@@ -236,7 +236,7 @@ impl Runtime {
                 handler(slot as usize);
             }
         }
-        // Those that were added meanwhile are told in the next turn; the memory is kept.
+        // Events added meanwhile are handled in the next round; the memory is kept.
         let mut ios = self.inner.ios.borrow_mut();
         unparked.append(&mut ios.unparked);
         ios.unparked = unparked;
@@ -245,7 +245,7 @@ impl Runtime {
     fn take_remote(&self) {
         let mut counter = [0u8; 8];
         let fd = self.inner.remote.event.as_raw_fd();
-        // SAFETY: eight bytes are written into `counter`. Empty means that it was read already.
+        // SAFETY: eight bytes are written to `counter`. An error means that it was already read.
         unsafe {
             libc::read(fd, counter.as_mut_ptr().cast(), counter.len());
         }
@@ -258,7 +258,7 @@ impl Runtime {
         self.inner.ready.borrow_mut().extend(woken.drain(..));
     }
 
-    /// Polls the tasks that are ready now, those woken meanwhile only in the next turn.
+    /// Poll the tasks that are ready now; those woken meanwhile are polled in the next round.
     fn run_ready(&self) {
         let count = self.inner.ready.borrow().len();
         for _ in 0..count {
@@ -280,7 +280,7 @@ impl Runtime {
             slot.task.take()
         };
         let Some(mut task) = task else { return };
-        // The waker is kept in its slot, so that a poll clones nothing.
+        // The waker is stored in its slot, so that a poll needs no clone.
         let std_waker = Waker::from(waker.clone());
         let mut cx = Context::from_waker(&std_waker);
         let done = task.as_mut().poll(&mut cx).is_ready();
@@ -301,7 +301,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Tasks own what refers back to the executor; they go first.
+        // Tasks own values that refer to the executor, so drop them first.
         let tasks: Vec<_> = self.inner.slots.borrow_mut().drain(..).collect();
         drop(tasks);
         let hooks: Vec<_> = self.inner.before_wait.borrow_mut().drain(..).collect();
@@ -313,7 +313,7 @@ impl Drop for Runtime {
     }
 }
 
-/// Starts a task on this thread.
+/// Start a task on this thread.
 pub fn spawn(future: impl Future<Output = ()> + 'static) {
     let task: Task = Box::pin(future);
     with_current(|inner| {
@@ -339,7 +339,7 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) {
     });
 }
 
-/// Lets the other ready tasks run first.
+/// Let the other ready tasks run first.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {

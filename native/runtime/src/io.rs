@@ -9,19 +9,19 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What is known of a descriptor, and who waits for it. Kept small: there is one for each connection.
+/// The state of a descriptor and its waiting tasks. It is small, since each connection has one.
 #[derive(Default)]
 struct IoState {
-    /// Counts the owners of the slot, so that a late event never reaches a new one.
+    /// Counts the owners of the slot, so that a late event never reaches a new owner.
     generation: u32,
     used: bool,
     readable: bool,
     writable: bool,
-    /// The peer has closed or reset the connection.
+    /// Whether the peer has closed or reset the connection.
     hung_up: bool,
-    /// No task waits; the thread's handler of parked descriptors is told of events.
+    /// No task waits; events go to the thread's handler of parked descriptors.
     parked: bool,
-    /// Only where a task has waited; most descriptors are parked.
+    /// Present only after a task has waited; most descriptors are parked.
     wakers: Option<Box<Wakers>>,
 }
 
@@ -47,7 +47,7 @@ impl IoState {
         if ready {
             return Poll::Ready(());
         }
-        // Who only tries is not told later.
+        // A single attempt registers no waker.
         if is_trial(cx) {
             return Poll::Pending;
         }
@@ -60,8 +60,8 @@ impl IoState {
     }
 }
 
-/// Whether the context is one of [`Waker::noop`]. `Waker::will_wake` may miss that where the waker's functions
-/// were compiled more than once; a task's waker always has data.
+/// Whether the context uses [`Waker::noop`]. `Waker::will_wake` may fail to detect this if the
+/// waker's functions were compiled more than once; a task's waker always has data.
 fn is_trial(cx: &Context<'_>) -> bool {
     cx.waker().data().is_null()
 }
@@ -70,12 +70,12 @@ fn is_trial(cx: &Context<'_>) -> bool {
 pub(crate) struct Ios {
     slots: Vec<IoState>,
     free: Vec<u32>,
-    /// Parked descriptors that something happened to.
+    /// Parked descriptors with an event.
     pub(crate) unparked: Vec<u32>,
 }
 
 impl Ios {
-    /// The key holds slot and generation.
+    /// Add a descriptor. The returned key contains slot and generation.
     pub(crate) fn add(&mut self) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(IoState::default());
@@ -122,25 +122,26 @@ impl Ios {
     }
 }
 
-/// A non-blocking descriptor known to this thread's executor; closed on drop.
+/// A non-blocking descriptor registered with this thread's executor; closed on drop.
 pub struct IoFd {
     fd: OwnedFd,
     key: u64,
-    /// What it is in the epoll set for; 0: it is not in it. With [`SHARED`] it has to be taken out of it.
+    /// The events for which it is in the epoll set; 0 if it is not. With [`SHARED`] it must be
+    /// removed explicitly.
     told: Cell<u32>,
-    /// Its state belongs to this thread's executor.
+    /// Ties the value to this thread, whose executor has its state.
     local: PhantomData<Rc<Cell<()>>>,
 }
 
-/// What there is to read, told once for each change.
+/// Readability, edge-triggered.
 const READING: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 /// Both directions.
 const BOTH_WAYS: u32 = READING | libc::EPOLLOUT as u32;
 
-/// Other descriptors may name the socket too, so that its close does not take it out of the epoll set (epoll(7)).
-/// None of epoll's own bits.
+/// Other descriptors may refer to the socket, so closing this one does not remove it from the epoll
+/// set (epoll(7)). This is none of epoll's own bits.
 const SHARED: u32 = 1 << 26;
-/// What it is told of cannot be changed; it is shared.
+/// The events cannot be changed, since the registration is exclusive.
 const AS_ADDED: u32 = u32::MAX;
 
 impl IoFd {
@@ -148,18 +149,18 @@ impl IoFd {
         Self::register(fd, BOTH_WAYS, BOTH_WAYS | SHARED)
     }
 
-    /// For a UDP socket: it is told of room to write only while somebody waits for that. Each datagram of ours that
-    /// the network takes makes room; to be told of each costs a turn of the loop.
+    /// Register a UDP socket. Writability events are enabled only while a task waits for them: each
+    /// transmitted datagram would otherwise cause an event loop round.
     pub fn reading(fd: OwnedFd) -> io::Result<IoFd> {
         Self::register(fd, READING, READING | SHARED)
     }
 
-    /// For a socket that no other descriptor names.
+    /// Register a socket that no other descriptor refers to.
     pub fn sole(fd: OwnedFd) -> io::Result<IoFd> {
         Self::register(fd, BOTH_WAYS, BOTH_WAYS)
     }
 
-    /// For sockets that several threads accept from: only one of them is woken for each connection.
+    /// Register a socket from which several threads accept: each connection wakes only one of them.
     pub fn exclusive(fd: OwnedFd) -> io::Result<IoFd> {
         let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
         Self::register(fd, events, AS_ADDED)
@@ -175,9 +176,9 @@ impl IoFd {
         })
     }
 
-    /// For a socket that no other descriptor names and that may be done with before anybody waits for it:
-    /// only then it joins the epoll set, and for what is waited for. Room to write is there as a rule, and
-    /// being told of it each time costs a turn.
+    /// Prepare a socket that no other descriptor refers to and that may be closed before any task
+    /// waits for it: it joins the epoll set only then, for the required events. Sockets are usually
+    /// writable, and each writability event would cost an event loop round.
     pub fn later(fd: OwnedFd) -> IoFd {
         IoFd {
             fd,
@@ -187,7 +188,7 @@ impl IoFd {
         }
     }
 
-    /// Has these events told from now on; what is so already is told too.
+    /// Enable these events; a current state is reported too.
     fn join(&self, events: u32) {
         let told = self.told.get();
         if told & events == events {
@@ -201,20 +202,20 @@ impl IoFd {
                     .epoll
                     .modify(self.raw(), (told | events) & !SHARED, self.key),
             };
-            // A socket that cannot be waited for counts as closed by the peer.
+            // A socket that cannot be registered counts as closed by the peer.
             if joined.is_err() {
                 c.ios.borrow_mut().ready(self.key, libc::EPOLLHUP as u32);
             }
         });
     }
 
-    /// Nobody waits for room to write any more: for sockets made with [`IoFd::reading`].
+    /// Disable writability events of a socket made with [`IoFd::reading`].
     pub fn stop_writing(&self) {
         let told = self.told.get();
         let left = told & !(libc::EPOLLOUT as u32);
         if told != left {
             self.told.set(left);
-            // Where it fails the socket is told of more than is asked for, which costs time only.
+            // If this fails, there are superfluous events, which only cost time.
             let _ = with_current(|c| c.epoll.modify(self.raw(), left & !SHARED, self.key));
         }
     }
@@ -223,14 +224,14 @@ impl IoFd {
         self.fd.as_raw_fd()
     }
 
-    /// A number that no other open descriptor of this thread has; small ones come first.
+    /// A number that is unique among this thread's open descriptors; small numbers are used first.
     pub fn slot(&self) -> usize {
         self.key as u32 as usize
     }
 
-    /// Has the handler set with [`Runtime::on_unparked`](crate::Runtime::on_unparked) called, once, when
-    /// there is something to read. The last read must have found nothing: an event that came before is
-    /// not told again.
+    /// Let the handler of [`Runtime::on_unparked`](crate::Runtime::on_unparked) be called once when
+    /// the descriptor becomes readable. The last read must have found nothing: an earlier event is
+    /// not repeated.
     pub fn park(&self) {
         self.with(|state| {
             state.parked = true;
@@ -243,7 +244,7 @@ impl IoFd {
         with_current(|c| f(c.ios.borrow_mut().state(self.key)))
     }
 
-    /// Assume data may be there: for a descriptor just made, before any event came.
+    /// Assume that data may be available, for a new descriptor before its first event.
     pub fn set_readable(&self) {
         self.with(|state| state.readable = true);
     }
@@ -252,9 +253,9 @@ impl IoFd {
         self.with(|state| state.writable = true);
     }
 
-    /// Call after a read found nothing, or less than it asked for.
+    /// Call this after a read returned nothing or fewer bytes than requested.
     pub fn clear_readable(&self) {
-        // After a hang-up no further event comes; the next read must see the end.
+        // After a hang-up there are no further events; the next read must see the end.
         self.with(|state| state.readable = state.hung_up);
     }
 
@@ -306,7 +307,8 @@ impl Drop for IoFd {
     }
 }
 
-/// Reads up to `room` bytes behind what `buf` holds, by a stream that reads into cleared memory only.
+/// Read up to `room` bytes and append them to `buf`, for a stream that can only read into
+/// initialized memory.
 pub fn read_behind(
     buf: &mut Vec<u8>,
     room: usize,

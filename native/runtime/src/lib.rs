@@ -1,5 +1,5 @@
-//! A single-threaded executor over epoll: tasks, timers, sockets. One per thread; nothing is shared
-//! between threads but the handles that wake a task from outside.
+//! A single-threaded executor over epoll: tasks, timers, and sockets. Each thread has one. Threads
+//! share only the handles that wake a task from outside.
 
 mod address;
 mod executor;

@@ -32,8 +32,8 @@ impl Sock {
         &self.io
     }
 
-    /// A connection just accepted. Where many come at once, bytes are there already, and some of them are
-    /// answered and closed before anybody has to wait for more.
+    /// A socket that was just accepted. On busy servers, bytes have often arrived already, and some
+    /// requests are served before any wait is needed.
     pub fn accepted(fd: OwnedFd) -> Sock {
         let io = IoFd::later(fd);
         io.set_readable();
@@ -41,7 +41,7 @@ impl Sock {
         Sock { io }
     }
 
-    /// A connection just made, to which nothing was written yet: nothing can be there to read.
+    /// A socket that was just connected and not written to: there is nothing to read.
     pub fn connected(fd: OwnedFd) -> Sock {
         let io = IoFd::later(fd);
         io.set_writable();
@@ -52,7 +52,7 @@ impl Sock {
         self.poll_in(cx, buf.len(), || sys::read(self.raw(), buf))
     }
 
-    /// Reads up to `room` bytes behind what `buf` holds; memory is not cleared first.
+    /// Read up to `room` bytes and append them to `buf`; the memory is not cleared first.
     pub fn poll_read_more(
         &self,
         cx: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl Sock {
             ready!(self.io.poll_readable(cx));
             match op() {
                 Ok(n) => {
-                    // Less than asked for: the socket is drained, a new event will come.
+                    // Fewer bytes than requested: the socket is drained, and a new event will come.
                     if n < want && n > 0 {
                         self.io.clear_readable();
                     }
@@ -90,12 +90,12 @@ impl Sock {
         }
     }
 
-    /// 0 means that the peer closed its side.
+    /// Read bytes; 0 means that the peer closed its side.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buf)).await
     }
 
-    /// Waits until there is more than `known` bytes to read and looks at them without taking any.
+    /// Wait until more than `known` bytes are readable, and read them without consuming any.
     pub async fn peek(&self, buf: &mut [u8], known: usize) -> io::Result<usize> {
         loop {
             self.io.readable().await;
@@ -109,7 +109,7 @@ impl Sock {
         }
     }
 
-    /// Whether bytes have come, also those that no event has told of yet.
+    /// Whether bytes have arrived, including those without an event yet.
     pub fn has_come(&self) -> bool {
         let come = matches!(sys::peek(self.raw(), &mut [0]), Ok(n) if n > 0);
         if come {
@@ -118,7 +118,7 @@ impl Sock {
         come
     }
 
-    /// Reads without waiting; `None` when nothing is there.
+    /// Read without waiting; `None` if no bytes are available.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         if !self.io.is_readable() {
@@ -173,7 +173,7 @@ impl Sock {
         }
     }
 
-    /// Writes without waiting for room; bytes taken, 0 when there is none.
+    /// Write without waiting. Returns the bytes taken, 0 if there is no room.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         match sys::write(self.raw(), buf, false) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -196,13 +196,13 @@ impl Sock {
         sys::close_write(self.raw());
     }
 
-    /// Waits until the peer has closed or reset the connection.
+    /// Wait until the peer has closed or reset the connection.
     pub async fn hung_up(&self) {
         poll_fn(|cx| {
             if self.io.is_hung_up() {
                 return Poll::Ready(());
             }
-            // The reader's place is used: whoever waits here does not read at the same time.
+            // This uses the reader's place: a task that waits here does not read at the same time.
             self.io.clear_readable();
             let _ = self.io.poll_readable(cx);
             if self.io.is_hung_up() {
@@ -215,14 +215,14 @@ impl Sock {
     }
 }
 
-/// Where to connect to.
+/// The destination of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectTo {
     Inet(SocketAddr),
     Unix(PathBuf),
 }
 
-/// Connects without blocking; `bind` is the local address to use.
+/// Connect without blocking; `bind` is the local address.
 pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sock> {
     let (fd, result) = start_connect(to, bind)?;
     let io = IoFd::sole(fd)?;
@@ -239,13 +239,11 @@ pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Soc
     Ok(Sock { io })
 }
 
-/// A socket, and how connecting it went: `EINPROGRESS` while it goes on.
+/// A socket, and the result of connecting: `EINPROGRESS` while it continues.
 pub type Started = (OwnedFd, io::Result<()>);
 
-/// Begins to connect, for those who wait by themselves.
-///
-/// # Errors
-/// No socket can be had, or `bind` is no address of this host.
+/// Begin to connect, for callers that wait themselves.  # Errors No socket is available, or `bind`
+/// is no address of this host.
 pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
     match to {
         ConnectTo::Inet(address) => start_connect_inet(address, bind),
@@ -253,7 +251,7 @@ pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sta
     }
 }
 
-/// As [`start_connect`], to a socket in the file system.
+/// Like [`start_connect`], to a Unix socket.
 pub fn start_connect_unix(path: &Path) -> io::Result<Started> {
     let address = raw_unix(path)?;
     let fd = new_socket(libc::AF_UNIX)?;
@@ -272,14 +270,14 @@ fn start_connect_inet(to: &SocketAddr, bind: Option<SocketAddr>) -> io::Result<S
         sys::check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) })?;
     }
     let result = connect_now(&fd, &raw_inet(to));
-    // Answers are written whole; waiting for more would only delay them.
+    // Responses are written whole, so waiting for more data would only delay them.
     sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     Ok((fd, result))
 }
 
 fn new_socket(family: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+    // SAFETY: socket takes no pointers; nothing else owns the new descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(sys::check(libc::socket(family, kind, 0))?) })
 }
 
@@ -289,7 +287,8 @@ fn connect_now(fd: &OwnedFd, (addr, len): &RawAddress) -> io::Result<()> {
     sys::check(unsafe { libc::connect(fd.as_raw_fd(), addr.cast(), *len) })?;
     Ok(())
 }
-/// What the kernel knows of a TCP connection: times in microseconds, a window in segments, a space in bytes.
+/// The kernel's data about a TCP connection: times in microseconds, a window in segments, and free
+/// space in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
     pub rtt: u32,
@@ -298,12 +297,12 @@ pub struct TcpInfo {
     pub rcv_space: u32,
 }
 
-/// `None` where the descriptor is no TCP socket.
+/// The data; `None` if the descriptor is no TCP socket.
 pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
-    // SAFETY: numbers only, for which all zeroes is a value.
+    // SAFETY: the type contains only numbers, for which all zeros is valid.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `info`; a descriptor that is none is an error.
+    // SAFETY: the kernel writes at most `len` bytes to `info`; an invalid descriptor is an error.
     let got = unsafe {
         let place = (&raw mut info).cast();
         libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, place, &raw mut len)

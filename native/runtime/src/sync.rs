@@ -1,11 +1,11 @@
-//! Waiting for one another, within a thread.
+//! Synchronization of tasks in a thread.
 
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Wakes every task that waits, and lets later ones pass until it is reset.
+/// Wakes every waiting task, and lets later ones pass until it is reset.
 #[derive(Default)]
 pub struct Notify {
     set: Cell<bool>,
@@ -36,7 +36,7 @@ impl Notify {
         self.set.get()
     }
 
-    /// A place to wait at, for a task that waits for other things as well.
+    /// A place to wait for tasks that also wait for other events.
     pub fn watch(&self) -> Watch<'_> {
         Watch {
             notify: self,
@@ -50,7 +50,7 @@ impl Notify {
     }
 }
 
-/// A task's place among those who wait; given up on drop.
+/// The place of a waiting task; released on drop.
 pub struct Watch<'a> {
     notify: &'a Notify,
     place: Option<usize>,
@@ -91,7 +91,7 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Runs both until one is done; the other is dropped.
+/// Run both futures until one is done; the other is dropped.
 pub async fn race<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| {

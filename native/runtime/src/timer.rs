@@ -1,5 +1,5 @@
-//! Timers. A deadline that moves, as an idle connection's, costs a store; the heap is only touched
-//! when an entry comes due and finds that its deadline has moved on.
+//! Timers. Moving a deadline, such as that of an idle connection, costs one store; the heap is used
+//! only when an entry is due and its deadline has moved.
 
 use crate::executor::{try_current, with_current};
 use std::cell::Cell;
@@ -11,11 +11,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One deadline; shared between its owner and the heap.
+/// A deadline, shared by its owner and the heap.
 pub(crate) struct Entry {
-    /// When it is due; `u64::MAX` when it is not set.
+    /// The due time; `u64::MAX` if it is not set.
     due: Cell<u64>,
-    /// The time of the heap's entry for it, `u64::MAX` when there is none.
+    /// The time of its heap entry; `u64::MAX` if there is none.
     armed: Cell<u64>,
     waker: Cell<Option<Waker>>,
 }
@@ -25,12 +25,12 @@ pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     entries: Vec<Option<Rc<Entry>>>,
     free: Vec<usize>,
-    /// Entries of deadlines that are gone. The heap may still hold them: who takes one over for a later
-    /// time need not touch the heap, and short deadlines in quick succession do not pile up in it.
+    /// Entries of dropped deadlines that may still be in the heap. A new deadline with a later time
+    /// reuses such an entry without changing the heap, so short deadlines do not accumulate in it.
     spare: Vec<Rc<Entry>>,
 }
 
-/// Spare entries a thread keeps.
+/// The most spare entries per thread.
 const MAX_SPARE: usize = 4096;
 
 impl Timers {
@@ -56,7 +56,7 @@ impl Timers {
             .map(|Reverse((at, _))| at.saturating_sub(now))
     }
 
-    /// Wakes what is due.
+    /// Wake the tasks whose deadline has passed.
     pub(crate) fn fire(&mut self, now: u64) {
         while let Some(&Reverse((at, slot))) = self.heap.peek() {
             if at > now {
@@ -84,12 +84,12 @@ impl Timers {
     }
 }
 
-/// A point in time that can be moved; polled by whoever owns it.
+/// A point in time that can be moved; its owner polls it.
 pub struct Deadline {
     entry: Rc<Entry>,
 }
 
-/// A deadline that is not set yet.
+/// A deadline that is not set.
 pub fn deadline() -> Deadline {
     let mut spare = None;
     try_current(|c| spare = c.timers.borrow_mut().spare.pop());
@@ -107,7 +107,7 @@ pub fn deadline() -> Deadline {
 }
 
 impl Deadline {
-    /// Due in `ms` milliseconds from now.
+    /// Set the deadline to `ms` milliseconds from now.
     pub fn set(&self, ms: u64) {
         self.entry
             .due
@@ -122,7 +122,7 @@ impl Deadline {
         self.entry.due.get() <= coarse_ms()
     }
 
-    /// Ready once the deadline is over; otherwise wakes the task then.
+    /// Ready once the deadline has passed; otherwise wake the task then.
     pub fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.entry.due.get();
         if due == u64::MAX {
@@ -175,7 +175,7 @@ pub fn sleep(ms: u64) -> Sleep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut;
 
-/// Runs `future` for at most `ms` milliseconds.
+/// Run `future` for at most `ms` milliseconds.
 pub async fn timeout<F: Future>(ms: u64, future: F) -> Result<F::Output, TimedOut> {
     let mut future = std::pin::pin!(future);
     let deadline = deadline();
@@ -189,38 +189,38 @@ pub async fn timeout<F: Future>(ms: u64, future: F) -> Result<F::Output, TimedOu
     .await
 }
 
-/// Milliseconds on a clock that never goes back, read now.
+/// The current milliseconds of the monotonic clock.
 pub fn now_ms() -> u64 {
     now_us() / 1000
 }
 
 fn monotonic() -> libc::timespec {
-    // SAFETY: an all-zero timespec is valid and is overwritten by the call.
+    // SAFETY: an all-zero timespec is valid, and the call overwrites it.
     let mut ts: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: `ts` lives through the call.
+    // SAFETY: `ts` is valid during the call.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts);
     }
     ts
 }
 
-/// The same clock as it stood when this turn of the loop began.
+/// The time of [`now_ms`] when this event loop round began.
 pub fn coarse_ms() -> u64 {
     with_current(|c| c.now.get())
 }
 
-/// As [`now_ms`], in microseconds.
+/// Like [`now_ms`], in microseconds.
 pub fn now_us() -> u64 {
     let ts = monotonic();
     ts.tv_sec as u64 * 1_000_000 + ts.tv_nsec as u64 / 1000
 }
 
-/// As [`coarse_ms`], in microseconds.
+/// Like [`coarse_ms`], in microseconds.
 pub fn coarse_us() -> u64 {
     with_current(|c| c.now_us.get())
 }
 
-/// Time since 1970 as it stood when this turn of the loop began, in milliseconds.
+/// The time since 1970 when this event loop round began, in milliseconds.
 pub fn unix_time() -> u64 {
     with_current(|c| c.wall.get())
 }
@@ -245,7 +245,7 @@ mod tests {
                 let done = timeout(60_000, async {
                     let pause = deadline();
                     pause.set(30_000);
-                    // Both are in the heap once they were waited for.
+                    // Both are in the heap after they were waited for.
                     poll_fn(|cx| {
                         let _ = pause.poll_over(cx);
                         Poll::Ready(())
@@ -256,7 +256,7 @@ mod tests {
             }
             let entries = with_current(|c| c.timers.borrow().heap.len());
             assert!(entries < 10, "{entries}");
-            // A deadline that was taken over is over at its own time.
+            // A deadline with a reused entry ends at its own time.
             sleep(5).await;
         });
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Folder and files used when the command line names none.
+/// The folder and files that apply without options on the command line.
 const PREFIX: &str = "/etc/gallop/";
 const CONF: &str = "nginx.conf";
 const ERROR_LOG: &str = "/var/log/gallop/error.log";
@@ -41,7 +41,7 @@ impl Options {
         self.prefix().join(self.conf.as_deref().unwrap_or(CONF))
     }
 
-    /// The log used until, or unless, the configuration names one; `stderr` is told by `None`.
+    /// The error log in use until the configuration names one. `None` means standard error.
     pub fn error_log(&self) -> Option<PathBuf> {
         match self.error_log.as_deref() {
             Some("stderr") => None,
@@ -51,7 +51,8 @@ impl Options {
     }
 }
 
-/// Letters may stand together, and values stick to their letter, as in nginx.
+/// Parse the command line as nginx does: flags can be combined (`-tq`), and a value can follow its
+/// flag directly (`-cfile`).
 pub fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options::default();
     let mut args = args.iter();

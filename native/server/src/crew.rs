@@ -1,5 +1,5 @@
-//! The serving threads of a worker process, and what happens when one of them panics: its connections end,
-//! the others go on, and another thread takes its place.
+//! The serving threads of a worker process. When one panics, its connections end, the other threads
+//! go on, and a new thread replaces it.
 
 use gallop_conf::model::{ErrorLog, Level};
 use gallop_engine::log;
@@ -9,30 +9,31 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Milliseconds between two starts of the same worker. One that ran for longer is started again at once.
+/// The shortest time in milliseconds between two starts of the same thread. A thread that ran
+/// longer restarts at once.
 pub const RESTART_MS: u64 = 1000;
 
-/// How a thread ended.
+/// The way a thread ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was told to, and its connections have ended.
+    /// The thread was told to end, and its connections have ended.
     Finished,
-    /// It could not begin to serve, or it panicked.
+    /// The thread could not begin to serve, or it panicked.
     Failed,
 }
 
-/// The loops of the threads that run, to be woken.
+/// Handles that wake the event loops of the running threads.
 pub type Handles = Arc<Mutex<Vec<Option<Handle>>>>;
 
-/// What makes a thread's work; called by the thread that starts it, with the thread's number.
+/// Builds the main function of a thread. The starting thread calls it with the new thread's number.
 pub type Prepare<'a> = Box<dyn Fn(usize) -> Box<dyn FnOnce() -> End + Send> + 'a>;
 
 struct Seat {
-    /// `None`: no thread runs.
+    /// `None` while no thread runs.
     join: Option<JoinHandle<()>>,
-    /// Milliseconds (monotonic).
+    /// Start time in milliseconds (monotonic clock).
     started: u64,
-    /// When a thread is to be started, milliseconds (monotonic).
+    /// The time of the next start in milliseconds (monotonic clock).
     due: Option<u64>,
 }
 
@@ -40,12 +41,12 @@ struct Seat {
 pub struct Crew<'a> {
     seats: Vec<Seat>,
     prepare: Prepare<'a>,
-    /// Threads tell by it that they end, and how.
+    /// Receives the number and result of each thread that ends.
     sender: Sender<(usize, End)>,
     ends: Receiver<(usize, End)>,
     handles: Handles,
     logs: &'a [ErrorLog],
-    /// Tells the thread that waits for signals that a thread has ended.
+    /// Wakes the thread that waits for signals after a thread has ended.
     notify: fn(),
 }
 
@@ -76,7 +77,8 @@ impl<'a> Crew<'a> {
         crew
     }
 
-    /// Takes note of threads that have ended, and starts those that are due; none when the process quits.
+    /// Collect the threads that have ended and start those that are due. While the process quits,
+    /// none is started.
     pub fn tend(&mut self, quitting: bool) {
         while let Ok((index, end)) = self.ends.try_recv() {
             self.ended(index, end);
@@ -95,7 +97,7 @@ impl<'a> Crew<'a> {
     fn ended(&mut self, index: usize, end: End) {
         let seat = &mut self.seats[index];
         if let Some(join) = seat.join.take() {
-            // What it panicked with was caught.
+            // The panic was already caught and logged.
             let _ = join.join();
         }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +117,7 @@ impl<'a> Crew<'a> {
         let thread = Builder::new().name(format!("worker {index}"));
         let spawned = thread.spawn(move || {
             let end = catch_unwind(AssertUnwindSafe(work)).unwrap_or(End::Failed);
-            // It is received as long as the process waits for its threads.
+            // Receiving cannot fail while the process waits for its threads.
             let _ = sender.send((index, end));
             notify();
         });
@@ -131,13 +133,13 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Milliseconds until a thread is to be started; `None`: all run.
+    /// Milliseconds until the next thread start; `None` if all threads run.
     pub fn next_start(&self) -> Option<u64> {
         let due = self.seats.iter().filter_map(|seat| seat.due).min()?;
         Some(due.saturating_sub(now_ms()))
     }
 
-    /// Whether no thread runs, and none is to be started.
+    /// Whether no thread runs and none will start.
     pub fn is_over(&self) -> bool {
         let over = |seat: &Seat| seat.join.is_none() && seat.due.is_none();
         self.seats.iter().all(over)

@@ -23,32 +23,33 @@ use std::time::Instant;
 
 pub use gallop_http::h2::PREFACE;
 
-/// Bytes read at a time; more only for larger frames.
+/// Bytes read at a time; only larger frames need more.
 const READ_SIZE: usize = 2 * MIN_RECEIVE_BUFFER;
-/// Responses stop adding to the output while this much waits.
+/// Responses stop adding output while more than this waits.
 const OUTPUT_HIGH: usize = 128 * 1024;
-/// Bytes one stream sends before the others get their turn.
+/// Bytes that one stream sends before other streams get their turn.
 const TURN: usize = 32 * 1024;
-/// Milliseconds a client is given to read the last words of a connection.
+/// Milliseconds that a client has to read the end of a connection.
 const LINGER_MS: u64 = 2000;
-/// Milliseconds after which it is looked a second time for the rest of a request that was answered.
+/// Milliseconds after which the server checks again for the unread rest of a request that already
+/// has its response.
 const REST_MS: u64 = 100;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Idle buffers a thread keeps.
+/// The most idle buffers that a thread keeps.
 const SPARE_BUFFERS: usize = 16;
 
-/// What the connection keeps with each stream.
+/// The connection's state of one stream.
 #[derive(Default)]
 struct StreamState {
     body: Option<Rc<Queue>>,
-    /// The request's task, when it waits to send.
+    /// Wakes the request's task when it waits to send.
     writer: Option<Waker>,
     gone: Option<Rc<Notify>>,
-    /// Where the request waits for an upstream without a task.
+    /// The place in the table of requests that wait for an upstream without a task.
     place: Option<usize>,
 }
 
@@ -73,21 +74,21 @@ struct Http2<T> {
     io: T,
     h2: RefCell<Connection<StreamState>>,
     sending: RefCell<Sending>,
-    /// The connection's task.
+    /// Wakes the connection's task.
     task: RefCell<Option<Waker>>,
-    /// A request's task has changed something that the connection's task must look at.
+    /// The task of a request has made a change that the connection's task must handle.
     touched: Cell<bool>,
-    /// A task looks after requests that were answered before they were whole.
+    /// A task resets the streams whose response ended before the request did.
     ending: Cell<bool>,
-    /// Age in milliseconds after which no more requests are taken: `keepalive_time`.
+    /// Age in milliseconds after which the connection takes no new requests (`keepalive_time`).
     life: u64,
 }
 
-/// Bytes received and not used yet. Holds no memory while there are none.
+/// Received bytes that are not used yet. Holds no memory while empty.
 struct Input {
     bytes: Vec<u8>,
     pos: usize,
-    /// What is held at most: enough for the largest frame.
+    /// The most bytes held: enough for the largest frame.
     limit: usize,
 }
 
@@ -96,7 +97,7 @@ impl Input {
         &self.bytes[self.pos..]
     }
 
-    /// Reads more behind what is unread.
+    /// Read more bytes and append them to the unread ones.
     fn poll_fill<T: Transport>(&mut self, io: &T, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(io.poll_readable(cx));
         self.bytes.drain(..self.pos);
@@ -136,7 +137,7 @@ impl Input {
     }
 }
 
-/// The limits that a server block sets.
+/// The HTTP/2 limits of a server block.
 fn config(server: &Server) -> Config {
     let conf = &server.conf;
     let (count, size) = conf.large_buffers();
@@ -154,14 +155,14 @@ fn config(server: &Server) -> Config {
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
         max_section: count.saturating_mul(size) as usize,
-        // What the largest field needs may come in one frame.
+        // The largest field may arrive in a single frame.
         max_frame: (size as usize).clamp(MAX_FRAME, (1 << 24) - 1),
         max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
         chunk: server.root.conf.http2_chunk_size.unwrap_or(8192).max(1) as usize,
     }
 }
 
-/// Serves a connection to its end. `early`: what was already read from it.
+/// Serve a connection until it ends. `early`: bytes that were already read.
 pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
     let server = conn.sni_server().cloned();
     let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
@@ -200,20 +201,20 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: V
     }
 }
 
-/// What the time limit that runs is for.
+/// The event that the current time limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// The client takes no output.
+    /// The client accepts output.
     Output,
-    /// A head has begun.
+    /// The rest of a head that has begun.
     Head,
-    /// The rest of a head that was given up: it must be read before anything else can be.
+    /// The rest of an abandoned head. It must be read before any other frame.
     LateHead,
     /// The first request.
     Request,
-    /// Another request, after this many.
+    /// Another request, after this many requests.
     Idle(u64),
-    /// Requests are served; their own tasks have time limits.
+    /// No time limit here: the tasks of open requests have their own.
     Nothing,
 }
 
@@ -222,9 +223,9 @@ struct Times {
     idle: u64,
     send: u64,
     deadline: Deadline,
-    /// Since when is waited for what: little by little buys no time.
+    /// The awaited event and the start of the wait. Slow progress does not extend it.
     since: Cell<(Waiting, u64)>,
-    /// The connection may be closed while it waits for a request.
+    /// Marks the connection as one that may be closed while it waits for a request.
     reusable: Rc<Reusable>,
 }
 
@@ -257,32 +258,33 @@ impl Times {
         self.deadline.set((since + limit).saturating_sub(now_ms()));
     }
 
-    /// The client has taken something: it has its time anew. What it sends meanwhile buys it none.
+    /// Restart the time limit because the client accepted output. Input does not restart it.
     fn written(&self) {
         if self.since.get().0 == Waiting::Output {
             self.since.set((Waiting::Output, now_ms()));
         }
     }
 
-    /// Whether the client has taken nothing for too long.
+    /// Whether the client has accepted no output for too long.
     fn is_stuck(&self) -> bool {
         let (waiting, since) = self.since.get();
         waiting == Waiting::Output && now_ms() >= since + self.send
     }
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Step {
     Progress,
     Gone,
     TimedOut,
     Shutdown,
-    /// Another client needs the place.
+    /// The connection closes to make room for another client.
     Reused,
 }
 
 impl<T: Transport> Http2<T> {
-    /// Runs until the connection is over; true if the client should still read what was sent.
+    /// Run until the connection is over; `true` if the client should get time to read the remaining
+    /// output.
     async fn run(self: &Rc<Self>, mut input: Input, times: &Times) -> bool {
         let mut shutdown = Some(self.worker.shutdown.watch());
         let mut reused = times.reusable.closing.watch();
@@ -339,7 +341,7 @@ impl<T: Transport> Http2<T> {
         });
     }
 
-    /// Gives up on a head that came too slowly; its stream is reset, the others go on.
+    /// Reset a stream whose head arrived too slowly; the other streams continue.
     fn expire_head(&self, input: &Input, times: &Times) -> bool {
         if times.since.get().0 != Waiting::Head {
             return false;
@@ -352,7 +354,7 @@ impl<T: Transport> Http2<T> {
         h2.has_output() || !self.sending.borrow().is_empty()
     }
 
-    /// Waits for the socket, for a request's task, for shutdown or for the end of patience.
+    /// Wait for the socket, a request's task, the shutdown, or the time limit.
     async fn step(
         &self,
         input: &mut Input,
@@ -409,7 +411,7 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Has the connection's task look at what a request's task did.
+    /// Wake the connection's task to handle a change by a request's task.
     fn touch(&self) {
         if !self.touched.replace(true) {
             if let Some(waker) = &*self.task.borrow() {
@@ -418,17 +420,18 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Writes output until the socket takes no more; whether anything was written. False: all of it is sent.
+    /// Write output until the socket accepts no more. Returns whether anything was written; `false`
+    /// means that all output is sent.
     fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let refill = |bytes: &mut Vec<u8>| std::mem::swap(self.h2.borrow_mut().output(), bytes);
         self.sending.borrow_mut().poll(cx, &self.io, refill)
     }
 
-    /// Sends all output; whether that worked in time.
+    /// Send all output; `true` if this succeeded within the time limit.
     async fn flush(&self, limit: u64) -> bool {
         let all = poll_fn(|cx| loop {
             match ready!(self.poll_write(cx)) {
-                // What was written just now may be sealed and not sent yet.
+                // TLS may hold sealed bytes that are not sent yet.
                 Ok(true) => {}
                 Ok(false) if self.has_output(&self.h2.borrow()) => {}
                 result => return Poll::Ready(result),
@@ -437,7 +440,7 @@ impl<T: Transport> Http2<T> {
         matches!(timeout(limit, all).await, Ok(Ok(_)))
     }
 
-    /// Reads what the client still sends, so that its system does not throw away our last words.
+    /// Read what the client still sends; otherwise its system could discard the last output.
     async fn linger(&self) {
         self.io.close_write();
         let until = now_ms() + LINGER_MS;
@@ -450,7 +453,7 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Lets streams go on whose windows opened, as long as the output is not too long.
+    /// Let streams with open windows continue while the output is not too long.
     fn wake_ready(&self) {
         let mut h2 = self.h2.borrow_mut();
         while h2.output().len() < OUTPUT_HIGH {
@@ -463,7 +466,7 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Has the streams reset whose requests do not end though they are answered.
+    /// Reset the streams whose response is complete but whose request does not end.
     fn end_unfinished(self: &Rc<Self>) {
         if !self.h2.borrow().has_unfinished() || self.ending.replace(true) {
             return;
@@ -485,7 +488,7 @@ impl<T: Transport> Http2<T> {
         });
     }
 
-    /// Takes the frames in the input.
+    /// Process the frames in the input.
     fn process(self: &Rc<Self>, input: &mut Input) -> Result<(), gallop_http::h2::Error> {
         let now = Instant::now();
         let mut rest = input.unread();
@@ -543,7 +546,7 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Answers from what is prebuilt, if the windows take all of it.
+    /// Send a prepared response if the windows have room for all of it.
     fn answer_now(&self, stream: u32, head: &Rc<RequestHead>) -> bool {
         let sent = mux::find(&self.worker, &self.conn, Coding::Hpack, head, |found| {
             let mut h2 = self.h2.borrow_mut();
@@ -561,7 +564,7 @@ impl<T: Transport> Http2<T> {
         true
     }
 
-    /// Sends a request on to an upstream, if that needs no task.
+    /// Pass a request to an upstream if it needs no task.
     fn pass_on(self: &Rc<Self>, stream: u32, head: &RequestHead) -> bool {
         let client = Streamed {
             conn: self.conn.clone(),
@@ -685,7 +688,7 @@ impl<T: Transport> Mux for Http2<T> {
         } else {
             ErrorCode::INTERNAL_ERROR
         };
-        // Its task is the caller and ends by itself.
+        // The caller is the stream's task, which ends by itself.
         drop(self.h2.borrow_mut().reset(stream as u32, code));
         self.touch();
     }

@@ -1,8 +1,8 @@
-//! Handing the listening sockets over to another binary while this one serves on (USR2), as nginx does
-//! (https://nginx.org/en/docs/control.html#upgrade). The new master has them as open descriptors, whose numbers are in
-//! its environment, in nginx's variable and form. A file without a name tells the rest: who handed over, which sockets
-//! of QUIC share an address, in the kernel's order and with the labels of their connections' ids, and what its
-//! tokens are made from.
+//! Handing over the listening sockets to another binary while this one continues to serve (USR2),
+//! as in nginx (https://nginx.org/en/docs/control.html#upgrade). The new master inherits them as
+//! open descriptors, whose numbers are in its environment, in nginx's variable and format. An
+//! unnamed file holds the rest: the old master's process id, the QUIC sockets that share an address
+//! with their kernel order and connection id labels, and the key of address validation tokens.
 
 use crate::listen::{self, Bound};
 use crate::process::{self, Fork, Pid};
@@ -15,22 +15,22 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Numbers of listening sockets, each with a semicolon behind it.
+/// The environment variable with the numbers of the listening sockets, each followed by a
+/// semicolon.
 const SOCKETS: &str = "NGINX";
-/// The number of the file's descriptor.
+/// The environment variable with the descriptor number of the handover file.
 const FILE: &str = "GALLOP_HANDOVER";
 
-/// What a process was handed.
+/// The state that a process inherited.
 pub struct Inherited {
     pub bound: Vec<Bound>,
-    /// Who handed it over.
+    /// The process that handed it over.
     pub from: Pid,
 }
 
-/// Starts the binary that is now where this one was, with the same arguments and the sockets of `bound`.
-///
-/// # Errors
-/// No process or no file can be made. A binary that cannot be executed ends the new process.
+/// Start the binary that is now at this binary's path, with the same arguments and the sockets of
+/// `bound`.  # Errors Fails if no process or file can be created. A binary that cannot be executed
+/// ends the new process.
 pub fn start(bound: &[Bound]) -> Result<Pid, String> {
     let failed = |e: std::io::Error| format!("cannot hand the sockets over ({e})");
     let mut file = process::nameless_file().map_err(failed)?;
@@ -68,7 +68,7 @@ fn command(bound: &[Bound], file: RawFd) -> Command {
     command
 }
 
-/// All that are handed over; those of QUIC with those of workers that have not ended.
+/// All sockets to hand over, including the QUIC sockets of workers that have not ended.
 fn sockets(bound: &[Bound]) -> impl Iterator<Item = &Arc<OwnedFd>> {
     bound.iter().flat_map(|bound| {
         let members = bound.group.iter().flat_map(|group| &group.members);
@@ -101,13 +101,12 @@ fn told(bound: &[Bound]) -> String {
     text + "\n"
 }
 
-/// What the process before left for this one, if one did.
-///
-/// As in nginx, what cannot be understood is told of and left out, with all behind it; `problems` says what it is.
+/// The inherited state, if a previous process left any.  As in nginx, an unreadable entry and all
+/// entries after it are skipped; `problems` receives the reasons.
 pub fn taken(problems: &mut Vec<String>) -> Option<Inherited> {
     let variable = |name| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     let (sockets, file) = (variable(SOCKETS), variable(FILE));
-    // Neither the programs that this process may start nor the next one are to find them.
+    // Neither programs that this process starts nor the next binary may inherit the variables.
     std::env::remove_var(SOCKETS);
     std::env::remove_var(FILE);
     let sockets = sockets?;
@@ -138,11 +137,11 @@ pub fn taken(problems: &mut Vec<String>) -> Option<Inherited> {
     if let Err(problem) = file.map_or(Ok(()), |number| read_file(&mut inherited, &number)) {
         problems.push(problem);
     }
-    // Without any socket this is a start like any other.
+    // Without sockets, this is a normal start.
     (!inherited.bound.is_empty()).then_some(inherited)
 }
 
-/// Reads what the process before told by a file.
+/// Read the file that the previous process left.
 fn read_file(inherited: &mut Inherited, number: &str) -> Result<(), String> {
     let invalid = |what: &str| {
         let what = Shown(what.as_bytes());
@@ -156,7 +155,7 @@ fn read_file(inherited: &mut Inherited, number: &str) -> Result<(), String> {
     lines.try_for_each(|line| take(inherited, line).ok_or_else(|| invalid(line)))
 }
 
-/// One line of the file; `None` if it makes no sense.
+/// Parse one line of the file; `None` if it is invalid.
 fn take(inherited: &mut Inherited, line: &str) -> Option<()> {
     let (what, rest) = line.split_once(' ')?;
     let mut group = (what == "steered").then(Group::default);
@@ -172,7 +171,8 @@ fn take(inherited: &mut Inherited, line: &str) -> Option<()> {
                 let member = Member {
                     socket: socket.clone(),
                     label: label.ok()?,
-                    // Those that nobody reads have no label, but so may others.
+                    // Sockets without a reader have no label, but some sockets with a reader have
+                    // none either.
                     reader: Reader::Newest,
                 };
                 group
@@ -200,7 +200,7 @@ fn bytes(hex: &str) -> Option<[u8; 32]> {
     Some(out)
 }
 
-/// The descriptor of that number, which no program that is started from here gets.
+/// Take over the descriptor with this number and set close-on-exec.
 fn owned(number: &str) -> Option<OwnedFd> {
     process::inherited(number.parse().ok().filter(|fd| *fd > 2)?).ok()
 }

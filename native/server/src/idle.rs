@@ -1,5 +1,5 @@
-//! Connections that wait for a request. A thread may have very many of them, so each is kept as little
-//! more than its socket and its addresses: no task, no buffers, no timer of its own.
+//! Connections that wait for a request. A thread may have very many, so each is stored as little
+//! more than its socket and its addresses: no task, no buffers, no timer.
 
 use crate::h1::{self, Client};
 use crate::passing::{self, Passing};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
-/// A connection that waits.
+/// An idle connection.
 struct Parked {
     conn: Rc<Conn>,
     count: ConnectionCount,
@@ -25,28 +25,29 @@ struct Parked {
     due: u64,
 }
 
-/// A place for the connection whose socket has this number.
+/// The slot for the connection whose socket has this number.
 struct Slot {
     parked: Option<Parked>,
-    /// The time of the heap's entry for this place that counts; `u64::MAX`: there is none. A deadline
-    /// that moves on costs nothing until its entry comes up.
+    /// The time of this slot's valid heap entry; `u64::MAX` if there is none. Moving a deadline
+    /// costs nothing until that entry comes up.
     armed: u64,
 }
 
-/// Milliseconds that clients have for another request when the server goes: it may be under way to us, and is
-/// answered with word that the connection ends. To close at once would lose it.
+/// Milliseconds that clients have to send another request during a graceful shutdown. A request may
+/// already be on its way; its response closes the connection. Closing at once would lose that
+/// request.
 const GRACE_MS: u64 = 250;
 
-/// Marks the numbers of sockets to upstreams among the alarms.
+/// Marks alarms that belong to upstream sockets.
 const UPSTREAM: usize = 1 << 31;
 
-/// The connections of one thread that wait.
+/// The idle connections of one thread.
 pub struct Idle {
     worker: Rc<Worker>,
     slots: RefCell<Vec<Slot>>,
     passing: Passing,
     heap: RefCell<BinaryHeap<Reverse<(u64, u32)>>>,
-    /// When the heap is looked at next, and by whom.
+    /// The next time to check the heap, and the task that does it.
     alarm: Deadline,
     alarm_at: Cell<u64>,
     watcher: RefCell<Option<Waker>>,
@@ -73,11 +74,11 @@ impl Idle {
         &self.worker
     }
 
-    /// Keeps a connection until its client sends something, or until `due` (milliseconds, monotonic). The
-    /// last read from it must have found nothing.
+    /// Keep a connection until its client sends something or until `due` (milliseconds, monotonic
+    /// clock). The caller's last read must have found nothing.
     pub fn park<T: Transport>(&self, client: Client<T>, mut due: u64) {
         let Client { conn, count, io } = client;
-        // A connection that has not had its first request may take its time for it.
+        // A connection without a first request may still send it.
         if self.worker.shutdown.is_set() && conn.requests.get() > 0 {
             due = due.min(coarse_ms() + GRACE_MS);
         }
@@ -105,12 +106,12 @@ impl Idle {
         }
     }
 
-    /// The connections with tasks that may be closed where room is needed.
+    /// Connections with tasks that may be closed to make room.
     pub fn reuse(&self) -> &Reuse {
         &self.reuse
     }
 
-    /// The connections that wait without a task: since when, and their places.
+    /// The idle connections: the start of their wait, and their slots.
     pub fn parked(&self) -> Vec<(u32, usize)> {
         let slots = self.slots.borrow();
         let parked = slots.iter().enumerate();
@@ -119,7 +120,7 @@ impl Idle {
             .collect()
     }
 
-    /// Closes a connection that waits without a task, unless a request has come meanwhile.
+    /// Close an idle connection unless a request has arrived meanwhile.
     pub fn close_parked(&self, slot: usize) -> bool {
         let has_come = |place: &Slot| place.parked.as_ref().is_some_and(|p| p.line.has_come());
         if self.slots.borrow().get(slot).is_none_or(has_come) {
@@ -128,12 +129,12 @@ impl Idle {
         self.take(slot).is_some()
     }
 
-    /// Those that wait for an upstream.
+    /// The requests that wait for an upstream.
     pub fn passing(&self) -> &Passing {
         &self.passing
     }
 
-    /// Sets an alarm for the request whose socket to the upstream has this number.
+    /// Set an alarm for the request whose upstream socket has this number.
     pub fn arm_upstream(&self, at: u64, slot: usize) {
         self.arm(at, slot | UPSTREAM);
     }
@@ -157,7 +158,7 @@ impl Idle {
         Some(parked)
     }
 
-    /// Something happened to the socket of this number.
+    /// Handle an event of the socket with this number.
     pub fn wake(self: &Rc<Self>, slot: usize) {
         let Some(parked) = self.take(slot) else {
             return passing::wake(self, slot);
@@ -174,7 +175,7 @@ impl Idle {
         }
     }
 
-    /// Closes connections whose time is up, for ever.
+    /// Close connections whose time is up. Never returns.
     pub async fn watch(self: Rc<Self>) {
         poll_fn(|cx| {
             self.expire();
@@ -223,7 +224,7 @@ impl Idle {
                     drop(slots);
                     self.heap.borrow_mut().push(Reverse((due, slot)));
                 }
-                // What came in the last moment was in time.
+                // A request that arrived in the last moment is in time.
                 Some(parked) if parked.line.has_come() => {
                     drop(slots);
                     self.wake(slot as usize);
@@ -237,7 +238,7 @@ impl Idle {
         }
     }
 
-    /// Closes those that have had a request as soon as they let `GRACE_MS` pass without another.
+    /// Close connections that had a request as soon as they pass `GRACE_MS` without another.
     pub fn close_soon(&self) {
         let due = coarse_ms() + GRACE_MS;
         let count = self.slots.borrow().len();
@@ -258,12 +259,12 @@ impl Idle {
         }
     }
 
-    /// Whether the worker's last connections are cut off.
+    /// Whether the worker is closing its last connections.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Closes all at once.
+    /// Close all connections at once.
     pub fn close(&self) {
         self.closed.set(true);
         self.passing.hang_up();
@@ -278,8 +279,8 @@ impl Idle {
 mod tests {
     use super::*;
 
-    /// With the socket's state in the runtime (24 bytes), its addresses (96) and the heap's entry (16)
-    /// this is all that an idle connection costs.
+    /// An idle connection costs the socket's state in the runtime (24 bytes), its addresses (96),
+    /// and the heap entry (16).
     #[test]
     fn a_connection_that_waits_costs_little() {
         assert!(size_of::<Slot>() <= 48, "{} bytes", size_of::<Slot>());

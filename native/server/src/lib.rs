@@ -24,7 +24,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-/// What the binary does, from its command line to its exit code.
+/// Run the binary, from the command line to the exit code.
 pub fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match cli::parse(&args) {

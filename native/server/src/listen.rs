@@ -11,18 +11,20 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A bound socket. With `reuseport`, and for QUIC, there is one for each thread.
+/// A bound listener. With `reuseport`, and for QUIC, each thread has its own socket.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub addr: ListenAddr,
     pub quic: bool,
     pub sockets: Vec<Arc<OwnedFd>>,
-    /// Those of QUIC with those of workers that have not ended; `None` where the kernel does not steer.
+    /// The group of QUIC sockets, including those of workers that have not ended; `None` if the
+    /// kernel does not support steering.
     pub group: Option<Group>,
 }
 
 impl Bound {
-    /// What connection ids are to carry so that their packets come to this socket.
+    /// The label that connection ids must carry so that the kernel steers their packets to this
+    /// socket.
     pub fn label(&self, socket: &Arc<OwnedFd>) -> Option<u8> {
         let members = self.group.iter().flat_map(|group| &group.members);
         let mut same = members.filter(|member| Arc::ptr_eq(&member.socket, socket));
@@ -30,7 +32,7 @@ impl Bound {
     }
 }
 
-/// Binds every listener, taking over sockets of the same address from `before`.
+/// Bind every listener, reusing sockets of the same address from `before`.
 pub fn bind_all(
     listeners: &[Listener],
     threads: usize,
@@ -47,7 +49,7 @@ pub fn bind_all(
     listeners.iter().map(bind).collect()
 }
 
-/// Leads packets of QUIC connections to their sockets, from the time that new workers begin.
+/// Install the steering of QUIC packets to the sockets of the new workers.
 pub fn steer(bound: &[Bound]) -> Result<(), String> {
     for bound in bound {
         if let Some(Err(e)) = bound.group.as_ref().map(Group::steer) {
@@ -58,19 +60,20 @@ pub fn steer(bound: &[Bound]) -> Result<(), String> {
     Ok(())
 }
 
-/// The workers before have ended; whether they had sockets of their own.
+/// Drop the sockets of workers that have ended; `true` if there were any.
 pub fn release_old(bound: &mut [Bound]) -> bool {
     let groups = bound.iter_mut().filter_map(|bound| bound.group.as_mut());
     groups.fold(false, |any, group| group.release() | any)
 }
 
-/// Closes sockets of other workers, in a worker.
+/// In a worker, close the sockets of other workers.
 pub fn keep_own(bound: &mut [Bound]) {
     let groups = bound.iter_mut().filter_map(|bound| bound.group.as_mut());
     groups.for_each(Group::keep_newest);
 }
 
-/// A QUIC connection's datagrams must all reach the same thread of the same process.
+/// Bind the sockets for QUIC. All datagrams of a connection must reach the same thread of the same
+/// process.
 fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, String> {
     let group = old.map_or(Some(Group::default()), |old| old.group.clone());
     let Some(mut group) = group else {
@@ -81,7 +84,7 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
         set_buffers(socket.as_raw_fd(), &l.socket)
             .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
     }
-    // The sockets before go by their own program until new workers begin.
+    // The previous sockets keep their own steering program until new workers begin.
     let steers = old.is_some() || group.steer().is_ok();
     Ok(Bound {
         addr: l.addr.clone(),
@@ -130,7 +133,8 @@ fn start_listening(fd: RawFd, l: &Listener) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     if matches!(l.addr, ListenAddr::Inet(_)) {
-        // Connections inherit it (tcp(7)). Answers are written whole: waiting for more would only delay them.
+        // Connections inherit the option (tcp(7)). Responses are written whole, so waiting for more
+        // data would only delay them.
         set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     }
     if l.socket.deferred {
@@ -151,7 +155,7 @@ fn open(l: &Listener) -> Result<OwnedFd, String> {
         libc::SOCK_STREAM
     };
     let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+    // SAFETY: socket takes no pointers; nothing else owns the new descriptor.
     let fd = unsafe {
         let fd = libc::socket(family, kind, 0);
         if fd < 0 {
@@ -199,7 +203,7 @@ fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> i
     Ok(())
 }
 
-/// Also those of a socket from before may be set anew.
+/// Set the buffer sizes, also for an inherited socket.
 fn set_buffers(fd: RawFd, o: &SocketOptions) -> io::Result<()> {
     if let Some(size) = o.rcvbuf {
         set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, size as i32)?;
@@ -221,30 +225,30 @@ fn bind(fd: RawFd, addr: &ListenAddr, mode: Option<u32>) -> io::Result<()> {
         ListenAddr::Unix(path) => {
             let (raw, len) = raw_unix(path)?;
             if let Some(mode) = mode {
-                // The file is made with the permissions of the descriptor: it is never open to others.
+                // The file gets the permissions of the descriptor, so it is never open to others.
                 // SAFETY: fchmod takes no pointers.
                 check(unsafe { libc::fchmod(fd, mode) })?;
             }
             // SAFETY: `raw` lives through the call.
             check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })?;
-            // Workers that dropped their privileges, and clients of other users, reach the socket.
+            // Workers without privileges and clients of other users must be able to connect.
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode.unwrap_or(0o666));
             std::fs::set_permissions(path, mode)
         }
     }
 }
 
-/// The address a raw socket address holds; `None` for unix sockets.
+/// The internet address in a raw socket address; `None` for Unix sockets.
 pub fn inet_of(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(raw.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says what the storage holds.
+            // SAFETY: the family tells which type the storage holds.
             let v4 = unsafe { &*(&raw const *raw).cast::<libc::sockaddr_in>() };
             let ip = v4.sin_addr.s_addr.to_ne_bytes();
             Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says what the storage holds.
+            // SAFETY: the family tells which type the storage holds.
             let v6 = unsafe { &*(&raw const *raw).cast::<libc::sockaddr_in6>() };
             Some(SocketAddr::new(
                 v6.sin6_addr.s6_addr.into(),
@@ -260,7 +264,7 @@ pub fn local_addr(fd: RawFd) -> Option<SocketAddr> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut raw: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: both pointers live through the call and `len` names the size.
+    // SAFETY: both pointers are valid during the call and `len` is the size.
     let result = unsafe { libc::getsockname(fd, (&raw mut raw).cast(), &mut len) };
     if result < 0 {
         None
@@ -269,7 +273,7 @@ pub fn local_addr(fd: RawFd) -> Option<SocketAddr> {
     }
 }
 
-/// What a socket is bound to; `None` if that is nothing that `listen` can name.
+/// The address that a socket is bound to; `None` for an address that `listen` cannot express.
 pub fn address_of(socket: &OwnedFd) -> Option<ListenAddr> {
     if let Some(inet) = local_addr(socket.as_raw_fd()) {
         return Some(ListenAddr::Inet(inet));
@@ -279,7 +283,7 @@ pub fn address_of(socket: &OwnedFd) -> Option<ListenAddr> {
     Some(ListenAddr::Unix(path))
 }
 
-/// Paths of unix sockets that nothing listens on any more.
+/// The paths of Unix sockets without a listener.
 pub fn stale_unix(before: &[Bound], now: &[Bound]) -> Vec<PathBuf> {
     let kept = |path: &PathBuf| now.iter().any(|b| b.addr == ListenAddr::Unix(path.clone()));
     before

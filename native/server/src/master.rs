@@ -1,5 +1,5 @@
-//! The master process: reads the configuration, binds the sockets, starts worker processes and
-//! obeys signals.
+//! The master process: reads the configuration, binds the sockets, starts worker processes, and
+//! handles signals.
 
 use crate::cli::{Options, Signal, HELP, PID};
 use crate::handover;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs what the command line asks for.
+/// Carry out the command line.
 pub fn run(options: Options) -> ExitCode {
     if options.version || options.long_version {
         eprintln!(
@@ -73,7 +73,7 @@ pub fn run(options: Options) -> ExitCode {
     }
 }
 
-/// Errors before the configured log is open go to stderr and to the log of `-e`.
+/// Reports errors to standard error and to the log of `-e` until the configured log is open.
 struct Reporter {
     log: Vec<ErrorLog>,
 }
@@ -109,7 +109,7 @@ fn fallback_log(options: &Options) -> Vec<ErrorLog> {
     }]
 }
 
-/// The configuration; a test also tells its known mistakes.
+/// Load the configuration. With `-t`, also collect warnings.
 fn load(options: &Options, seen: &mut Seen) -> Result<Config, String> {
     let (prefix, conf) = (options.prefix(), options.conf());
     let globals = options.globals.trim();
@@ -125,7 +125,7 @@ fn load(options: &Options, seen: &mut Seen) -> Result<Config, String> {
 fn dump(files: &[SourceFile]) {
     let mut out = std::io::stdout().lock();
     for file in files {
-        // A reader that went away does not change the test's outcome.
+        // A closed standard output does not change the result of the test.
         let _ = writeln!(out, "# configuration file {}:", file.path.display());
         let _ = out.write_all(&file.text);
         let _ = writeln!(out);
@@ -140,7 +140,7 @@ fn pid_path(config: &Config) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(PID))
 }
 
-/// Where the pid is while another binary's master has its own in the file.
+/// The pid file's path while another binary's master uses the usual file.
 fn old_pid_path(config: &Config) -> PathBuf {
     let mut path = pid_path(config).into_os_string();
     path.push(".oldbin");
@@ -179,7 +179,7 @@ fn send_signal(config: &Config, signal: Signal, report: &Reporter) -> ExitCode {
     }
 }
 
-/// Opens what the server would open, without taking anything over.
+/// Check the files and addresses that a start would open, without taking over anything.
 fn test(options: &Options, config: Config, files: &[SourceFile], report: &Reporter) -> ExitCode {
     let conf = options.conf();
     if !options.quiet {
@@ -198,7 +198,7 @@ fn test(options: &Options, config: Config, files: &[SourceFile], report: &Report
             }
             check_user(&config)
         });
-    // The process ends: taking a large configuration apart would be a quarter of its time.
+    // The process ends here: freeing a large configuration would take a quarter of its time.
     std::mem::forget(config);
     match tested {
         Ok(()) => {
@@ -221,7 +221,7 @@ fn test(options: &Options, config: Config, files: &[SourceFile], report: &Report
     }
 }
 
-/// Whether the pid file can be written. Unlike nginx's, the test makes none.
+/// Check that the pid file can be written. Unlike nginx, the test creates no file.
 fn check_pid_file(config: &Config) -> Result<(), String> {
     let path = pid_path(config);
     let opened = std::fs::OpenOptions::new()
@@ -248,18 +248,18 @@ fn error_logs(options: &Options, config: &Config) -> Vec<ErrorLog> {
 /// A running worker process.
 struct Child {
     pid: Pid,
-    /// Serves the current configuration.
+    /// Whether it serves the current configuration.
     current: bool,
-    /// Where it counts.
+    /// Its counters.
     counts: Arc<Generation>,
     started: Instant,
 }
 
-/// Time between two starts of worker processes for others that failed. One that ran for longer is
-/// replaced at once.
+/// The shortest time between two starts of worker processes. A worker that ran longer is replaced
+/// at once.
 const RESTART: Duration = Duration::from_millis(crate::crew::RESTART_MS);
 
-/// What USR2 is answered with while two masters live.
+/// The message for USR2 while two masters run.
 const ONE_AT_A_TIME: &str =
     "the changing binary signal is ignored: you should shutdown or terminate before \
     either old or new binary's process";
@@ -272,15 +272,16 @@ struct Master {
     logs: Vec<ErrorLog>,
     ids: Option<Ids>,
     statistics: Statistics,
-    /// Has no terminal, whose window could change its size (WINCH).
+    /// Whether the process has no terminal. Only then does WINCH end the workers (with a terminal
+    /// it reports a new window size).
     daemonized: bool,
-    /// Its workers were told to end, and it goes on without.
+    /// Whether the workers were told to end while the master continues.
     rests: bool,
-    /// When a worker process is to be started in place of one that failed.
+    /// The time to start a worker process that replaces a failed one.
     restart_at: Option<Instant>,
-    /// The new binary's master, which has the same sockets, from USR2 until it ends.
+    /// The new binary's master with the same sockets, from USR2 until it ends.
     successor: Option<Pid>,
-    /// The master that this one is to succeed, until that ends.
+    /// The old binary's master, which this one replaces, until it ends.
     predecessor: Option<Pid>,
 }
 
@@ -297,7 +298,7 @@ impl Master {
             report.line("alert", problem);
             log::error_to(&logs, Level::Alert, problem);
         }
-        // Workers, also later ones, have it from here.
+        // All workers, including later ones, inherit the secret from here.
         crate::quic::secret();
         for warning in &warnings {
             report.line("warn", warning);
@@ -306,7 +307,7 @@ impl Master {
         let predecessor = inherited.as_ref().map(|inherited| inherited.from);
         let before = inherited.map_or(Vec::new(), |inherited| inherited.bound);
         let bound = bind(&config, &before)?;
-        // Those that are configured no more are closed.
+        // Close the listeners that are no longer configured.
         drop(before);
         make_temp_folders(&config, ids.as_ref(), &logs);
         let daemonized = config.main.daemon.unwrap_or(true);
@@ -315,7 +316,7 @@ impl Master {
         }
         process::block_signals();
         if let Some(n) = config.main.worker_rlimit_nofile {
-            // As in nginx: where the system forbids it the limit stays as it is.
+            // As in nginx, a system that refuses a higher limit keeps the old one.
             if let Err(e) = process::limit_files(n) {
                 let message = format!("setrlimit(RLIMIT_NOFILE, {n}) failed ({e})");
                 log::error_to(&logs, Level::Alert, &message);
@@ -351,7 +352,7 @@ impl Master {
     fn write_pid(&self) -> Result<(), String> {
         let path = pid_path(&self.config);
         let text = format!("{}\n", std::process::id());
-        // Whoever could write it could have any process signalled by the next `-s stop`.
+        // An account that could write the file could make the next `-s stop` signal any process.
         let written = std::fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -396,7 +397,7 @@ impl Master {
         }
     }
 
-    /// Waits for signals until the last worker is gone.
+    /// Wait for signals until the last worker has ended.
     fn serve(mut self) -> ExitCode {
         let mut ending = false;
         loop {
@@ -427,7 +428,7 @@ impl Master {
         }
     }
 
-    /// Starts a worker process if the time for it has come; milliseconds until then otherwise.
+    /// Start a worker process if its time has come; otherwise the milliseconds until then.
     fn restart_if_due(&mut self) -> Option<u64> {
         let left = self.restart_at?.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -441,7 +442,7 @@ impl Master {
 
     fn signal_all(&self, signal: i32) {
         for child in &self.children {
-            // A child that is gone already is reaped with the next signal.
+            // A child that has already ended is reaped with the next signal.
             let _ = process::kill(child.pid, signal);
         }
     }
@@ -470,7 +471,7 @@ impl Master {
                 self.restart_at = Some(child.started + RESTART);
             }
         }
-        // What another master has, too, stays in its place in the kernel's list.
+        // Sockets that another master also has keep their place in the kernel's list.
         let alone = self.successor.is_none() && self.predecessor.is_none();
         let all_current = self.children.iter().all(|c| c.current);
         if alone && all_current && listen::release_old(&mut self.bound) {
@@ -501,7 +502,8 @@ impl Master {
         }
     }
 
-    /// The old workers go on until the new one runs; a configuration that is refused changes nothing.
+    /// Reload. The old workers continue until the new one runs; a rejected configuration changes
+    /// nothing.
     fn try_reload(&mut self) -> Result<(), String> {
         let mut config = load(&self.options, &mut Seen::default())?;
         open_logs(&self.options, &config)?;
@@ -535,7 +537,7 @@ impl Master {
         Ok(())
     }
 
-    /// Starts the binary that is now in this one's place. Both serve until one is told to end.
+    /// Start the binary that is now at this binary's path. Both serve until one is told to end.
     fn upgrade(&mut self) {
         if self.successor.is_some() || self.predecessor.is_some() {
             return self.log(Level::Alert, ONE_AT_A_TIME);
@@ -567,7 +569,7 @@ impl Master {
         }
     }
 
-    /// All is as before USR2.
+    /// Return to the state before USR2.
     fn successor_ended(&mut self, ending: bool) {
         self.take_pid_file_back();
         self.successor = None;
@@ -577,7 +579,7 @@ impl Master {
         }
     }
 
-    /// Lets the workers end; the master goes on, and can have workers again.
+    /// End the workers. The master continues and can start new ones.
     fn rest(&mut self) {
         self.rests = true;
         self.restart_at = None;
@@ -594,7 +596,7 @@ impl Master {
         }
     }
 
-    /// Once the master before has ended, what only its workers had can go.
+    /// After the old master has ended, release what only its workers used.
     fn part_from_predecessor(&mut self) {
         self.predecessor = self.predecessor.filter(|pid| *pid == process::parent());
     }
@@ -604,7 +606,7 @@ impl Master {
         for (path, e) in log::reopen_all() {
             self.log(Level::Emerg, &log::open_failed(&path, &e));
         }
-        // Workers open the files with their own rights.
+        // Workers open the log files with their own privileges.
         if let Some(ids) = &self.ids {
             for path in log::open_paths() {
                 let _ = std::os::unix::fs::chown(&path, Some(ids.uid), None);
@@ -628,7 +630,7 @@ impl Master {
     }
 }
 
-/// What is gone already need not be removed.
+/// Remove a file. A missing file is no error.
 fn remove(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
@@ -638,7 +640,7 @@ fn bind(config: &Config, before: &[Bound]) -> Result<Vec<Bound>, String> {
     listen::bind_all(listeners, threads(config), before)
 }
 
-/// Threads of a worker process.
+/// The number of threads of a worker process.
 pub fn threads(config: &Config) -> usize {
     match config.main.worker_processes {
         None => 1,
@@ -647,7 +649,7 @@ pub fn threads(config: &Config) -> usize {
     }
 }
 
-/// Goes on in a child without a terminal; the parent ends once the child has begun.
+/// Continue in a child process without a terminal; the parent ends once the child has started.
 fn daemonize() -> Result<(), String> {
     match process::fork() {
         Err(e) => Err(format!("fork() failed ({e})")),

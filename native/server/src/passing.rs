@@ -1,5 +1,5 @@
-//! Requests that were sent on to an upstream the quick way: they wait for the answer, as idle connections wait
-//! for a request, without a task.
+//! Requests that were passed to an upstream and wait for the response without a task, as idle
+//! connections wait for requests.
 
 use crate::h1::passing::{self as line, Waiter};
 use crate::idle::Idle;
@@ -9,7 +9,7 @@ use gallop_runtime::hang_up;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A request that waits for an upstream's answer.
+/// A request that waits for an upstream response.
 struct Waiting {
     client: Client,
     flight: Box<Flight>,
@@ -17,39 +17,39 @@ struct Waiting {
     due: u64,
 }
 
-/// Who is to have the answer.
+/// The receiver of the response.
 pub enum Client {
-    /// A connection of HTTP/1.1, and the number of its socket.
+    /// An HTTP/1.1 connection and the number of its socket.
     Line(Waiter, usize),
     /// A stream of HTTP/2 or HTTP/3.
     Stream(Streamed),
 }
 
-/// A place for the request whose socket to the upstream has this number.
+/// The slot for the request whose upstream socket has this number.
 struct Place {
     waiting: Option<Waiting>,
-    /// As for connections that are idle, see [`Idle`].
+    /// The time of the valid heap entry, as in [`Idle`].
     armed: u64,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// The requests of one thread that wait for upstreams' answers.
+/// The requests of one thread that wait for upstream responses.
 #[derive(Default)]
 pub struct Passing {
     places: RefCell<Vec<Place>>,
-    /// By the number of the client's socket, that of the socket to the upstream.
+    /// For each client socket number, the number of the upstream socket.
     by_client: RefCell<Vec<u32>>,
 }
 
-/// Has a request of HTTP/1.1 wait.
+/// Let an HTTP/1.1 request wait.
 pub fn hold_line(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
     let slot = flight.wait();
     let own = idle.passing().watch(&client, slot as u32);
     hold(idle, Client::Line(client, own), flight, slot);
 }
 
-/// Has the request of a stream wait; its place.
+/// Let the request of a stream wait. Returns its place.
 pub fn hold_stream(idle: &Rc<Idle>, client: Streamed, flight: Box<Flight>) -> usize {
     let slot = flight.wait();
     hold(idle, Client::Stream(client), flight, slot);
@@ -69,7 +69,7 @@ fn hold(idle: &Rc<Idle>, client: Client, flight: Box<Flight>, slot: usize) {
 }
 
 impl Passing {
-    /// Whether a new alarm is needed.
+    /// Store a waiting request; `true` if it needs a new alarm.
     fn put(&self, slot: usize, waiting: Waiting) -> bool {
         let mut places = self.places.borrow_mut();
         while places.len() <= slot {
@@ -87,7 +87,7 @@ impl Passing {
         sooner
     }
 
-    /// Has the thread told when the client leaves; the number of its socket.
+    /// Watch for the client's disconnect. Returns the number of its socket.
     fn watch(&self, client: &Waiter, slot: u32) -> usize {
         let client = client.line.park();
         let mut by_client = self.by_client.borrow_mut();
@@ -106,7 +106,7 @@ impl Passing {
         Some(waiting)
     }
 
-    /// Takes the request that a stream has at this place.
+    /// Remove the stream's request at this place.
     pub fn take_stream(&self, slot: usize) -> Option<(Streamed, Box<Flight>)> {
         let mut places = self.places.borrow_mut();
         let place = &mut places.get_mut(slot)?.waiting;
@@ -117,7 +117,7 @@ impl Passing {
         }
     }
 
-    /// An alarm that was set for `at` went off. `Err`: set it for that time again.
+    /// Handle the alarm that was set for `at`. `Err`: set it again for that time.
     pub fn expire(idle: &Rc<Idle>, slot: usize, at: u64, now: u64) -> Result<(), u64> {
         let passing = idle.passing();
         {
@@ -144,8 +144,8 @@ impl Passing {
         Ok(())
     }
 
-    /// Cuts the clients off: their requests end as if they had gone. Connections with streams have tasks,
-    /// which are cut off by themselves.
+    /// Disconnect the clients: their requests end as if the clients had left. Connections with
+    /// streams have tasks, which end by themselves.
     pub fn hang_up(&self) {
         let places = self.places.borrow();
         for waiting in places.iter().filter_map(|p| p.waiting.as_ref()) {
@@ -156,7 +156,7 @@ impl Passing {
     }
 }
 
-/// Something happened to a socket of this number, which no idle connection has.
+/// Handle an event of a socket that belongs to no idle connection.
 pub fn wake(idle: &Rc<Idle>, slot: usize) {
     let passing = idle.passing();
     if let Some(Waiting { client, flight, .. }) = passing.take(slot) {

@@ -1,5 +1,5 @@
-//! What the master opens and makes before its workers begin, with the rights it has: logs, folders, the user they
-//! will have.
+//! Work of the master, with its privileges, before the workers begin: opening logs, creating
+//! folders, and looking up the workers' user.
 
 use crate::cli::Options;
 use crate::process::{self, Ids};
@@ -12,8 +12,8 @@ pub fn check_user(config: &Config) -> Result<(), String> {
     user(config).map(|_| ())
 }
 
-/// The user of worker processes; none when the master has no right to change it, or `master_process off` leaves them
-/// the user that starts the server, as in nginx.
+/// The user of the worker processes; `None` if the master may not change it. With `master_process
+/// off`, workers keep the user that started the server, as in nginx.
 pub fn user(config: &Config) -> Result<Option<Ids>, String> {
     if !process::is_root() || config.main.master_process == Some(false) {
         return Ok(None);
@@ -24,13 +24,13 @@ pub fn user(config: &Config) -> Result<Option<Ids>, String> {
     };
     match process::lookup(user, group) {
         Ok(ids) => Ok(Some(ids)),
-        // Without a `user` directive a system that lacks nobody's usual group still works.
+        // Without a `user` directive, accept a system that lacks the group nogroup.
         Err(_) if config.main.user.is_none() => process::lookup("nobody", None).map(Some),
         Err(message) => Err(message),
     }
 }
 
-/// Opens every log file, so that errors show now and rights are those of the master.
+/// Open every log file, so that errors appear now and the files get the master's permissions.
 pub fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
     let mut paths = Vec::new();
     if let Some(path) = options.error_log() {
@@ -71,7 +71,7 @@ pub fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The folders of temporary files and of caches.
+/// The folders for temporary files and caches.
 fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
     let mut folders = std::collections::BTreeSet::new();
     for server in config.http.iter().flat_map(|h| &h.servers) {
@@ -102,11 +102,11 @@ fn mkdir_failed(folder: &Path, e: &std::io::Error) -> String {
     format!("mkdir() \"{}\" failed ({words})", folder.display())
 }
 
-/// What the start will warn of: folders that cannot be made, in nginx's words.
+/// Warnings in nginx's words about folders that the start could not create.
 pub fn unmade_folders(config: &Config) -> Vec<String> {
     let folders = temp_folders(config).into_iter();
     let failed = folders.filter_map(|folder| {
-        // Folders above it are made, too.
+        // The start also creates missing parent folders.
         let mut above = folder.ancestors();
         let near = above.find(|f| std::fs::symlink_metadata(f).is_ok())?;
         let found = match near.is_dir() {
@@ -118,7 +118,7 @@ pub fn unmade_folders(config: &Config) -> Vec<String> {
     failed.collect()
 }
 
-/// Makes the folders of temporary files and of caches, for the workers to write to.
+/// Create the folders for temporary files and caches so that the workers can write to them.
 pub fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
     for folder in temp_folders(config) {
         let made = gallop_engine::creating::make_private_folder(&folder);
@@ -127,13 +127,13 @@ pub fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) 
             None => Ok(()),
         });
         if let Err(e) = owned {
-            // Only requests that need a temporary file suffer.
+            // Only requests that need a temporary file fail.
             log::error_to(logs, Level::Warn, &mkdir_failed(&folder, &e));
         }
     }
 }
 
-/// Calls `f` for a location and all below it.
+/// Call `f` for a location and all locations nested in it.
 pub fn visit(
     loc: &gallop_conf::model::Location,
     f: &mut impl FnMut(&gallop_conf::model::Location),

@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 pub type Pid = libc::pid_t;
 
-/// Which side of a fork this is.
+/// The two results of a fork.
 pub enum Fork {
     Child,
     Parent(Pid),
 }
 
-/// Call only while the process has one thread.
+/// Fork the process. Call this only while the process has one thread.
 pub fn fork() -> io::Result<Fork> {
     // SAFETY: the process has a single thread, so the child's memory is consistent.
     match unsafe { libc::fork() } {
@@ -46,7 +46,7 @@ pub const HANDLED: [i32; 9] = [
 ];
 
 fn signal_set() -> libc::sigset_t {
-    // SAFETY: sigemptyset initialises the set; sigaddset is given valid signals.
+    // SAFETY: sigemptyset initializes the set; sigaddset gets valid signals.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -57,17 +57,17 @@ fn signal_set() -> libc::sigset_t {
     }
 }
 
-/// Holds signals back until they are waited for; threads started later do so too.
+/// Block the handled signals until `wait_signal` takes them; threads that start later inherit this.
 pub fn block_signals() {
     let set = signal_set();
-    // SAFETY: `set` lives through the call; a null old set is allowed.
+    // SAFETY: `set` is valid during the call; a null old set is allowed.
     unsafe {
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
 }
 
-/// The next signal; `None` when `ms` milliseconds passed without one.
+/// Wait for the next signal; `None` if `ms` milliseconds passed without one.
 pub fn wait_signal(ms: Option<u64>) -> Option<i32> {
     let set = signal_set();
     let ms = ms.unwrap_or(3_600_000);
@@ -75,22 +75,22 @@ pub fn wait_signal(ms: Option<u64>) -> Option<i32> {
         tv_sec: (ms / 1000) as libc::time_t,
         tv_nsec: (ms % 1000 * 1_000_000) as _,
     };
-    // SAFETY: `set` and `timeout` live through the call; a null info is allowed.
+    // SAFETY: `set` and `timeout` are valid during the call; a null info is allowed.
     let signal = unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &timeout) };
     (signal > 0).then_some(signal)
 }
 
-/// How a child ended.
+/// A child process that ended, with its exit status.
 pub struct Ended {
     pub pid: Pid,
     pub code: Option<i32>,
     pub signal: Option<i32>,
 }
 
-/// A child that has ended, if there is one.
+/// Reap one child that has ended, if any.
 pub fn reap() -> Option<Ended> {
     let mut status = 0;
-    // SAFETY: `status` lives through the call.
+    // SAFETY: `status` is valid during the call.
     let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
     if pid <= 0 {
         return None;
@@ -100,13 +100,13 @@ pub fn reap() -> Option<Ended> {
     Some(Ended { pid, code, signal })
 }
 
-/// Leaves the terminal: a new session, input and output from and to nowhere.
+/// Leave the terminal: start a session and connect standard input and output to /dev/null.
 pub fn detach() -> io::Result<()> {
     let null = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/null")?;
-    // SAFETY: setsid and dup2 take no pointers; the descriptors 0 to 2 are meant to be replaced.
+    // SAFETY: setsid and dup2 take no pointers; replacing the descriptors 0 to 2 is intended.
     unsafe {
         libc::setsid();
         libc::umask(0);
@@ -119,26 +119,27 @@ pub fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a program that is executed from here has the descriptor, too.
+/// Set whether a program that this process executes inherits the descriptor.
 pub fn leave_open(fd: RawFd, left: bool) -> io::Result<()> {
     let flags = if left { 0 } else { libc::FD_CLOEXEC };
-    // SAFETY: fcntl with F_SETFD takes an integer only.
+    // SAFETY: fcntl with F_SETFD takes only an integer.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, flags) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// A descriptor that the process before left open for this one. Call once for each.
+/// Take ownership of a descriptor that the previous process left open. Call this once per
+/// descriptor.
 pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     leave_open(fd, false)?;
-    // SAFETY: it is open, and was handed over for this process to own.
+    // SAFETY: the descriptor is open and was handed over to this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A file in memory that nobody else can open.
+/// Create an unnamed file in memory that no other process can open by a path.
 pub fn nameless_file() -> io::Result<File> {
-    // SAFETY: the name ends in NUL; the new descriptor is owned by nobody else.
+    // SAFETY: the name ends in NUL; nothing else owns the new descriptor.
     unsafe {
         let fd = libc::memfd_create(c"handover".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
@@ -160,11 +161,11 @@ pub struct Ids {
     pub gid: libc::gid_t,
 }
 
-/// Looks a user and group up, as nginx words its errors.
+/// Look up a user and a group. Errors use nginx's words.
 pub fn lookup(user: &str, group: Option<&str>) -> Result<Ids, String> {
     let name = CString::new(user).map_err(|_| format!("getpwnam(\"{user}\") failed"))?;
-    // SAFETY: `name` ends in NUL. The result points to static storage and is read at once, while the
-    // process has one thread.
+    // SAFETY: `name` ends in NUL. The result points to static storage and is read at once, while
+    // the process has one thread.
     let (uid, mut gid) = unsafe {
         let entry = libc::getpwnam(name.as_ptr());
         if entry.is_null() {
@@ -172,7 +173,7 @@ pub fn lookup(user: &str, group: Option<&str>) -> Result<Ids, String> {
         }
         ((*entry).pw_uid, (*entry).pw_gid)
     };
-    // nginx takes a group of the user's name when none is given.
+    // Without a group, nginx uses the group with the user's name.
     let group_name = group.unwrap_or(user);
     let c_group =
         CString::new(group_name).map_err(|_| format!("getgrnam(\"{group_name}\") failed"))?;
@@ -192,14 +193,14 @@ pub fn lookup(user: &str, group: Option<&str>) -> Result<Ids, String> {
     })
 }
 
-/// Whether files can be made in a folder: what making one would fail with.
+/// Check that files can be created in a folder; otherwise the error of such an attempt.
 pub fn may_write_in(folder: &std::path::Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let path = match folder.as_os_str().as_bytes() {
         b"" => c".".to_owned(),
         bytes => CString::new(bytes)?,
     };
-    // SAFETY: `path` ends in NUL and lives through the call.
+    // SAFETY: `path` ends in NUL and is valid during the call.
     match unsafe {
         libc::faccessat(
             libc::AT_FDCWD,
@@ -218,7 +219,7 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Gives up root for good: groups first, then the user.
+/// Drop root privileges permanently: first the groups, then the user.
 pub fn drop_privileges(ids: &Ids) -> io::Result<()> {
     // SAFETY: `ids.user` ends in NUL; the calls change only this process's credentials.
     unsafe {
@@ -232,21 +233,21 @@ pub fn drop_privileges(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a signal sent to this process when its parent dies without a word.
+/// Send this signal to the process when its parent dies.
 pub fn when_parent_dies(signal: i32) {
-    // SAFETY: prctl with PR_SET_PDEATHSIG takes an integer only.
+    // SAFETY: prctl with PR_SET_PDEATHSIG takes only an integer.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, signal);
     }
 }
 
-/// Raises the number of descriptors this process may open.
+/// Raise the limit of open descriptors of this process.
 pub fn limit_files(n: u64) -> io::Result<()> {
     let limit = libc::rlimit {
         rlim_cur: n,
         rlim_max: n,
     };
-    // SAFETY: `limit` lives through the call.
+    // SAFETY: `limit` is valid during the call.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,5 +1,5 @@
-//! Room for new connections: where few of `worker_connections` are left, those that have waited longest for a
-//! request are closed, as nginx does.
+//! Room for new connections. When few of `worker_connections` are free, the connections that have
+//! been idle longest are closed, as in nginx.
 
 use crate::idle::Idle;
 use gallop_conf::model::Level;
@@ -8,26 +8,27 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 
-/// Most connections that are closed for one that comes.
+/// The most connections that are closed for one new connection.
 const MOST: usize = 32;
 
-/// The time now, as connections that wait remember it: 16 ms are enough to tell which has waited longer.
+/// The current time in the unit that idle connections store: 16 ms are precise enough to compare
+/// waits.
 pub fn moment() -> u32 {
     (coarse_ms() >> 4) as u32
 }
 
-/// A connection with a task of its own, which may be closed while it waits for a request.
+/// A connection with a task, which may be closed while it waits for a request.
 pub struct Reusable {
-    /// Since when the connection waits; `None`: it is busy.
+    /// The start of the wait; `None` while the connection is busy.
     since: Cell<Option<u32>>,
-    /// Set when the task is to end the connection.
+    /// Set to tell the task to end the connection.
     pub closing: Notify,
-    /// The socket, if it is enough to close that.
+    /// The socket, if closing it is sufficient.
     socket: Option<RawFd>,
 }
 
 impl Reusable {
-    /// The connection begins to wait for a request.
+    /// Note that the connection waits for a request from now on.
     pub fn waits(&self) {
         self.since.set(Some(moment()));
     }
@@ -49,15 +50,15 @@ impl Reusable {
     }
 }
 
-/// Connections that are served by one task together, as those of a QUIC socket are.
+/// Connections that one task serves together, such as those of a QUIC socket.
 pub trait Waiting {
-    /// Those that wait for a request: since when, and their numbers.
+    /// The waiting connections: the start of their wait, and their numbers.
     fn waiting(&self) -> Vec<(u32, usize)>;
 
     fn close(&self, number: usize);
 }
 
-/// The connections of one thread that may be closed, besides those that are parked.
+/// The connections of one thread that may be closed, besides the idle ones without a task.
 #[derive(Default)]
 pub struct Reuse {
     tasks: RefCell<Vec<Weak<Reusable>>>,
@@ -67,7 +68,8 @@ pub struct Reuse {
 }
 
 impl Reuse {
-    /// Adds a connection for as long as what is given back lives. `socket`: it is enough to close that.
+    /// Register a connection until the returned value is dropped. `socket`: closing it is
+    /// sufficient.
     pub fn add(&self, socket: Option<RawFd>) -> Rc<Reusable> {
         let reusable = Rc::new(Reusable {
             since: Cell::new(None),
@@ -120,7 +122,8 @@ enum What {
     Member(Rc<dyn Waiting>, usize),
 }
 
-/// Closes connections that wait where few are left; how many. Those with tasks end a moment later.
+/// Close idle connections when few places are free. Returns their number. Connections with tasks
+/// end a moment later.
 pub fn make_room(idle: &Idle) -> usize {
     let worker = idle.worker();
     let limit = limit(idle);
@@ -146,7 +149,7 @@ pub fn make_room(idle: &Idle) -> usize {
     found.into_iter().filter(|c| close(idle, &c.what)).count()
 }
 
-/// `worker_connections`.
+/// The value of `worker_connections`.
 pub fn limit(idle: &Idle) -> usize {
     idle.worker()
         .shared

@@ -1,4 +1,4 @@
-//! The beginning of a connection: TLS or not, and which version of HTTP is spoken on it.
+//! The start of a connection: TLS or plain, and the version of HTTP.
 
 use crate::h1::{self, Client};
 use crate::h2;
@@ -20,11 +20,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// First byte of a TLS record that holds a handshake.
+/// The first byte of a TLS record with a handshake message.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A connection just accepted. Its first request may be there already, and most can wait for it without a
-/// task; one is there where something comes before that.
+/// Handle an accepted connection. Most can wait for their first request without a task; a PROXY
+/// protocol header or TLS needs a task first.
 pub fn accept(idle: &Rc<Idle>, tls: &Arc<Store>, conn: Conn, count: ConnectionCount, sock: Sock) {
     if !conn.endpoint.ssl && !conn.endpoint.proxy_protocol {
         let limit = header_timeout(&conn);
@@ -43,8 +43,8 @@ fn header_timeout(conn: &Conn) -> u64 {
     conf.client_header_timeout.unwrap_or(60_000)
 }
 
-/// Serves a connection from its first byte on. What only some connections need, or only for a while, is
-/// boxed: those that live long should not carry it about.
+/// Serve a connection from its first byte. State that only some connections need, or only for a
+/// while, is boxed, so that long-lived connections stay small.
 async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCount, sock: Sock) {
     let limit = header_timeout(&conn);
     let reusable = idle.reuse().add(Some(sock.raw()));
@@ -71,12 +71,12 @@ async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCou
     Box::pin(h1::serve(idle, client, h1::Start::default())).await;
 }
 
-/// Whether a connection without TLS may be one of HTTP/2: its first bytes tell.
+/// Whether a connection without TLS may speak HTTP/2, which its first bytes tell.
 fn may_begin_as_http2(conn: &Conn) -> bool {
     conn.endpoint.http2 || speaks_http2(&conn.endpoint.hosts.default)
 }
 
-/// Whether a connection's first bytes may be those of HTTP/2, or are meant to be.
+/// Whether the first bytes of a connection are, or may become, the HTTP/2 preface.
 pub fn begins_as_http2(conn: &Conn, early: &[u8]) -> bool {
     let fresh = conn.requests.get() == 0 && conn.tls().is_none();
     fresh
@@ -86,7 +86,7 @@ pub fn begins_as_http2(conn: &Conn, early: &[u8]) -> bool {
             || is_broken_preface(early))
 }
 
-/// Takes up a connection whose first bytes may be those of HTTP/2.
+/// Continue with a connection whose first bytes may be the HTTP/2 preface.
 pub fn begin(idle: &Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
     spawn(plain(idle.clone(), client, early));
 }
@@ -110,7 +110,7 @@ async fn plain(idle: Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
     }
 }
 
-/// Takes the PROXY protocol's header off the front of a connection.
+/// Remove the PROXY protocol header from the start of a connection.
 async fn proxy_header(sock: &Sock) -> Result<ProxyProtocol, String> {
     let mut buffer = [0; 4096 + 16];
     let mut known = 0;
@@ -147,8 +147,8 @@ async fn proxy_header(sock: &Sock) -> Result<ProxyProtocol, String> {
     }
 }
 
-/// Whether the first line has three words or more of which the last is no version of HTTP: then it is
-/// no request of HTTP/1 either, and the connection ends as one of HTTP/2 (RFC 9113, section 3.4).
+/// Whether the first line has at least three words and the last is no HTTP version. Such a line is
+/// no HTTP/1 request either, so the connection ends with an HTTP/2 error (RFC 9113, section 3.4).
 fn is_broken_preface(early: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'\n', early) else {
         return false;
@@ -162,7 +162,8 @@ fn speaks_http2(server: &Server) -> bool {
     server.conf.http2 == Some(true)
 }
 
-/// Reads on behind `early` until it is clear whether the client begins as HTTP/2 does; what was read.
+/// Read after `early` until it is clear whether the client starts with the HTTP/2 preface. Returns
+/// all bytes read.
 async fn preface<T: Transport>(io: &T, mut early: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut buffer = [0; 1024];
     while early.len() < h2::PREFACE.len() && h2::PREFACE.starts_with(&early) {
@@ -189,10 +190,10 @@ async fn secure(
         Ok(Ok(1)) => {}
         _ => return,
     }
-    // The handshake has begun.
+    // The TLS handshake has begun.
     drop(reusable);
     if first[0] != TLS_HANDSHAKE {
-        // Answered with 497, as every request on a TLS port without TLS.
+        // The response is 497, as for every plain request on a TLS port.
         let (conn, io) = (Rc::new(conn), Plain::new(sock));
         let start = h1::Start {
             early: first.to_vec(),
@@ -228,7 +229,7 @@ type Shaken = (
     gallop_engine::exchange::TlsInfo,
 );
 
-/// Reads the client's hello and goes on as the server block that it names wants.
+/// Read the ClientHello and continue with the settings of the server block that it names.
 async fn shake(
     tls: &Store,
     conn: &Conn,

@@ -1,4 +1,4 @@
-//! What the master keeps so that counts outlive workers and reloads.
+//! Counters that the master keeps across workers and reloads.
 
 use crate::master::threads;
 use gallop_conf::model::Config;
@@ -10,7 +10,7 @@ pub struct Statistics {
     current: Arc<Generation>,
     /// Configurations that still have workers.
     before: Vec<Arc<Generation>>,
-    /// What was counted under those that have none any more.
+    /// The counts of configurations without workers.
     carried: Snapshot,
     started: u64,
     loaded: u64,
@@ -41,7 +41,7 @@ impl Statistics {
         })
     }
 
-    /// Counts for another configuration from now on.
+    /// Count for another configuration from now on.
     pub fn reload(&mut self, config: &Config) -> Result<(), String> {
         let next = generation(config)?;
         self.before.push(std::mem::replace(&mut self.current, next));
@@ -50,12 +50,12 @@ impl Statistics {
         Ok(())
     }
 
-    /// The counts of workers that start now.
+    /// The counters for workers that start now.
     pub fn current(&self) -> &Arc<Generation> {
         &self.current
     }
 
-    /// What a worker that starts now has to know.
+    /// The history that a new worker needs.
     pub fn history(&self) -> History {
         History {
             current: self.current.clone(),
@@ -67,7 +67,8 @@ impl Statistics {
         }
     }
 
-    /// The last worker of a configuration is gone: what it had open is closed, what it counted stays.
+    /// Handle the end of a configuration's last worker: its open connections are closed, its counts
+    /// stay.
     pub fn ended(&mut self, generation: &Arc<Generation>) {
         generation.clear_gauges();
         if let Some(i) = self.before.iter().position(|g| Arc::ptr_eq(g, generation)) {

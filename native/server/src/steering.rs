@@ -1,48 +1,46 @@
-//! Which of the sockets of one address a QUIC datagram goes to: the one whose thread has the connection,
-//! wherever the client is now, also while an older worker process ends after a reload.
-//!
-//! The kernel asks a program (`SO_ATTACH_REUSEPORT_CBPF`, which needs no privilege) for the place of a
-//! socket among those that share the address. Our connection ids carry their socket's label; packets to
-//! ids that clients chose go to the newest sockets, all of one connection to the same.
+//! Choosing the socket for a QUIC datagram among the sockets of one address: the one whose thread
+//! has the connection, even if the client's address changes or an older worker process is ending
+//! after a reload.  The kernel runs a classic BPF program (`SO_ATTACH_REUSEPORT_CBPF`, which needs
+//! no privilege) that returns the place of a socket. Our connection ids carry the label of their
+//! socket; packets with ids that clients chose go to the newest sockets, all packets of a
+//! connection to the same one.
 
 use gallop_quic::{LABEL_AT, LOCAL_LEN};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Which worker process reads a socket.
+/// The worker process that reads a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     Newest,
-    /// One that has been told to end.
+    /// A worker that was told to end.
     Ending,
     Nobody,
 }
 
-/// A socket in the kernel's list of those that share an address, and the label of its connections' ids.
+/// A socket in the kernel's list for an address, and the label in the ids of its connections.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub socket: Arc<OwnedFd>,
-    /// `None` if nobody reads it, or once a newer socket needed the label: what comes for its connections goes to
-    /// newer ones.
+    /// `None` if no worker reads the socket, or once a newer socket needed the label; packets for
+    /// its connections then reach newer sockets.
     pub label: Option<u8>,
     pub reader: Reader,
 }
 
-/// Sockets that share an address, in the kernel's order. None is closed while others are in use: the kernel would
-/// put the last one in its place, and until its program was told of that, packets would reach the wrong worker. They
-/// wait for the next workers.
+/// The sockets that share an address, in the kernel's order. None is closed while others are in
+/// use: the kernel would move the last one into its place, and packets would reach the wrong worker
+/// until the program is replaced. Unused sockets are kept for the next workers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     pub members: Vec<Member>,
 }
 
 impl Group {
-    /// As many sockets as there are threads for new workers: those that nobody reads, and more that `open` binds. Those
-    /// from before belong to workers that end.
-    ///
-    /// # Errors
-    /// Those of `open`.
+    /// Return as many sockets as new workers have threads: unread ones first, then new ones from
+    /// `open`. Sockets of previous workers stay with those until they end.  # Errors The errors of
+    /// `open`.
     pub fn renew<E>(
         &mut self,
         threads: usize,
@@ -73,7 +71,7 @@ impl Group {
         self.members.iter().filter(|m| m.reader == Reader::Newest)
     }
 
-    /// A label that no socket has, or that of the eldest: its worker was told long ago to end.
+    /// A free label, or the label of the oldest socket, whose worker was told to end long ago.
     fn free_label(&mut self) -> Option<u8> {
         let is_free = |label: &u8| self.members.iter().all(|m| m.label != Some(*label));
         (0..=u8::MAX).find(is_free).or_else(|| {
@@ -83,7 +81,7 @@ impl Group {
         })
     }
 
-    /// The workers before have ended; whether they had sockets.
+    /// Note that the previous workers have ended; `true` if they had sockets.
     pub fn release(&mut self) -> bool {
         let ends = |m: &&mut Member| m.reader == Reader::Ending;
         let mut any = false;
@@ -95,15 +93,13 @@ impl Group {
         any
     }
 
-    /// Closes all but those of the newest worker, in that.
+    /// In a worker, close all sockets except those of the newest workers.
     pub fn keep_newest(&mut self) {
         self.members.retain(|m| m.reader == Reader::Newest);
     }
 
-    /// Tells the kernel.
-    ///
-    /// # Errors
-    /// It takes no such program; it then goes by addresses alone.
+    /// Install the program in the kernel.  # Errors The kernel does not accept such a program; it
+    /// then chooses by addresses alone.
     pub fn steer(&self) -> io::Result<()> {
         let Some(first) = self.members.first() else {
             return Ok(());
@@ -113,7 +109,8 @@ impl Group {
             len: code.len() as u16,
             filter: code.as_mut_ptr(),
         };
-        // SAFETY: the program lives through the call, with its true length; the kernel copies it.
+        // SAFETY: the program is valid during the call and has the given length; the kernel copies
+        // it.
         let result = unsafe {
             libc::setsockopt(
                 first.socket.as_raw_fd(),
@@ -139,10 +136,10 @@ impl Group {
         let (newest, all) = (places(true), places(false));
         let short = look_up(SHORT_ID, &all, &newest);
         let handshake = look_up(LONG_ID, &all, &newest);
-        // What an Initial or 0-RTT packet goes to is mostly an id of the client's choice, which may look
-        // like one of an old socket.
+        // Initial and 0-RTT packets usually carry an id of the client's choice, which may look like
+        // that of an old socket.
         let initial = look_up(LONG_ID, &newest, &newest);
-        // Over what is longer than a condition's eight bits jumps only a jump without one.
+        // A conditional jump has eight bits; longer distances need an unconditional jump.
         let mut code = vec![
             load_byte(0),
             jump_if(libc::BPF_JSET, LONG_HEADER, 0, 1),
@@ -158,16 +155,16 @@ impl Group {
     }
 }
 
-/// Bits of a packet's first byte (RFC 9000, section 17.2).
+/// The bits of a packet's first byte (RFC 9000, section 17.2).
 const LONG_HEADER: u32 = 0x80;
 const KIND: u32 = 0x30;
 const KIND_HANDSHAKE: u32 = 0x20;
-/// Where connection ids are in packets with short and long headers (RFC 9000, section 17).
+/// The position of the connection id in packets with short and long headers (RFC 9000, section 17).
 const SHORT_ID: usize = 1;
 const LONG_ID: usize = 6;
 
-/// Returns the place of the socket that the id at `id` names in `known`; of an id that names none, one of
-/// `newest`.
+/// Return the place of the socket whose label is in the id at `id`, by `known`; otherwise a place
+/// from `newest`.
 fn look_up(id: usize, known: &[(u32, u32)], newest: &[(u32, u32)]) -> Vec<libc::sock_filter> {
     const { assert!(LABEL_AT + 2 == LOCAL_LEN) };
     let mut code = vec![
@@ -189,7 +186,7 @@ fn look_up(id: usize, known: &[(u32, u32)], newest: &[(u32, u32)]) -> Vec<libc::
         code.push(jump_if(libc::BPF_JEQ, n as u32, 0, 1));
         code.push(statement(libc::BPF_RET | libc::BPF_K, *place));
     }
-    // By addresses, as without a program.
+    // Let the kernel choose by addresses, as without a program.
     code.push(statement(libc::BPF_RET | libc::BPF_K, u32::MAX));
     code
 }
@@ -203,7 +200,7 @@ fn statement(code: u32, k: u32) -> libc::sock_filter {
     }
 }
 
-/// Loads a byte of the datagram's content; a datagram that is too short goes to the first socket.
+/// Load a byte of the datagram's content; a datagram that is too short goes to the first socket.
 fn load_byte(at: usize) -> libc::sock_filter {
     statement(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at as u32)
 }
@@ -228,9 +225,10 @@ mod tests {
     use std::net::{SocketAddr, UdpSocket};
     use std::os::fd::FromRawFd;
 
-    /// A socket among those that share an address; the first one (`port` 0) chooses it.
+    /// A test socket that shares its address with others; the first one (`port` 0) chooses the
+    /// address.
     fn bound(port: u16) -> OwnedFd {
-        // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+        // SAFETY: socket takes no pointers; nothing else owns the new descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)) };
         let raw = fd.as_raw_fd();
         gallop_runtime::set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).unwrap();
@@ -240,13 +238,13 @@ mod tests {
         address.sin_port = port.to_be();
         address.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
         let len = size_of::<libc::sockaddr_in>() as u32;
-        // SAFETY: the address lives through the call, with its true length.
+        // SAFETY: the address is valid during the call and has the given length.
         let result = unsafe { libc::bind(raw, (&raw const address).cast(), len) };
         assert_eq!(result, 0);
         fd
     }
 
-    /// A group whose first workers have so many threads, and its address.
+    /// A group whose first workers have this many threads, and its address.
     fn group(threads: usize) -> (Group, SocketAddr) {
         let mut group = Group::default();
         let port = std::cell::Cell::new(0);
@@ -260,7 +258,7 @@ mod tests {
         (group, SocketAddr::from(([127, 0, 0, 1], port.get())))
     }
 
-    /// As at a reload.
+    /// Renew the group as a reload does.
     fn renew(group: &mut Group, threads: usize, to: SocketAddr) {
         group
             .renew(threads, || Ok::<_, ()>(bound(to.port())))
@@ -268,7 +266,7 @@ mod tests {
         group.steer().unwrap();
     }
 
-    /// Those of its sockets in the kernel's order.
+    /// The sockets of the group in the kernel's order.
     fn sockets(group: &Group) -> Vec<UdpSocket> {
         let copy = |m: &Member| UdpSocket::from(m.socket.try_clone().unwrap());
         let all: Vec<_> = group.members.iter().map(copy).collect();
@@ -289,7 +287,7 @@ mod tests {
         .concat()
     }
 
-    /// Which of the sockets gets a datagram that is sent from anywhere.
+    /// The index of the socket that receives a datagram from a new source.
     fn receiver(sockets: &[UdpSocket], to: SocketAddr, datagram: &[u8]) -> Option<usize> {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(datagram, to).unwrap();
@@ -313,7 +311,7 @@ mod tests {
                 }
             }
         }
-        // All packets of a new connection go to one thread, and those of all to all.
+        // All packets of a new connection go to one thread; all threads get connections.
         let places: Vec<_> = (0..64u8)
             .map(|n| {
                 let datagram = long(0, &[n, 1, 2, 3, 4, 5, n.wrapping_mul(37), 200]);
@@ -336,13 +334,13 @@ mod tests {
             assert_eq!(receiver(&all, to, &long(2, id.as_slice())), Some(place));
         }
         for n in 0..64u8 {
-            // Also where the client's choice looks like an id of the old socket.
+            // This also holds if the client's id looks like one of the old socket.
             let datagram = long(n & 1, &[n, 1, 2, 3, 4, 5, n, n ^ (n % 3)]);
             assert_ne!(receiver(&all, to, &datagram), Some(0));
         }
     }
 
-    /// Nothing goes astray meanwhile: no socket changes its place.
+    /// No datagram is misdirected meanwhile, since no socket changes its place.
     #[test]
     fn sockets_of_workers_that_ended_wait_for_the_next_ones() {
         let (mut group, to) = group(1);
@@ -358,7 +356,7 @@ mod tests {
                 group.steer().unwrap();
             }
         }
-        // What is left of the old one's clients is told so by a new one.
+        // A new worker tells the old worker's remaining clients.
         assert_ne!(receiver(&all, to, &short(&ids[0])), Some(0));
         renew(&mut group, 2, to);
         assert_eq!(group.members.len(), 4);

@@ -1,4 +1,4 @@
-//! What a connection's bytes go through: a plain socket, or TLS over one.
+//! The transport of a connection: a plain socket, or TLS over one.
 
 use crate::tls::Secure;
 use gallop_runtime::{read_behind, Sock};
@@ -7,16 +7,16 @@ use std::io;
 use std::os::fd::RawFd;
 use std::task::{Context, Poll};
 
-/// A byte stream with a client. Reading and writing may be polled in turn by one task.
+/// A byte stream to a client. One task may poll reads and writes in turn.
 pub trait Transport: 'static {
-    /// The end of a connection can be told in the segment of its last bytes, since nothing is to be said
-    /// between the two.
+    /// Whether the end of the connection can share the segment of the last bytes because no
+    /// protocol message comes between them.
     const ENDS_WITH_BYTES: bool = false;
 
-    /// Ready when a read would find bytes, or the end.
+    /// Ready when a read would return bytes or the end of the stream.
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
-    /// Reads up to `room` bytes behind what `buf` holds.
+    /// Read up to `room` bytes and append them to `buf`.
     fn poll_read_more(
         &self,
         cx: &mut Context<'_>,
@@ -25,9 +25,9 @@ pub trait Transport: 'static {
     ) -> Poll<io::Result<usize>> {
         read_behind(buf, room, |free| self.poll_read(cx, free))
     }
-    /// `more`: further bytes follow at once.
+    /// Write bytes. `more`: further bytes follow at once.
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>>;
-    /// Sends a range of a file; bytes sent, 0 if the file ends early.
+    /// Send a range of a file. Returns the number of bytes sent; 0 if the file ends early.
     fn poll_send_file(
         &self,
         cx: &mut Context<'_>,
@@ -35,22 +35,22 @@ pub trait Transport: 'static {
         offset: u64,
         len: u64,
     ) -> Poll<io::Result<usize>>;
-    /// Everything written has reached the socket.
+    /// Ready when all written bytes have reached the socket.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// Tells the client that nothing more will come.
+    /// Shut down the sending side.
     fn close_write(&self);
     fn is_hung_up(&self) -> bool;
     fn raw(&self) -> RawFd;
-    /// Whether bytes have come, also those that no event has told of yet.
+    /// Whether bytes have arrived, including those without an event yet.
     fn has_come(&self) -> bool;
-    /// Has the thread told when there is something to read, see [`IoFd::park`](gallop_runtime::IoFd::park);
-    /// the number it is told by.
+    /// Register for an event when the connection becomes readable, see
+    /// [`IoFd::park`](gallop_runtime::IoFd::park). Returns the number that the event carries.
     fn park(&self) -> usize;
-    /// Itself, as it waits for the next request.
+    /// Convert to the form for idle connections.
     fn into_line(self) -> Line;
 }
 
-/// What an idle connection's bytes go through.
+/// The transport of an idle connection.
 pub enum Line {
     Plain(Plain),
     Secure(Secure),
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-/// Cleartext.
+/// A connection without TLS.
 pub struct Plain {
     sock: Sock,
 }

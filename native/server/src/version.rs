@@ -1,4 +1,4 @@
-//! What `-V` tells. Each `--without-` is a module of nginx that is not offered.
+//! The output of `-V`. Each `--without-` names a module of nginx that gallop lacks.
 
 /// Modules of nginx's default build that gallop lacks.
 const WITHOUT: &[&str] = &[
@@ -17,7 +17,7 @@ const WITHOUT: &[&str] = &[
     "stream",
 ];
 
-/// Modules beside nginx's default build that are offered.
+/// Supported modules outside of nginx's default build.
 const WITH: &[&str] = &[
     "debug",
     "http_ssl_module",
@@ -39,11 +39,11 @@ pub fn short() -> String {
     format!("gallop version: {}", gallop_engine::PRODUCT_VERSION)
 }
 
-/// The nginx whose configuration is read, in the words its own `-V` has, which scripts look for; as
-/// other servers of its family do.
+/// The version of nginx whose configuration is supported, in the format of nginx's own `-V`, which
+/// scripts parse. Other servers of its family do the same.
 const FOLLOWS: &str = "nginx version: nginx/1.31.4 (whose configuration is read)";
 
-/// The cryptography, and whose names `ssl_ciphers` and `ssl_ecdh_curve` are.
+/// The TLS library, and the OpenSSL version whose names `ssl_ciphers` and `ssl_ecdh_curve` use.
 const CRYPTOGRAPHY: &str = "built with rustls 0.23 and aws-lc-rs \
      (directives and variables as of an nginx with OpenSSL 3.5.1)";
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use gallop_conf::table::rows;
 
-    /// A directive that only the module has.
+    /// For each module, a directive that only it has.
     const MARKS: &[(&str, &str)] = &[
         ("http_userid_module", "userid"),
         ("http_uwsgi_module", "uwsgi_pass"),

@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Exit code of a worker that must not be started again.
+/// The exit code of a worker that must not be restarted.
 pub const FATAL: i32 = 2;
 
-/// Checks what only shows when the configuration is put to use; warnings.
+/// Check the parts of the configuration that only loading reveals. Returns warnings.
 pub fn check(config: &Config) -> Result<Vec<String>, String> {
     files::begin_configuration(config.main.ssl_object_cache_inheritable.unwrap_or(true));
     let mut tls = Store::new(config, &[])?;
@@ -39,7 +39,7 @@ pub fn check(config: &Config) -> Result<Vec<String>, String> {
     Ok(std::mem::take(&mut tls.warnings))
 }
 
-/// Runs the worker process to its end; its exit code.
+/// Run the worker process until it ends. Returns the exit code.
 pub fn run(
     config: Arc<Config>,
     bound: &[Bound],
@@ -60,7 +60,7 @@ pub fn run(
             );
         }
     }
-    // Keys are often readable by root only.
+    // Load the keys now: often only root can read them.
     let tls = match Store::new(&config, logs) {
         Ok(store) => Arc::new(store),
         Err(message) => return alert(message),
@@ -90,7 +90,7 @@ pub fn run(
         })
     };
     let notify = || {
-        // The signal loop looks which threads have ended.
+        // Wake the signal loop, which collects ended threads.
         let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
     };
     let count = threads(&config);
@@ -102,7 +102,7 @@ pub fn run(
     0
 }
 
-/// Waits for a signal, at most so many milliseconds, and does what it asks for.
+/// Wait for a signal, at most this many milliseconds, and handle it.
 fn obey(shared: &Shared, logs: &[ErrorLog], handles: &Handles, wait_ms: Option<u64>) {
     match process::wait_signal(wait_ms) {
         Some(libc::SIGTERM | libc::SIGINT) => {
@@ -124,13 +124,13 @@ fn obey(shared: &Shared, logs: &[ErrorLog], handles: &Handles, wait_ms: Option<u
     }
 }
 
-/// A socket this thread accepts from.
+/// A listening socket of this thread.
 struct Accepting {
     fd: Arc<OwnedFd>,
     listener: Listener,
-    /// Other threads or processes wait on it too.
+    /// Whether other threads or processes accept from the socket too.
     shared: bool,
-    /// What leads packets of QUIC connections to it.
+    /// The label by which the kernel steers QUIC packets to the socket.
     label: Option<u8>,
 }
 
@@ -210,14 +210,14 @@ fn tell_handle(handles: &Handles, index: usize, handle: Handle) {
     handles[index] = Some(handle);
 }
 
-/// Closes what a thread that panicked has open. Its tasks end with its runtime.
+/// Close the sockets of a thread that panicked. Its tasks end with its runtime.
 fn let_go(idle: &Idle) {
     idle.close();
     idle.worker().pool.clear();
     idle.worker().desk.clear();
 }
 
-/// Accepts until shutdown, then waits for the connections to end.
+/// Accept connections until the shutdown, then wait for the connections to end.
 async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     let worker = idle.worker().clone();
     let accepting = Rc::new(Cell::new(0usize));
@@ -242,7 +242,7 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
     let done = || worker.connections.get() == 0 && accepting.get() == 0;
     if !settled(done, timeout).await {
-        // Their requests end as if the clients had gone, and are logged.
+        // Their requests end as if the clients had left, and are logged.
         idle.close();
         let sockets = worker.sockets.borrow().clone();
         sockets.into_iter().for_each(hang_up);
@@ -253,10 +253,10 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     worker.desk.clear();
 }
 
-/// Milliseconds that connections which were cut off have to come to their ends.
+/// Milliseconds that closed connections have to finish.
 const CUT_MS: u64 = 1000;
 
-/// Waits until `done`, at most `limit` milliseconds; whether it is.
+/// Wait until `done`, at most `limit` milliseconds. Returns whether it is done.
 async fn settled(done: impl Fn() -> bool, limit: Option<u64>) -> bool {
     let started = gallop_runtime::now_ms();
     while !done() {
@@ -277,7 +277,7 @@ async fn serve_quic(idle: Rc<Idle>, tls: Arc<Store>, socket: Accepting) {
     }
 }
 
-/// Gives buffered log lines and idle upstream connections their turn when nothing else happens.
+/// Flush buffered log lines and close idle upstream connections from time to time.
 async fn housekeeping(worker: Rc<Worker>) {
     loop {
         sleep(1000).await;
@@ -294,7 +294,7 @@ impl Listening for ListenFd {
     }
 }
 
-/// Connections accepted in a row before others get their turn.
+/// The most connections accepted in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 64;
 
 async fn accept_loop(idle: &Rc<Idle>, tls: &Arc<Store>, socket: Accepting) -> std::io::Result<()> {
@@ -323,12 +323,12 @@ async fn accept_loop(idle: &Rc<Idle>, tls: &Arc<Store>, socket: Accepting) -> st
                     sleep(500).await;
                     break;
                 }
-                // The client went away before it was accepted.
+                // The client disconnected before the accept.
                 Err(_) => {}
             }
         }
         if io.is_readable() {
-            // Level-triggered sockets are not told again; the next round looks itself.
+            // A level-triggered socket gets no second event, so the next round checks it again.
             gallop_runtime::yield_now().await;
         }
     }
@@ -350,7 +350,7 @@ fn accepted(
     if closed == 0 {
         return refuse(idle);
     }
-    // Some of those that were closed end with their tasks.
+    // Connections with tasks end a moment after they were closed.
     let (idle, tls, listener) = (idle.clone(), tls.clone(), listener.clone());
     spawn(async move {
         for _ in 0..ROUNDS {
@@ -363,7 +363,7 @@ fn accepted(
     });
 }
 
-/// Turns of the worker that connections which are closed have to end.
+/// Rounds of the event loop that closed connections have to end.
 const ROUNDS: usize = 4;
 
 fn has_room(idle: &Idle) -> bool {
@@ -410,9 +410,9 @@ fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<So
     Conn::new(id.fetch_add(1, Ordering::Relaxed), endpoint, ends)
 }
 
-/// Keeps a client's descriptor, while a task serves it, on the list of those to be cut off. It outlives
-/// the connection's owner by less than a turn of the worker: the number is not in use again before it
-/// leaves the list.
+/// Keeps a client's descriptor on the list of connections to cut off while a task serves it. The
+/// entry is removed at most one round of the event loop after the connection is dropped, before the
+/// number can be reused.
 pub struct Busy {
     worker: Rc<Worker>,
     fd: RawFd,
@@ -431,7 +431,7 @@ impl Drop for Busy {
     }
 }
 
-/// Counts an open connection for as long as it lives.
+/// Counts an open connection until it is dropped.
 pub struct ConnectionCount {
     worker: Rc<Worker>,
 }
@@ -461,7 +461,7 @@ impl Drop for ConnectionCount {
     }
 }
 
-/// Counts one of reading, writing and waiting for as long as it lives.
+/// Counts a connection as reading, writing, or waiting until it is dropped.
 pub struct Phase {
     shared: Arc<Shared>,
     which: fn(&Shared) -> &AtomicU64,
@@ -483,7 +483,8 @@ impl Drop for Phase {
     }
 }
 
-/// Starts the thread that looks after the caches' files. It ends with the process; after a panic it begins anew.
+/// Start the thread that maintains the cache files. It ends with the process and restarts after a
+/// panic.
 fn tend_caches(shared: &Arc<Shared>) {
     let shared = shared.clone();
     let thread = std::thread::Builder::new().name("cache manager".into());

@@ -1,4 +1,4 @@
-//! Who may come in: access, auth_basic, auth_request, realip.
+//! Access control: access, auth_basic, auth_request, and realip.
 
 use crate::builder::Builder;
 use crate::cidr::Cidr;

@@ -1,4 +1,4 @@
-//! Caches of upstreams' answers: what `proxy_cache_*` and `fastcgi_cache_*` share.
+//! Response caches: the common part of `proxy_cache_*` and `fastcgi_cache_*`.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -9,7 +9,7 @@ use crate::template::Template;
 use crate::values::{parse_digits, parse_msec, parse_sec, parse_size};
 use std::sync::Arc;
 
-/// Smallest size of a keys zone: two pages, as nginx has it.
+/// The smallest size of a keys zone: two pages, as in nginx.
 const MIN_KEYS: u64 = 8192;
 
 /// `proxy_cache_path`.
@@ -65,7 +65,7 @@ fn parameter(d: &Directive, zone: &mut CacheZone, arg: &str) -> Result<()> {
         "min_free" => zone.min_free = parse_size(value).ok_or_else(bad_value)?,
         "manager_files" => zone.manager_files = parse_digits(value).ok_or_else(bad_value)?,
         "manager_sleep" => zone.manager_sleep = parse_msec(value).ok_or_else(bad_value)?,
-        // Entries are written beside their place whatever this says.
+        // Entries are always written beside their final path.
         "use_temp_path" if matches!(value, "on" | "off") => {}
         "use_temp_path" => {
             return Err(ConfError::new(format!(
@@ -83,7 +83,7 @@ fn parameter(d: &Directive, zone: &mut CacheZone, arg: &str) -> Result<()> {
     Ok(())
 }
 
-/// One to three numbers of 1 or 2.
+/// Parse one to three numbers of 1 or 2.
 fn levels(text: &str) -> Option<Vec<usize>> {
     let level = |part: &str| match part {
         "1" => Some(1),
@@ -109,7 +109,7 @@ pub fn cache_use(b: &mut Builder, d: &Directive) -> Result<CacheUse> {
     Ok(CacheUse::Zone(name))
 }
 
-/// `proxy_cache_valid`; rules of one level add up.
+/// `proxy_cache_valid`; the rules of a level accumulate.
 pub fn valid(d: &Directive) -> Result<Vec<CacheValid>> {
     let (time, statuses) = d.args().split_last().expect("arity checked");
     let seconds =
@@ -132,7 +132,7 @@ pub fn valid(d: &Directive) -> Result<Vec<CacheValid>> {
         .collect()
 }
 
-/// Refuses caches that nothing declares.
+/// Reject caches without a declaration.
 pub fn check(http: &crate::builder::HttpNode) -> Result<()> {
     for (name, directive, place) in &http.cache_uses {
         if !http.cache_zones.iter().any(|z| z.name == *name) {
@@ -143,13 +143,13 @@ pub fn check(http: &crate::builder::HttpNode) -> Result<()> {
     Ok(())
 }
 
-/// Values any of which decides, as in `proxy_no_cache`.
+/// Parse values of which any non-empty one decides, as in `proxy_no_cache`.
 pub fn templates(b: &mut Builder, d: &Directive) -> Result<Arc<Vec<Template>>> {
     let all: Result<Vec<Template>> = d.args().iter().map(|w| b.template(w, &d.place)).collect();
     all.map(Arc::new)
 }
 
-/// `proxy_store`: off, on (where the file would be looked for), or a path.
+/// `proxy_store`: off, on (the path of a static file), or a path.
 pub fn store_place(b: &mut Builder, d: &Directive) -> Result<StorePlace> {
     match d.args()[0].as_str() {
         "off" => Ok(StorePlace::Off),
@@ -162,7 +162,7 @@ pub fn store_place(b: &mut Builder, d: &Directive) -> Result<StorePlace> {
     }
 }
 
-/// `user:rw group:r all:r` as bits of a file's mode.
+/// Parse `user:rw group:r all:r` into the bits of a file mode.
 pub fn access_mode(d: &Directive) -> Result<u32> {
     let mut mode = 0o600;
     for word in d.args() {

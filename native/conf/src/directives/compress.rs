@@ -1,4 +1,4 @@
-//! brotli and zstd: directives as their modules for nginx have them.
+//! brotli and zstd, with the directives of their nginx modules.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -81,7 +81,7 @@ fn level(d: &Directive, levels: std::ops::RangeInclusive<u64>) -> Result<u64> {
     Ok(level)
 }
 
-/// The power of two that a size is, as the encoder has it.
+/// The binary logarithm of a size, as the encoder needs it.
 fn window_bits(d: &Directive) -> Result<u64> {
     let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
     let bits = u64::from(size.trailing_zeros());

@@ -1,4 +1,4 @@
-//! Directives of ngx_http_core that set what every location has.
+//! Directives of ngx_http_core for locations.
 
 use crate::builder::{Builder, LocNode};
 use crate::error::{ConfError, Result};
@@ -288,7 +288,8 @@ pub const TABLE: &[Spec] = &[
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().server_tokens, value, d)
     }),
-    // gallop's own: the product name in `Server` and on error pages, as `nginx/1.31.4`.
+    // An extension of gallop: the product name in `Server` and on error pages, such as
+    // `nginx/1.31.4`.
     with("server_product", HSL, ONE, |b, d| {
         let value: Arc<[u8]> = d.args()[0].as_bytes().into();
         if value.iter().any(|&c| c < 0x20 || c == 0x7f) {
@@ -361,7 +362,7 @@ fn rate(
     store(get(b.loc()), value, d)
 }
 
-/// Bytes in a second, known now or when a request asks.
+/// Bytes per second, constant or evaluated per request.
 pub fn rate_value(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
     let value = b.template(&d.args()[0], &d.place)?;
     if let Some(text) = value.as_literal() {
@@ -515,7 +516,7 @@ fn limit_except(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// Linux has nothing like it.
+/// `send_lowat` has no effect on Linux.
 fn send_lowat(b: &mut Builder, d: &Directive) -> Result<()> {
     parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
     let message = format!("\"{}\" is not supported, ignored", d.name());
@@ -552,7 +553,7 @@ fn types(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// The media types nginx knows when there is no `types` block.
+/// The media types that apply without a `types` block, as in nginx.
 pub fn default_types() -> TypesMap {
     let known: [(&str, &str); 3] = [
         ("html", "text/html"),
@@ -575,7 +576,7 @@ fn error_page(b: &mut Builder, d: &Directive) -> Result<()> {
             };
             match status {
                 Some(s @ 0..=999) => (Some(s as u16), codes),
-                // nginx takes these, and then sends heads that no client can read.
+                // nginx accepts such values and then sends heads that no client can read.
                 Some(_) => {
                     return Err(ConfError::new(format!(
                         "value \"{word}\" must be between =0 and =999: a status has three digits"
@@ -620,7 +621,7 @@ fn keepalive_timeout(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut b.loc().keepalive_timeout, timeout, d)?;
     if let Some(word) = args.get(1) {
         let seconds = parse_sec(word).ok_or_else(|| invalid_value(d))?;
-        // Not named, an outer level's holds, as in nginx.
+        // As in nginx, an unset value is inherited from the outer level.
         b.loc().keepalive_header = Some(seconds);
     }
     Ok(())

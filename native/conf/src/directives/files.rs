@@ -1,4 +1,4 @@
-//! Where files come from: root, alias, index, try_files, autoindex, expires, headers.
+//! Files: root, alias, index, try_files, autoindex, expires, and headers.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -96,7 +96,7 @@ pub const TABLE: &[Spec] = &[
     }),
 ];
 
-/// `add_header_inherit`: 0 replaces (nginx's old way), 1 drops, 2 merges.
+/// `add_header_inherit`: 0 replaces (nginx's default), 1 drops, 2 merges.
 const INHERIT: &[(&str, u32)] = &[("on", 0), ("off", 1), ("merge", 2)];
 
 fn root(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -185,7 +185,7 @@ fn confine_files(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut b.loc().confine_files, Arc::new(confinement), d)
 }
 
-/// A missing folder is a warning: a site may be configured before its files are there.
+/// Add a folder. A missing one is a warning, since a site may be configured before its files exist.
 fn confined_folder(b: &mut Builder, d: &Directive, word: &str) -> Result<ConfinedFolder> {
     if word == "off" {
         return Err(ConfError::new(
@@ -290,7 +290,7 @@ fn expires(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut b.loc().expires, value, d)
 }
 
-/// The value of `expires`, also when it comes from a variable.
+/// Parse a value of `expires`, including one from a variable.
 pub fn parse_expires(word: &str, modified: bool) -> Option<Expires> {
     match word {
         "off" if !modified => return Some(Expires::Off),

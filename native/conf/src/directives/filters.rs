@@ -82,7 +82,7 @@ pub const TABLE: &[Spec] = &[
         types(b, d, |l| &mut l.charset_types, "text/html")
     }),
     with("source_charset", HSLI, ONE, |b, d| {
-        // Only `charset` can be off: here it is a name as any other.
+        // Only `charset` can be off: here, `off` is a name like any other.
         let value = CharsetName(Some(charset_template(b, d)?));
         store(&mut b.loc().source_charset, value, d)
     }),
@@ -102,7 +102,7 @@ fn must_be(d: &Directive, sizes: &str) -> ConfError {
     }
 }
 
-/// Collects media types; `always` is in every such list, `*` means all.
+/// Collect media types. `always` is part of every such list; `*` means all types.
 pub(super) fn types(
     b: &mut Builder,
     d: &Directive,
@@ -115,7 +115,7 @@ pub(super) fn types(
     Ok(())
 }
 
-/// A level's own types so far and those of one more directive.
+/// Add the types of another directive to those of the level.
 pub(super) fn type_set(
     b: &mut Builder,
     own: Option<TypeSet>,
@@ -164,7 +164,7 @@ fn charset_name(b: &mut Builder, d: &Directive) -> Result<CharsetName> {
     Ok(CharsetName(Some(charset_template(b, d)?)))
 }
 
-/// A name, or one variable.
+/// Parse a name or a single variable.
 fn charset_template(b: &mut Builder, d: &Directive) -> Result<Template> {
     let word = &d.args()[0];
     match word.starts_with('$') {
@@ -203,7 +203,7 @@ fn charset_map(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// `58 59;`, or towards UTF-8 `80 E282AC;`.
+/// Parse `58 59;`, or for UTF-8 `80 E282AC;`.
 fn charset_entry(map: &mut CharsetMap, entry: &Directive) -> Result<()> {
     let fail = |word: &str| ConfError::at(format!("invalid value \"{word}\""), &entry.place);
     let [to] = entry.args() else {

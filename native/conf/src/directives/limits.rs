@@ -56,7 +56,7 @@ fn status(b: &mut Builder, d: &Directive, get: fn(&mut LocConf) -> &mut Option<u
     store(get(b.loc()), n, d)
 }
 
-/// `zone=name:size`.
+/// Parse `zone=name:size`.
 fn zone_param(word: &str) -> Result<(String, u64)> {
     let invalid = || ConfError::new(format!("invalid zone size \"{word}\""));
     let text = word.strip_prefix("zone=").ok_or_else(invalid)?;
@@ -71,7 +71,7 @@ fn zone_param(word: &str) -> Result<(String, u64)> {
     Ok((name.to_string(), size))
 }
 
-/// The zone's place in the list; a zone may be used before it is declared.
+/// The index of a zone, which may be declared later.
 fn zone_index(zones: &mut Vec<LimitZone>, name: &str) -> usize {
     if let Some(i) = zones.iter().position(|z| z.name == name) {
         return i;
@@ -98,7 +98,7 @@ fn declare(zones: &mut Vec<LimitZone>, zone: LimitZone, directive: &str, kind: &
     Ok(())
 }
 
-/// A number of requests, not zero, as thousandths of one; none that anybody means is larger.
+/// Parse a positive number of requests into thousandths, with an upper limit.
 fn thousandths(digits: &str) -> Option<u64> {
     let n = parse_digits(digits).filter(|n| (1..=u64::from(u32::MAX)).contains(n))?;
     Some(n * 1000)

@@ -1,4 +1,4 @@
-//! error_log, access_log and log_format.
+//! error_log, access_log, and log_format.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -62,7 +62,7 @@ fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
 pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
                             $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
 
-/// The formats that exist without being declared.
+/// The predefined formats.
 pub fn default_formats(vars: &mut VarTable) -> Vec<LogFormat> {
     let place = crate::Place {
         file: "built-in".into(),

@@ -1,4 +1,4 @@
-//! Directives of the process and the events block.
+//! Directives of the main context and of the events block.
 
 use super::logs::error_log_target;
 use crate::builder::{Builder, HttpNode, LocNode};
@@ -113,7 +113,7 @@ fn user(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut b.main.user, (args[0].clone(), args.get(1).cloned()), d)
 }
 
-/// Masks of processors, or `auto` with one at most: checked, no effect.
+/// CPU masks, or `auto` with at most one mask: checked but without effect.
 fn cpu_affinity(_: &mut Builder, d: &Directive) -> Result<()> {
     let masks = match d.args() {
         [auto] if auto == "auto" => return Ok(()),
@@ -153,7 +153,7 @@ fn worker_priority(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn pid(b: &mut Builder, d: &Directive) -> Result<()> {
-    // An empty name is the usual one.
+    // An empty name means the default.
     if d.args()[0].is_empty() {
         return Ok(());
     }
@@ -167,7 +167,7 @@ fn error_log(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// `name threads=N [max_queue=N]`: no effect.
+/// `name threads=N [max_queue=N]`: without effect.
 fn thread_pool(_: &mut Builder, d: &Directive) -> Result<()> {
     let (name, parameters) = d.args().split_first().expect("arity checked");
     let mut threads = None;
@@ -201,13 +201,13 @@ fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
     Err(ConfError::new(message))
 }
 
-/// What nginx does where it finds itself broken: there is no such place here.
+/// `debug_points`: without effect, since gallop has no such checks.
 fn debug_points(b: &mut Builder, d: &Directive) -> Result<()> {
     let word = choice(d, &d.args()[0], &[("stop", "stop"), ("abort", "abort")])?;
     store(&mut b.main.debug_points, word, d)
 }
 
-/// An address, a network or a name, of which all addresses count.
+/// An address, a network, or a name, of which all addresses count.
 fn debug_connection(b: &mut Builder, d: &Directive) -> Result<()> {
     let word = &d.args()[0];
     if let Some(net) = b.network(word, &d.place) {

@@ -1,4 +1,4 @@
-//! map, geo and split_clients.
+//! map, geo, and split_clients.
 
 use crate::builder::Builder;
 use crate::cidr::Cidr;
@@ -180,7 +180,7 @@ fn network(b: &mut Builder, text: &str, entry: &Directive) -> Result<Cidr> {
     net.ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
 }
 
-/// `NETWORK value` or `delete NETWORK`.
+/// Parse `NETWORK value` or `delete NETWORK`.
 fn geo_net(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<()> {
     let (text, value) = (entry.name(), &entry.args()[0]);
     if text == "delete" {
@@ -197,7 +197,7 @@ fn geo_net(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<
     Ok(())
 }
 
-/// `FIRST-LAST value` or `delete FIRST-LAST`.
+/// Parse `FIRST-LAST value` or `delete FIRST-LAST`.
 fn geo_range(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<()> {
     let (text, value) = (entry.name(), &entry.args()[0]);
     if text == "delete" {
@@ -278,7 +278,7 @@ fn split_clients(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// A percentage with up to two decimals, in hundredths; zero is refused.
+/// Parse a percentage with up to two decimals into hundredths; zero is rejected.
 fn parse_percent(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 2 {

@@ -1,4 +1,4 @@
-//! The directives, by theme.
+//! The directives by subject.
 
 mod access;
 pub(crate) mod cache;

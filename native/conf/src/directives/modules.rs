@@ -1,4 +1,4 @@
-//! ssi, referer, secure_link, random_index, mirror, addition, sub, disable_symlinks.
+//! ssi, referer, secure_link, random_index, mirror, addition, sub, and disable_symlinks.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};

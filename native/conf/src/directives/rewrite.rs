@@ -1,4 +1,4 @@
-//! rewrite, return, set, if, break.
+//! rewrite, return, set, if, and break.
 
 use crate::builder::{Builder, LocNode};
 use crate::error::{ConfError, Result};
@@ -53,7 +53,7 @@ fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
     };
     let external = is_external(text);
     let flag = match args.get(2).map(String::as_str) {
-        // Leads elsewhere, whatever was to be done here next.
+        // A redirect ends the processing, so these flags have no further effect.
         None | Some("last" | "break") if external => RewriteFlag::Redirect(302),
         None => RewriteFlag::None,
         Some("last") => RewriteFlag::Last,
@@ -192,7 +192,7 @@ fn comparison(
     })
 }
 
-/// The words between `(` and `)`, which may be words of their own or stick to their neighbours.
+/// Split the words between `(` and `)`. The parentheses may be separate words or not.
 fn strip_parentheses(d: &Directive) -> Result<Vec<String>> {
     let args = d.args();
     let invalid = |word: &str| ConfError::at(format!("invalid condition \"{word}\""), &d.place);

@@ -1,4 +1,4 @@
-//! `server`, its names and addresses, and how requests to it are read.
+//! `server` blocks: names, addresses, and the reading of requests.
 
 use crate::builder::{Builder, LocNode, ServerNode};
 use crate::error::{ConfError, Result};
@@ -8,7 +8,7 @@ use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::values::parse_size;
 
-/// Bytes of a frame that nginx keeps between two reads.
+/// The bytes of a frame that nginx keeps between two reads.
 const HTTP2_STATE: u64 = 16;
 
 pub const TABLE: &[Spec] = &[
@@ -250,7 +250,7 @@ fn server_name(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// This machine's name, as the kernel has it.
+/// The host's name from the kernel.
 pub fn hostname() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_ascii_lowercase()

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of the smallest shared memory.
+/// The smallest shared memory in bytes.
 const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
@@ -179,7 +179,7 @@ pub const TABLE: &[Spec] = &[
     ),
 ];
 
-/// `data:` holds the text itself; everything else is a file, possibly with variables.
+/// A certificate or key: text after `data:`, otherwise a file whose path may contain variables.
 pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
     let word = &d.args()[0];
     if word.starts_with("data:") {
@@ -189,7 +189,7 @@ pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Te
     b.path_template(word, &base, &d.place)
 }
 
-/// A file of passwords, which must be there to be read. A pipe gives its words once, to whoever needs them.
+/// A password file, which must be readable. A pipe can be read only once.
 pub fn password_file(b: &mut Builder, d: &Directive, is_known: bool) -> Result<PathBuf> {
     if is_known {
         return Err(duplicate(d));
@@ -201,7 +201,7 @@ pub fn password_file(b: &mut Builder, d: &Directive, is_known: bool) -> Result<P
     Ok(path)
 }
 
-/// How long certificates that variables name are kept; `None`: not at all.
+/// The cache for certificates whose paths contain variables; `None` if there is none.
 pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
     let mut cache = CertificateCache {
         max: 0,
@@ -235,7 +235,7 @@ pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
 
 const VERSIONS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// Names of the TLS versions; those no longer spoken are accepted but never offered.
+/// Names of TLS versions. Unsupported old versions are accepted but never offered.
 pub fn protocols(b: &mut Builder, d: &Directive) -> Result<Arc<Vec<String>>> {
     let mut out: Vec<String> = Vec::new();
     for word in d.args() {
@@ -249,7 +249,7 @@ pub fn protocols(b: &mut Builder, d: &Directive) -> Result<Arc<Vec<String>>> {
     Ok(Arc::new(out))
 }
 
-/// OpenSSL's own commands: those of them that say what a directive could say too.
+/// Commands of OpenSSL's configuration: those with an equivalent directive.
 fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
     let (name, value) = (d.args()[0].as_str(), d.args()[1].as_str());
     let command = match name {
@@ -264,7 +264,7 @@ fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
             for option in value.split(',') {
                 let on = !option.starts_with('-');
                 let command = match option.trim_start_matches(['+', '-']) {
-                    // The kernel's TLS would only change how bytes are sent.
+                    // Kernel TLS would only change the way that bytes are sent.
                     "KTLS" => continue,
                     "SessionTicket" => SslCommand::Tickets(on),
                     "ServerPreference" => SslCommand::ServerPreference(on),
@@ -288,7 +288,7 @@ fn unknown_command(name: &str, value: &str) -> ConfError {
     ))
 }
 
-/// Name and bytes of `shared:name:size`.
+/// The name and size of `shared:name:size`.
 fn ocsp_cache(word: &str) -> Result<Option<(String, u64)>> {
     if word == "off" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What the server shows of itself: `status`, `status_socket`, `status_zone`.
+//! Status pages: `status`, `status_socket`, and `status_zone`.
 
 use crate::builder::{Builder, HttpNode, LocNode, ServerNode};
 use crate::error::{ConfError, Place, Result};
@@ -32,7 +32,7 @@ fn status(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// Longest path of a unix socket, in bytes (unix(7)).
+/// The longest path of a Unix socket in bytes (unix(7)).
 const LONGEST_PATH: usize = 107;
 
 fn status_socket(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -56,7 +56,7 @@ fn status_socket(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// `mode=0660`: permissions in octal.
+/// Parse `mode=0660`: permissions in octal.
 fn mode(word: &str) -> Option<u32> {
     let mode = u32::from_str_radix(word.strip_prefix("mode=")?, 8).ok()?;
     (mode & !0o777 == 0).then_some(mode)
@@ -86,7 +86,8 @@ fn status_zone(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut super::server::current(b).zone, name.clone(), d)
 }
 
-/// The server behind `status_socket`: JSON everywhere but at `/metrics`. It inherits nothing.
+/// The server block behind `status_socket`: JSON for every path except `/metrics`. It inherits
+/// nothing.
 pub(crate) fn server(http: &mut HttpNode) -> Option<ServerNode> {
     let listen = http.status_socket.take()?;
     let place = listen.place.clone();

@@ -8,7 +8,7 @@ use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_msec, parse_size};
 
-/// Eight pages.
+/// The smallest zone: eight pages.
 const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
@@ -98,7 +98,7 @@ fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// Name and bytes; groups may share a zone, of which one then says the size.
+/// The name and size of a zone; groups may share a zone, and one of them sets its size.
 fn zone(b: &mut Builder, d: &Directive) -> Result<()> {
     let name = &d.args()[0];
     if name.is_empty() {
@@ -163,7 +163,7 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of this is to be looked up.
+/// Whether no lookup is needed.
 fn is_address(word: &str) -> bool {
     word.parse::<std::net::SocketAddr>().is_ok()
         || word

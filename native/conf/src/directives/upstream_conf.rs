@@ -9,7 +9,7 @@ use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use std::sync::Arc;
 
-/// Settings that proxy and fastcgi share, for one of them.
+/// The directives that proxy and fastcgi share.
 macro_rules! shared {
     ($conf:ident, $prefix:literal, [$($rest:expr),* $(,)?]) => {
         &[
@@ -82,7 +82,7 @@ macro_rules! shared {
                 Ok(())
             }),
             with(concat!($prefix, "cache_methods"), HSL, MORE, |b, d| {
-                // GET and HEAD are always among them.
+                // GET and HEAD are always included.
                 let bits = bitmask(b, d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
                 add_bits(&mut b.$conf().cache_methods, bits)
             }),
@@ -299,7 +299,7 @@ pub const FASTCGI: &[Spec] = shared!(
     ]
 );
 
-/// A path, or with variables what they give: each is looked at beside the configuration file.
+/// Parse the names of upstream fields to ignore.
 fn ignored_headers(b: &mut Builder, d: &Directive) -> Result<Vec<String>> {
     const KNOWN: &[&str] = &[
         "X-Accel-Redirect",
@@ -444,7 +444,7 @@ impl<'a> ProxyUrl<'a> {
     }
 }
 
-/// The group of an authority: one declared under that name, or one of its own.
+/// The group for an authority: a declared one with that name, or an implicit one.
 fn upstream_of(
     b: &mut Builder,
     d: &Directive,
@@ -460,7 +460,7 @@ fn upstream_of(
         Some(p) => Ok(b.intern_upstream(host, Some(p), &d.place)),
         None => {
             let index = b.intern_upstream(host, None, &d.place);
-            // Used only if no upstream block of that name turns up.
+            // Used only if no upstream block with that name follows.
             let group = &mut b.http().upstreams[index];
             if !group.explicit && group.port.is_none() {
                 group.port = Some(default_port);
@@ -488,7 +488,7 @@ fn fastcgi_pass(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-/// `off` stands alone: nothing before it and nothing after.
+/// Check that `off` is the only value.
 fn check_off(rules: &List<RedirectRule>, d: &Directive) -> Result<()> {
     let rules = items(rules);
     let is_off = matches!(rules.first(), Some(RedirectRule::Off));
@@ -557,7 +557,7 @@ fn cookie_rule(
     check_off(get(b.proxy()), d)?;
     let rule = match d.args() {
         [word] if word == "off" => RedirectRule::Off,
-        // Domains match in any case, and their leading dots do not count.
+        // Domains match in any case, without their leading dots.
         [from, to] if domain => match from.strip_prefix('~') {
             Some(source) => {
                 let source = source.strip_prefix('*').unwrap_or(source);
@@ -578,7 +578,7 @@ fn cookie_rule(
     Ok(())
 }
 
-/// What `proxy_cookie_flags` can set or take away.
+/// The flags that `proxy_cookie_flags` can set or remove.
 pub const COOKIE_FLAGS: &[&str] = &[
     "secure",
     "nosecure",
@@ -602,7 +602,8 @@ fn cookie_flags(b: &mut Builder, d: &Directive) -> Result<()> {
             _ => Err(invalid_parameter(d, name)),
         };
     }
-    // What is no flag does nothing: nginx looks at them when a cookie comes, as variables may give them.
+    // Unknown flags have no effect: nginx checks them when a cookie arrives, since variables may
+    // produce them.
     let mut templates = Vec::new();
     for flag in flags {
         templates.push(b.template(flag, &d.place)?);

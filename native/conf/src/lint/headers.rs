@@ -1,4 +1,4 @@
-//! Headers that get lost, and headers that a visitor can break out of.
+//! Checks for response header fields that get lost and for fields that a client can forge.
 
 use super::scope::{listed, place, Scope};
 use super::Remarks;
@@ -23,7 +23,7 @@ pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     }
 }
 
-/// `add_header` of an outer level is not inherited where a level has one of its own.
+/// `add_header` of an outer level is not inherited if a level has its own.
 fn lost(scope: &Scope<'_>, out: &mut Remarks) {
     let own: Vec<&Directive> = scope.own("add_header").collect();
     let Some(first) = own.first() else { return };
@@ -59,7 +59,7 @@ fn lost(scope: &Scope<'_>, out: &mut Remarks) {
     }
 }
 
-/// A variable in the text that holds a part of the address after decoding.
+/// A variable in the text that contains a decoded part of the URI.
 fn decoded(text: &str) -> Option<&'static str> {
     ["$uri", "${uri}", "$document_uri", "${document_uri}"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Locations: files that get out, blocks that are never reached, `if`.
+//! Checks for locations that expose files, for unreachable blocks, and for `if`.
 
 use super::scope::{listed, place, Scope};
 use super::Remarks;
@@ -12,7 +12,7 @@ pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     open_status(scope, out);
 }
 
-/// Checks of a server block as a whole.
+/// Checks of a whole server block.
 pub fn server(scope: &Scope<'_>, out: &mut Remarks) {
     if scope.inherits(&["root"]) {
         return;
@@ -38,7 +38,7 @@ pub fn server(scope: &Scope<'_>, out: &mut Remarks) {
     }
 }
 
-/// What answers without files of its own.
+/// Directives that respond without files.
 const ANSWERED: &[&str] = &[
     "proxy_pass",
     "fastcgi_pass",
@@ -64,7 +64,7 @@ fn alias(scope: &Scope<'_>, out: &mut Remarks) {
     ));
 }
 
-/// Expressions match in order: behind one that matches everything no other is asked.
+/// Regular expressions match in order: after one that matches everything, no other is used.
 fn unreachable(scope: &Scope<'_>, out: &mut Remarks) {
     let mut seen: HashMap<(&str, &str), &Directive> = HashMap::new();
     let mut all: Option<&Directive> = None;
@@ -97,7 +97,7 @@ fn unreachable(scope: &Scope<'_>, out: &mut Remarks) {
     }
 }
 
-/// What is safe in an `if` of a location.
+/// Directives that are safe in an `if` of a location.
 const HARMLESS: [&str; 4] = ["return", "rewrite", "break", "set"];
 
 fn misused_if(scope: &Scope<'_>, out: &mut Remarks) {
@@ -139,7 +139,7 @@ fn open_status(scope: &Scope<'_>, out: &mut Remarks) {
     );
 }
 
-/// Whether the server listens where others than this machine can reach it.
+/// Whether the server block listens on an address that other hosts can reach.
 fn is_public(scope: &Scope<'_>) -> bool {
     let Some(server) = scope.chain().find(|s| s.is("server")) else {
         return false;

@@ -1,7 +1,6 @@
-//! Known mistakes of a configuration that is valid: what `-t` warns about.
-//!
-//! Each check looks at directives as they are written, with the blocks around them; none changes what
-//! the server does. Words and reasons follow the lists of common mistakes that administrators know.
+//! Warnings of `-t` about known mistakes in a valid configuration.  Each check looks at the written
+//! directives and the blocks around them; none changes the server's behavior. The texts follow
+//! well-known lists of common mistakes.
 
 mod headers;
 mod locations;
@@ -14,10 +13,10 @@ use crate::error::ConfError;
 use crate::parser::Directive;
 use scope::{Facts, Scope};
 
-/// One mistake: what it is and where.
+/// A mistake and its place.
 type Remark = ConfError;
 
-/// Gathers remarks.
+/// Collects the remarks.
 #[derive(Default)]
 struct Remarks(Vec<Remark>);
 
@@ -48,7 +47,7 @@ fn server(scope: &Scope<'_>, out: &mut Remarks) {
     block(scope, out);
 }
 
-/// Checks of every block from a server on, and of those inside.
+/// Checks of every block from a server block down.
 fn block(scope: &Scope<'_>, out: &mut Remarks) {
     headers::check(scope, out);
     tls::check(scope, out);

@@ -1,4 +1,4 @@
-//! proxy_pass and fastcgi_pass: where requests go.
+//! Checks of proxy_pass and fastcgi_pass.
 
 use super::scope::Scope;
 use super::Remarks;
@@ -34,7 +34,7 @@ pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     }
 }
 
-/// A URL taken apart as far as it can be.
+/// The parts of a URL, as far as they are known.
 struct Target<'a> {
     host: &'a str,
     path: Option<&'a str>,
@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
                 path: None,
             };
         }
-        // These begin with a slash, so they end a host that stands before them.
+        // These variables begin with a slash, so they end a host before them.
         let whole = ["$request_uri", "${request_uri}", "$uri", "${uri}"];
         let address = whole
             .iter()
@@ -67,7 +67,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the visitor names the host, or writes its end.
+    /// Whether the client determines the host or its end.
     fn is_visitors(&self) -> bool {
         let sent = ["http_", "arg_", "cookie_"];
         let whole = ["host", "args", "query_string"];
@@ -82,7 +82,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Variables of a text: where each begins, and its name.
+/// The variables of a text: the position and name of each.
 fn variables(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('$').map(|(at, _)| {
         let rest = text[at + 1..].trim_start_matches('{');
@@ -91,7 +91,7 @@ fn variables(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether all that the variable can be is an address or a group.
+/// Whether a variable's value can only be a known address or group.
 fn is_known(scope: &Scope<'_>, target: &Target<'_>) -> bool {
     let name = match target.host.split_once(':') {
         Some((name, _)) => name,
@@ -108,7 +108,8 @@ fn is_known(scope: &Scope<'_>, target: &Target<'_>) -> bool {
     })
 }
 
-/// The location's end is replaced by the URL's: a slash that only one has gets lost.
+/// The location's name is replaced by the URL's path: a trailing slash in only one of them changes
+/// the path.
 fn joined(scope: &Scope<'_>, d: &Directive, target: &Target<'_>, out: &mut Remarks) {
     let (Some(name), Some(path)) = (scope.prefix(), target.path) else {
         return;
@@ -125,7 +126,7 @@ fn joined(scope: &Scope<'_>, d: &Directive, target: &Target<'_>, out: &mut Remar
     }
 }
 
-/// PHP runs what is named, also when it is a part of a file's path.
+/// PHP may run a file that is only a part of the named path.
 fn php(scope: &Scope<'_>, d: &Directive, out: &mut Remarks) {
     let is_php = scope
         .regex()

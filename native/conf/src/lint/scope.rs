@@ -1,13 +1,13 @@
-//! A block with those around it.
+//! A block with the blocks around it.
 
 use crate::parser::Directive;
 use hashbrown::{HashMap, HashSet};
 
-/// What checks need to know of the whole http block.
+/// Information about the whole http block.
 pub struct Facts<'a> {
-    /// Names of upstream groups.
+    /// The names of upstream groups.
     pub groups: HashSet<&'a str>,
-    /// Values that `set` and `map` give to variables, by name with the `$`.
+    /// The values that `set` and `map` give to variables, by name including `$`.
     pub values: HashMap<&'a str, Vec<&'a str>>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// A block, as a check sees it.
+/// A block as a check sees it.
 pub struct Scope<'a> {
     pub block: &'a Directive,
     pub outer: Option<&'a Scope<'a>>,
@@ -58,7 +58,7 @@ impl<'a> Scope<'a> {
         self.block.block.as_deref().unwrap_or(&[])
     }
 
-    /// This block's own directives of a name.
+    /// This block's own directives with a name.
     pub fn own(&self, name: &'a str) -> impl Iterator<Item = &'a Directive> + 'a {
         self.items().iter().filter(move |d| d.name() == name)
     }
@@ -67,7 +67,7 @@ impl<'a> Scope<'a> {
         self.items().iter().any(|d| names.contains(&d.name()))
     }
 
-    /// The blocks inside of these names, as scopes.
+    /// The nested blocks with these names, as scopes.
     pub fn blocks<'b>(&'b self, names: &'b [&str]) -> impl Iterator<Item = Scope<'b>> + 'b {
         let inner = self
             .items()
@@ -80,12 +80,12 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// This block and those around it, innermost first.
+    /// This block and the blocks around it, innermost first.
     pub fn chain(&'a self) -> impl Iterator<Item = &'a Scope<'a>> + 'a {
         std::iter::successors(Some(self), |scope| scope.outer)
     }
 
-    /// Whether one of these directives holds here, own or inherited.
+    /// Whether one of these directives applies here, set or inherited.
     pub fn inherits(&self, names: &[&str]) -> bool {
         self.chain().any(|scope| scope.has(names))
     }
@@ -110,25 +110,25 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The name of a location that is no expression and no exact or named one.
+    /// The name of a prefix location.
     pub fn prefix(&self) -> Option<&'a str> {
         let (modifier, name) = self.location()?;
         (matches!(modifier, "" | "^~") && !name.starts_with('@')).then_some(name)
     }
 
-    /// The expression of a location.
+    /// The regular expression of a location.
     pub fn regex(&self) -> Option<&'a str> {
         let (modifier, name) = self.location()?;
         modifier.starts_with('~').then_some(name)
     }
 }
 
-/// Where a directive stands, for messages about another.
+/// The place of a directive, for messages about another one.
 pub fn place(d: &Directive) -> String {
     format!("{}:{}", d.place.file, d.place.line)
 }
 
-/// Names in the order they came, each once, with commas.
+/// The distinct names in their order, separated by commas.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut seen = Vec::new();
     for name in names {

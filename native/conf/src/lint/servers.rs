@@ -1,11 +1,11 @@
-//! Server blocks that answer what nobody meant, or nothing.
+//! Checks for server blocks that serve unintended requests, or none.
 
 use super::scope::{place, Scope};
 use super::Remarks;
 use crate::parser::Directive;
 use hashbrown::HashMap;
 
-/// What a server block says of where it listens.
+/// The addresses of a server block.
 struct Block<'a> {
     directive: &'a Directive,
     listens: Vec<(&'a str, bool)>,
@@ -35,7 +35,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// An address as others write it too.
+/// An address in its usual spelling.
 fn address(text: &str) -> String {
     match text.strip_prefix("*:") {
         Some(port) => port.to_string(),
@@ -51,7 +51,7 @@ pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     never_chosen(&blocks, out);
 }
 
-/// Unknown names go to whichever block comes first.
+/// Unknown names reach the first block of the address.
 fn missing_default(blocks: &[Block<'_>], out: &mut Remarks) {
     let mut seen: HashMap<String, (usize, bool, &Block<'_>)> = HashMap::new();
     let mut order = Vec::new();
@@ -78,7 +78,7 @@ fn missing_default(blocks: &[Block<'_>], out: &mut Remarks) {
     }
 }
 
-/// All of its names belong to blocks before it.
+/// All names of the block belong to earlier blocks.
 fn never_chosen(blocks: &[Block<'_>], out: &mut Remarks) {
     let mut taken: HashMap<(String, &str), &Directive> = HashMap::new();
     for block in blocks {

@@ -1,4 +1,4 @@
-//! Each mistake is found where it stands, and what is right is not called a mistake.
+//! Tests: each mistake is reported with its line, and correct configurations have no remarks.
 
 use super::remarks;
 use crate::parser::parse_text;
@@ -16,7 +16,7 @@ fn of_server(text: &str) -> Vec<String> {
     ))
 }
 
-/// One remark, with these words, at this line of the text given.
+/// Check that there is a single remark, with these words and this line.
 fn one(found: &[String], words: &str, line: usize) {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains(words), "{found:?}");

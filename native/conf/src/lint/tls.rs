@@ -1,4 +1,4 @@
-//! TLS that should be offered no more. gallop offers TLS 1.2 and 1.3 only, whatever is written.
+//! Checks for outdated TLS settings. gallop offers only TLS 1.2 and 1.3.
 
 use super::scope::{listed, Scope};
 use super::Remarks;

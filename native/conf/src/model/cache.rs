@@ -1,46 +1,46 @@
-//! Caches of upstreams' answers.
+//! Response caches.
 
 use crate::template::Template;
 use std::path::PathBuf;
 
-/// `proxy_cache_path`: where answers are kept.
+/// `proxy_cache_path`: a folder of cached responses.
 #[derive(Clone, Debug)]
 pub struct CacheZone {
     pub name: String,
     pub path: PathBuf,
-    /// Characters of the folders' names, outermost first.
+    /// The lengths of the folder names, outermost first.
     pub levels: Vec<usize>,
-    /// Bytes; bounds the number of entries.
+    /// The size of the keys zone in bytes, which limits the number of entries.
     pub keys_size: u64,
-    /// Milliseconds without use after which an entry goes.
+    /// Milliseconds without use after which an entry is removed.
     pub inactive: u64,
-    /// Bytes of all entries together.
+    /// The limit for all entries in bytes.
     pub max_size: Option<u64>,
     /// Bytes to leave free on the file system.
     pub min_free: u64,
-    /// Entries removed at a time, and milliseconds of rest between.
+    /// Entries removed at a time, and milliseconds of pause in between.
     pub manager_files: u64,
     pub manager_sleep: u64,
 }
 
-/// Which cache a location uses.
+/// The cache that a location uses.
 #[derive(Clone, Debug)]
 pub enum CacheUse {
     Off,
     Zone(String),
-    /// Named per request; an empty name is none.
+    /// Evaluated per request; an empty name means no cache.
     Variable(Template),
 }
 
-/// `proxy_cache_valid`: how long answers of a status are fresh that do not say so themselves.
+/// `proxy_cache_valid`: the freshness of responses that do not state it themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheValid {
-    /// `None`: any.
+    /// `None` means any status.
     pub status: Option<u16>,
     pub seconds: u64,
 }
 
-/// Methods whose answers are kept, as bits.
+/// Bits for the methods whose responses are cached.
 pub mod cache_methods {
     pub const GET: u32 = 1;
     pub const HEAD: u32 = 1 << 1;

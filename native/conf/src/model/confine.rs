@@ -1,4 +1,4 @@
-//! `confine_files`: the folders that a request's files must lie in.
+//! `confine_files`: the folders that a request's files must be in.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,36 +8,35 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
-/// The folders of one `confine_files` directive; none after `off`.
+/// The folders of a `confine_files` directive; empty after `off`.
 #[derive(Debug, Default)]
 pub struct Confinement {
     pub folders: Vec<ConfinedFolder>,
 }
 
-/// One folder, opened when the configuration is read.
+/// A folder that is opened when the configuration is read.
 #[derive(Debug)]
 pub struct ConfinedFolder {
-    /// The absolute path that the configuration gives, without `.`, doubled slashes and a final slash.
+    /// The configured absolute path without `.`, double slashes, and a final slash.
     pub path: PathBuf,
     opened: RwLock<Option<Arc<OpenedFolder>>>,
-    /// When the folder was last compared with what its path leads to, in milliseconds (monotonic).
+    /// The time when the open folder was last compared with its path, in milliseconds (monotonic
+    /// clock).
     pub checked: AtomicU64,
 }
 
-/// An open folder that paths are resolved beneath.
+/// An open folder beneath which paths are resolved.
 #[derive(Debug)]
 pub struct OpenedFolder {
     /// Opened with `O_PATH`.
     pub folder: File,
-    /// Where the folder lay when it was opened, with all links resolved.
+    /// The resolved path of the folder when it was opened.
     pub real: PathBuf,
 }
 
 impl ConfinedFolder {
-    /// Opens the folder at an absolute path.
-    ///
-    /// # Errors
-    /// The folder cannot be opened. The entry is usable: no file lies beneath it.
+    /// Open the folder at an absolute path.  # Errors The folder cannot be opened. The returned
+    /// entry is still usable and contains no files.
     pub fn open(path: &Path) -> (ConfinedFolder, io::Result<()>) {
         let path: PathBuf = path
             .components()
@@ -63,7 +62,7 @@ impl ConfinedFolder {
             .clone()
     }
 
-    /// Takes another open folder: the path leads to a new one.
+    /// Replace the open folder after its path has changed.
     pub fn replace(&self, opened: OpenedFolder) {
         *self.opened.write().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(opened));
     }
@@ -74,7 +73,7 @@ fn open_folder(path: &Path) -> io::Result<OpenedFolder> {
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
         .open(path)?;
-    // The descriptor's own path, since the name may lead elsewhere by now.
+    // Use the descriptor's own path, since the name may lead elsewhere by now.
     let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
     let real = std::fs::read_link(link).or_else(|_| path.canonicalize())?;
     Ok(OpenedFolder { folder, real })

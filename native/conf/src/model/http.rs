@@ -1,4 +1,4 @@
-//! Servers and where they listen.
+//! Server blocks and their listeners.
 
 use super::{inherited, CacheZone, CertificateCache, CharsetMap, LimitZone, Location, Upstream};
 use crate::error::Place;
@@ -18,9 +18,9 @@ pub struct Http {
     pub limit_conn_zones: Vec<LimitZone>,
     pub charset_maps: Vec<Arc<CharsetMap>>,
     pub cache_zones: Vec<CacheZone>,
-    /// Names under which requests are counted.
+    /// The names of status zones.
     pub status_zones: Vec<String>,
-    /// Something shows what is counted.
+    /// Whether a directive shows counters.
     pub is_metered: bool,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for ListenAddr {
     }
 }
 
-/// `so_keepalive`: on or off, idle time and interval in seconds, count.
+/// `so_keepalive`: on or off, idle time and interval in seconds, and count.
 pub type Keepalive = (bool, Option<u32>, Option<u32>, Option<u32>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,22 +65,22 @@ pub struct SocketOptions {
     pub reuseport: bool,
     pub deferred: bool,
     pub fastopen: Option<i32>,
-    /// `None` inside: the system's own setting; idle, interval (s) and count when given.
+    /// Inner `None`s mean the system's setting for idle time, interval (s), and count.
     pub keepalive: Option<Keepalive>,
     pub multipath: bool,
     pub bind: bool,
-    /// Permissions of a unix socket, when not everyone may connect.
+    /// The permissions of a Unix socket, if not every account may connect.
     pub mode: Option<u32>,
 }
 
 impl SocketOptions {
-    /// Whether any option was given that only one `listen` of an address may carry.
+    /// Whether any option was given that only one `listen` of an address may have.
     pub fn is_set(&self) -> bool {
         *self != SocketOptions::default()
     }
 }
 
-/// One `listen` directive, for one resolved address.
+/// A `listen` directive for one resolved address.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub addr: ListenAddr,
@@ -93,27 +93,27 @@ pub struct Listen {
     pub place: Place,
 }
 
-/// A socket to bind, and what is served on it.
+/// A socket to bind, and the endpoints that it serves.
 #[derive(Clone, Debug)]
 pub struct Listener {
     pub addr: ListenAddr,
-    /// UDP, for HTTP/3.
+    /// Whether it is UDP, for HTTP/3.
     pub quic: bool,
     pub socket: SocketOptions,
-    /// Addresses of the same port that are served through this wildcard socket.
+    /// Addresses of the same port that this wildcard socket serves.
     pub specific: Vec<(IpAddr, Arc<Endpoint>)>,
     pub endpoint: Arc<Endpoint>,
 }
 
 impl Listener {
-    /// What is served at the address a client connected to.
+    /// The endpoint for the address that a client connected to.
     pub fn endpoint_for(&self, local: Option<IpAddr>) -> &Arc<Endpoint> {
         let specific = self.specific.iter().find(|(ip, _)| Some(*ip) == local);
         specific.map_or(&self.endpoint, |(_, e)| e)
     }
 }
 
-/// The protocols and servers of one address.
+/// The protocols and server blocks of an address.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub ssl: bool,
@@ -129,12 +129,13 @@ pub struct Server {
     pub name: String,
     /// All its names, for `valid_referers`.
     pub names: Arc<Vec<ServerName>>,
-    /// The same to look them up, made when a request needs it.
+    /// A lookup table of the names, built when a request needs it.
     pub referers: OnceLock<NameTable<()>>,
     pub conf: SrvConf,
-    /// The server level itself: used when no location matches; its children are the locations.
+    /// The server level itself, used if no location matches; the locations are its children.
     pub root: Arc<Location>,
-    /// Index in `Http::status_zones` of where its requests count; none for a server of our own.
+    /// The index in `Http::status_zones` for its requests; `None` for the server's own status
+    /// pages.
     pub zone: Option<usize>,
     pub place: Place,
 }
@@ -147,11 +148,11 @@ pub enum VerifyClient {
     OptionalNoCa,
 }
 
-/// About which certificates of a client's chain authorities are asked.
+/// The certificates of a client's chain to check by OCSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ocsp {
     Off,
-    /// The client's own.
+    /// Only the client's certificate.
     Leaf,
     On,
 }
@@ -160,22 +161,22 @@ pub enum Ocsp {
 pub enum SessionCache {
     Off,
     None,
-    /// Built-in and/or shared caches: name and bytes of the shared one.
+    /// Built-in and shared caches: the name and size of the shared one.
     Shared {
         builtin: bool,
         zone: Option<(String, u64)>,
     },
 }
 
-/// `ssl_conf_command`, as far as it says what a directive could say too.
+/// The supported commands of `ssl_conf_command`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SslCommand {
     Certificate(PathBuf),
     PrivateKey(PathBuf),
     Ciphers(String),
-    /// Those of TLS 1.3.
+    /// The suites of TLS 1.3.
     Suites(String),
-    /// No version before this one, or none after it.
+    /// The oldest or newest allowed version.
     Least(String),
     Most(String),
     Curves(String),
@@ -184,7 +185,7 @@ pub enum SslCommand {
 }
 
 inherited! {
-    /// Settings of a server.
+    /// The settings of a server block.
     pub struct SrvConf {
         client_header_timeout: u64,
         client_header_buffer_size: u64,
@@ -207,7 +208,7 @@ inherited! {
         quic_retry: bool,
         quic_retry_above: u64,
         quic_gso: bool,
-        /// What the keys of tokens and stateless resets are made of.
+        /// The key material for address validation tokens and stateless resets.
         quic_host_key: Arc<[u8]>,
         quic_active_connection_id_limit: u64,
         quic_bpf: bool,
@@ -246,7 +247,7 @@ inherited! {
 }
 
 impl SrvConf {
-    /// Bytes of the buffers for a long request line or header: number and size.
+    /// The buffers for a long request line or header: number and size in bytes.
     pub fn large_buffers(&self) -> (u64, u64) {
         self.large_client_header_buffers.unwrap_or((4, 8192))
     }

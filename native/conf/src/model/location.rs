@@ -20,7 +20,7 @@ pub enum LocKind {
     Exact,
     Regex(Pattern),
     Named,
-    /// The configuration of an `if` or `limit_except` block inside a location.
+    /// The settings of an `if` or `limit_except` block inside a location.
     Nameless,
 }
 
@@ -33,7 +33,7 @@ pub enum Handler {
     EmptyGif,
 }
 
-/// How `status` shows what was counted.
+/// The output format of `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFormat {
     Json,
@@ -44,16 +44,16 @@ pub enum StatusFormat {
 pub struct Location {
     pub name: String,
     pub kind: LocKind,
-    /// Shared with the level around it where a location sets nothing.
+    /// Shared with the outer level if the location sets nothing.
     pub conf: Arc<LocConf>,
     pub handler: Option<Handler>,
     pub ops: Vec<Op>,
     pub ifs: Vec<Arc<Location>>,
     pub try_files: Option<Arc<TryFiles>>,
     pub internal: bool,
-    /// Methods allowed to use this location itself; others use the configuration beside them.
+    /// The methods that use this location; other methods use the second one.
     pub limit_except: Option<(Vec<String>, Arc<Location>)>,
-    /// A request for the name without its last slash is redirected.
+    /// Whether a request for the name without its final slash is redirected.
     pub auto_redirect: bool,
     pub children: LocTree,
 }
@@ -80,22 +80,22 @@ pub enum Fallback {
 #[derive(Clone, Debug)]
 pub struct Root {
     pub path: Template,
-    /// `alias`: the matched location name is cut off the URI.
+    /// `alias`: the matched location name is removed from the URI.
     pub alias: Option<Alias>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alias {
-    /// Bytes of the location name.
+    /// The length of the location's name in bytes.
     Prefix(usize),
-    /// In a regex location the alias is the whole path.
+    /// In a regex location, the alias is the whole path.
     Whole,
 }
 
 #[derive(Clone, Debug)]
 pub struct ErrorPage {
     pub statuses: Vec<u16>,
-    /// `Some(0)`: take the target's own status (`=`); `Some(n)`: answer with n.
+    /// `Some(0)`: use the target's own status (`=`); `Some(n)`: respond with n.
     pub overwrite: Option<u16>,
     pub target: Template,
 }
@@ -112,9 +112,9 @@ pub enum Expires {
     Off,
     Epoch,
     Max,
-    /// Seconds from now.
+    /// Seconds after the request.
     Access(i64),
-    /// Seconds from the file's modification.
+    /// Seconds after the file's modification.
     Modified(i64),
     /// Seconds after midnight.
     Daily(i64),
@@ -127,7 +127,7 @@ pub enum Expires {
 #[derive(Clone, Debug)]
 pub struct AccessLog {
     pub target: AccessTarget,
-    /// Index in `Http::log_formats`.
+    /// The index in `Http::log_formats`.
     pub format: usize,
     pub condition: Option<Template>,
     pub buffer: Option<u64>,
@@ -151,16 +151,16 @@ pub enum Satisfy {
 #[derive(Clone, Debug)]
 pub struct AccessRule {
     pub allow: bool,
-    /// `None`: all.
+    /// `None` means all.
     pub net: Option<Cidr>,
 }
 
 #[derive(Clone, Debug)]
 pub struct LimitReq {
     pub zone: usize,
-    /// Thousandths of a request.
+    /// The burst in thousandths of a request.
     pub burst: u64,
-    /// Thousandths of a request that pass without delay; `u64::MAX` for `nodelay`.
+    /// The part of the burst without delay, in thousandths of a request; `u64::MAX` for `nodelay`.
     pub delay: u64,
 }
 
@@ -237,7 +237,7 @@ pub enum RealIpSource {
 #[derive(Clone, Debug)]
 pub struct CharsetName(pub Option<Template>);
 
-/// The media types a filter applies to.
+/// The media types that a filter applies to.
 #[derive(Clone, Debug)]
 pub enum TypeSet {
     All,
@@ -253,27 +253,27 @@ impl TypeSet {
     }
 }
 
-/// File name extension (lower case) to media type.
+/// From file name extension (lower case) to media type.
 pub type TypesMap = HashMap<Box<[u8]>, Arc<[u8]>>;
 
 #[derive(Clone, Debug)]
 pub struct ResolverConf {
     pub servers: Vec<std::net::SocketAddr>,
-    /// Milliseconds an answer is kept, whatever its own lifetime.
+    /// Milliseconds that a response is cached regardless of its own lifetime.
     pub valid: Option<u64>,
     pub ipv4: bool,
     pub ipv6: bool,
 }
 
-/// How access logs with variables in their names are kept open.
+/// The cache of open logs whose names contain variables.
 #[derive(Clone, Debug)]
 pub struct LogFileCache {
     pub max: u64,
-    /// Milliseconds without use after which a name is forgotten.
+    /// Milliseconds without use after which a name is dropped.
     pub inactive: u64,
-    /// Milliseconds after which is looked whether the name still leads to the file.
+    /// Milliseconds after which the name is checked again.
     pub valid: u64,
-    /// From so many uses on the file is kept.
+    /// The least number of uses before the file is cached.
     pub min_uses: u64,
 }
 
@@ -284,7 +284,7 @@ pub struct OpenFileCache {
     pub inactive: u64,
 }
 
-/// `off`, or what gzip does for answers to proxied requests.
+/// Bits of `gzip_proxied`.
 pub mod proxied {
     pub const OFF: u32 = 0;
     pub const EXPIRED: u32 = 1;
@@ -309,7 +309,7 @@ pub mod proxied {
 }
 
 inherited! {
-    /// Settings of a location, an `if` inside one, a server or the http block.
+    /// The settings of a location, an `if` block, a server block, or the http block.
     pub struct LocConf {
         root: Arc<Root>,
         types: Arc<TypesMap>,
@@ -331,7 +331,7 @@ inherited! {
         auth_request: Option<String>,
         auth_request_set: Arc<Vec<(VarId, Template)>>,
         keepalive_timeout: u64,
-        /// What `Keep-Alive` tells clients, in seconds; 0 for no such field.
+        /// The seconds in the `Keep-Alive` field; 0 for no field.
         keepalive_header: u64,
         keepalive_requests: u64,
         keepalive_time: u64,
@@ -461,13 +461,13 @@ inherited! {
 }
 
 impl LocConf {
-    /// The seconds that `Keep-Alive` tells clients.
+    /// The seconds in the `Keep-Alive` field.
     pub fn told_keepalive(&self) -> Option<u64> {
         self.keepalive_header.filter(|&seconds| seconds > 0)
     }
 }
 
-/// The places a log goes when no `access_log` says otherwise.
+/// The log for a configuration without `access_log`.
 pub fn default_access_target(prefix: &std::path::Path) -> LogTarget {
     LogTarget::File(prefix.join("logs/access.log"))
 }

@@ -7,18 +7,19 @@ use crate::vars::VarTable;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One configuration, checked and complete.
+/// A complete and checked configuration.
 #[derive(Debug)]
 pub struct Config {
     pub main: Main,
     pub http: Option<Http>,
     pub vars: VarTable,
     pub files: Vec<SourceFile>,
-    /// `-p`: logs, pid file and document roots are relative to it.
+    /// `-p`: the base of relative paths for logs, the pid file, and document roots.
     pub prefix: PathBuf,
-    /// The configuration file's folder: included files, certificates and passwords are relative to it.
+    /// The configuration file's folder: the base of relative paths for includes, certificates, and
+    /// passwords.
     pub conf_prefix: PathBuf,
-    /// Remarks that do not stop the server, as nginx's `[warn]`.
+    /// Warnings that do not stop the server, like nginx's `[warn]`.
     pub warnings: Vec<String>,
 }
 
@@ -77,7 +78,7 @@ pub enum LogTarget {
     File(PathBuf),
     Stderr,
     Syslog(Arc<Syslog>),
-    /// Kept in memory for a debugger only.
+    /// Kept in memory for debuggers only.
     Memory,
 }
 
@@ -90,7 +91,7 @@ pub struct ErrorLog {
 #[derive(Clone, Debug, Default)]
 pub struct Main {
     pub user: Option<(String, Option<String>)>,
-    /// Threads of the worker process; `auto` is `None` inside.
+    /// The number of threads of the worker process; `auto` is the inner `None`.
     pub worker_processes: Option<Workers>,
     pub worker_connections: Option<u64>,
     pub pid: Option<PathBuf>,
@@ -105,13 +106,13 @@ pub struct Main {
     pub working_directory: Option<PathBuf>,
     pub multi_accept: Option<bool>,
     pub ssl_object_cache_inheritable: Option<bool>,
-    /// Clients of whom everything is logged.
+    /// Clients whose requests are logged at debug level.
     pub debug_connection: Vec<Cidr>,
     pub debug_points: Option<&'static str>,
     pub env: Vec<String>,
-    /// Bytes that a worker's prepared responses may take; 0: there are none.
+    /// The most bytes of a worker's prepared responses; 0 disables them.
     pub prepared_responses_size: Option<u64>,
-    /// Milliseconds in which one is sent without a look at its files.
+    /// Milliseconds for which a prepared response is sent without checking its files.
     pub prepared_responses_valid: Option<u64>,
 }
 

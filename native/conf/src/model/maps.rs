@@ -1,4 +1,4 @@
-//! Variables computed from others: map, geo, split_clients; and the zones of limits.
+//! Variables computed from other variables (map, geo, split_clients), and the zones of limits.
 
 use crate::cidr::Cidr;
 use crate::geo::Addresses;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Map {
     pub source: Template,
-    /// Some result has variables.
+    /// Whether any result contains variables.
     pub computed: bool,
-    /// Keys are lower case.
+    /// The keys are in lower case.
     pub exact: HashMap<Box<[u8]>, Template>,
-    /// With `hostnames`: `*.example.com` by the reversed suffix rule of server names.
+    /// With `hostnames`: `*.example.com`, stored reversed like server names.
     pub wildcard_head: HashMap<Box<[u8]>, Template>,
     pub wildcard_tail: HashMap<Box<[u8]>, Template>,
     pub regexes: Vec<(Pattern, Template)>,
@@ -25,7 +25,7 @@ pub struct Map {
 
 #[derive(Debug, Default)]
 pub struct Geo {
-    /// The address looked at; `$remote_addr` when unset.
+    /// The address to look up; `$remote_addr` if unset.
     pub source: Option<Template>,
     pub default: Arc<[u8]>,
     pub addresses: Addresses,
@@ -37,7 +37,7 @@ pub struct Geo {
 #[derive(Debug, Default)]
 pub struct SplitClients {
     pub source: Template,
-    /// Upper bounds of the hash, in order; the last is `None` for `*`.
+    /// The upper bounds of the hash, in order; the last is `None` for `*`.
     pub parts: Vec<(Option<u32>, Template)>,
 }
 
@@ -46,8 +46,8 @@ pub struct SplitClients {
 pub struct LimitZone {
     pub name: String,
     pub key: Template,
-    /// Bytes; bounds the number of states kept.
+    /// The size in bytes, which limits the number of states.
     pub size: u64,
-    /// Thousandths of a request per second (limit_req only).
+    /// The rate in thousandths of a request per second (limit_req only).
     pub rate: u64,
 }

@@ -1,4 +1,4 @@
-//! The typed configuration: immutable once built, shared by every connection.
+//! The typed configuration: immutable after loading and shared by all connections.
 
 mod cache;
 mod confine;
@@ -22,20 +22,20 @@ pub use upstream::*;
 
 use std::sync::Arc;
 
-/// A list that a level either has of its own or takes over whole from the level around it.
+/// A list that a level either sets itself or inherits as a whole.
 pub type List<T> = Option<Arc<Vec<T>>>;
 
-/// Appends to a level's own list while it is built.
+/// Append to a level's own list.
 pub fn push<T: Clone>(list: &mut List<T>, item: T) {
     Arc::make_mut(list.get_or_insert_with(Arc::default)).push(item);
 }
 
-/// The items of a list, none when the list was never set.
+/// The items of a list; empty if it was never set.
 pub fn items<T>(list: &List<T>) -> &[T] {
     list.as_deref().map_or(&[], Vec::as_slice)
 }
 
-/// Declares a struct of optional settings whose unset ones are taken from the level around it.
+/// Declares a struct of optional settings; unset ones are inherited from the outer level.
 macro_rules! inherited {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -43,7 +43,7 @@ macro_rules! inherited {
         pub struct $name { $($(#[$fmeta])* pub $field: Option<$ty>),* }
 
         impl $name {
-            /// Takes every setting that is not set here from `outer`.
+            /// Take every setting that is unset here from `outer`.
             pub fn inherit(&mut self, outer: &$name) {
                 $( if self.$field.is_none() { self.$field.clone_from(&outer.$field); } )*
             }

@@ -1,4 +1,4 @@
-//! Settings of the smaller modules: referer, sub, charset_map, disable_symlinks.
+//! Settings of the smaller modules: referer, sub, charset_map, and disable_symlinks.
 
 use super::{inherited, GzipStatic, TypeSet};
 use crate::names::NameTable;
@@ -10,18 +10,18 @@ use std::sync::Arc;
 /// `valid_referers`.
 #[derive(Clone, Debug, Default)]
 pub struct Referers {
-    /// A request without the field is valid.
+    /// Whether a request without the field is valid.
     pub none: bool,
-    /// So is one whose field names no http or https URL.
+    /// Whether a field that is no http or https URL is valid.
     pub blocked: bool,
-    /// The server's own names count.
+    /// Whether the server block's own names are valid.
     pub server_names: bool,
-    /// Names, each with the start of the path it must be followed by.
+    /// The names, each with the required start of the path.
     pub names: NameTable<Option<String>>,
     pub patterns: Vec<Pattern>,
 }
 
-/// One `sub_filter`: what is looked for, in any case of letters, and what takes its place.
+/// A `sub_filter`: the text to replace, in any case, and the replacement.
 #[derive(Clone, Debug)]
 pub struct SubPair {
     pub from: Template,
@@ -40,17 +40,17 @@ pub struct Symlinks {
 pub enum SymlinkMode {
     Off,
     On,
-    /// Only links whose owner is not the file's are refused.
+    /// Reject only links whose owner differs from the file's.
     IfNotOwner,
 }
 
-/// `charset_map`: how bytes of one charset are written in another.
+/// `charset_map`: a conversion between two charsets.
 #[derive(Clone, Debug)]
 pub struct CharsetMap {
-    /// Names in lower case.
+    /// The names in lower case.
     pub from: String,
     pub to: String,
-    /// UTF-8 when `to` is utf-8, else one byte; bytes without an entry are absent.
+    /// UTF-8 if `to` is utf-8, otherwise one byte; bytes without an entry are absent.
     pub forward: HashMap<u8, Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl CharsetMap {
     }
 }
 
-/// Finds the way from one charset to another: the map, and whether it is walked backwards.
+/// Find the map between two charsets, and whether it is applied backwards.
 pub fn charset_route<'a>(
     maps: &'a [Arc<CharsetMap>],
     from: &str,
@@ -78,7 +78,7 @@ pub fn charset_route<'a>(
     })
 }
 
-/// A coding of bodies beside gzip.
+/// A content coding other than gzip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     Brotli,
@@ -86,10 +86,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// In the order in which they are preferred.
+    /// All codings in order of preference.
     pub const ALL: [Coding; 2] = [Coding::Brotli, Coding::Zstd];
 
-    /// As `Accept-Encoding` names it.
+    /// The name in `Accept-Encoding`.
     pub fn name(self) -> &'static str {
         match self {
             Coding::Brotli => "br",
@@ -97,7 +97,7 @@ impl Coding {
         }
     }
 
-    /// What files compressed so are called.
+    /// The extension of precompressed files.
     pub fn extension(self) -> &'static str {
         match self {
             Coding::Brotli => ".br",
@@ -107,13 +107,13 @@ impl Coding {
 }
 
 inherited! {
-    /// Settings of one coding: `brotli_*` or `zstd_*`.
+    /// The settings of a coding: `brotli_*` or `zstd_*`.
     pub struct CodingConf {
         on: bool,
         types: TypeSet,
         min_length: u64,
         level: u64,
-        /// The power of two of the window's bytes; brotli's alone.
+        /// The binary logarithm of the window size; only for brotli.
         window: u64,
         fixed: GzipStatic,
     }

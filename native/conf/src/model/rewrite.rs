@@ -59,12 +59,12 @@ pub enum Op {
         text: Option<Template>,
     },
     Break,
-    /// `conf` is the index of the location's own `if` configuration; none in a server's `if`.
+    /// `conf` is the index of the location's own `if` settings; `None` in a server block's `if`.
     If {
         cond: Cond,
         ops: Vec<Op>,
         conf: Option<usize>,
     },
-    /// `valid_referers` and the like leave their variable's inputs in the location.
+    /// For directives such as `valid_referers`, whose inputs are stored in the location.
     Nop,
 }

@@ -1,4 +1,4 @@
-//! Upstream groups and how answers are fetched from them.
+//! Upstream groups, and the way responses are fetched from them.
 
 use super::{inherited, CacheUse, CacheValid, List, ResolverConf};
 use crate::error::Place;
@@ -25,7 +25,7 @@ impl std::fmt::Display for PeerAddr {
 
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// As written in the configuration.
+    /// The name as written in the configuration.
     pub name: String,
     pub addr: PeerAddr,
     pub weight: u32,
@@ -35,7 +35,7 @@ pub struct Peer {
     pub max_conns: u32,
     pub backup: bool,
     pub down: bool,
-    /// `resolve`: host and port looked up again while running.
+    /// `resolve`: host and port to resolve periodically.
     pub resolve: Option<(String, u16)>,
 }
 
@@ -51,21 +51,21 @@ pub enum Balance {
 #[derive(Clone, Debug)]
 pub struct Upstream {
     pub name: String,
-    /// Port of an implicit group (`proxy_pass http://host:port`).
+    /// The port of an implicit group (`proxy_pass http://host:port`).
     pub port: Option<u16>,
     pub explicit: bool,
     pub peers: Vec<Peer>,
-    /// Servers whose names are looked up while running (`resolve`); each stands for as many as its
-    /// name has addresses.
+    /// Servers whose names are resolved periodically (`resolve`); each stands for all addresses of
+    /// its name.
     pub resolving: Vec<Peer>,
-    /// Who is asked for them: the group's own `resolver`, else that of the http block.
+    /// The resolver for these names: the group's own, otherwise that of the http block.
     pub resolver: Option<Arc<ResolverConf>>,
     /// Milliseconds.
     pub resolver_timeout: Option<u64>,
     pub balance: Balance,
-    /// Idle connections kept per thread; 0 turns the pool off.
+    /// The idle connections kept per thread; 0 disables the pool.
     pub keepalive: u64,
-    /// Connections are kept for the location that opened them.
+    /// Whether connections are kept per location.
     pub keepalive_local: bool,
     pub keepalive_requests: u64,
     /// Milliseconds.
@@ -77,34 +77,34 @@ pub struct Upstream {
 
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Index in `Http::upstreams`.
+    /// The index in `Http::upstreams`.
     Upstream(usize),
-    /// The address is only known per request.
+    /// The address is known only per request.
     Variable,
 }
 
 #[derive(Clone, Debug)]
 pub struct ProxyPass {
     pub target: Target,
-    /// The whole URL with variables, when there are any.
+    /// The whole URL, if it contains variables.
     pub url: Option<Template>,
     pub https: bool,
     /// Replaces the location's prefix in the request URI; `None` passes the URI on as received.
     pub uri: Option<String>,
-    /// Length of the location name that `uri` replaces.
+    /// The length of the location name that `uri` replaces.
     pub replaces: usize,
     /// `host[:port]` as written, for `$proxy_host`.
     pub host: String,
-    /// For `proxy_redirect default`: the location it stands in.
+    /// The name of the enclosing location, for `proxy_redirect default`.
     pub location: String,
 }
 
 impl ProxyPass {
-    /// `proxy_redirect default`; `None` of a URL with variables.
+    /// The rule of `proxy_redirect default`; `None` for a URL with variables.
     pub fn default_redirect(&self) -> Option<RedirectRule> {
         let scheme = if self.https { "https" } else { "http" };
         let uri = self.uri.as_deref().unwrap_or("/");
-        // Without a URI the location's name is part of what the upstream was asked.
+        // Without a URI, the upstream got the location's name as part of the request.
         let to = self.uri.as_ref().map_or("/", |_| &self.location);
         self.url.is_none().then(|| RedirectRule::Default {
             from: format!("{scheme}://{}{uri}", self.host),
@@ -119,7 +119,7 @@ pub struct FastcgiPass {
     pub address: Option<Template>,
 }
 
-/// Conditions of `proxy_next_upstream` and `proxy_cache_use_stale`, as bits.
+/// Bits of `proxy_next_upstream` and `proxy_cache_use_stale`.
 pub mod next {
     pub const ERROR: u32 = 1;
     pub const TIMEOUT: u32 = 1 << 1;
@@ -151,7 +151,7 @@ pub mod next {
         ("off", OFF),
     ];
 
-    /// Words of `proxy_cache_use_stale`.
+    /// The parameters of `proxy_cache_use_stale`.
     pub const STALE_NAMES: &[(&str, u32)] = &[
         ("error", ERROR),
         ("timeout", TIMEOUT),
@@ -167,7 +167,7 @@ pub mod next {
         ("off", OFF),
     ];
 
-    /// The bit of an upstream's status, if it has one.
+    /// The bit of an upstream's status, if there is one.
     pub fn of_status(status: u16) -> u32 {
         match status {
             500 => HTTP_500,
@@ -184,8 +184,8 @@ pub mod next {
 
 #[derive(Clone, Debug)]
 pub enum RedirectRule {
-    /// The URL of a `proxy_pass`, and its location: not always that which the answer comes from, as locations within
-    /// take the rule over.
+    /// The URL and location of a `proxy_pass`. Nested locations inherit the rule, so the response
+    /// may come from another URL.
     Default {
         from: String,
         to: String,
@@ -222,31 +222,31 @@ pub struct Param {
 
 #[derive(Clone, Debug)]
 pub struct BindAddr {
-    /// `None`: off.
+    /// `None` means off.
     pub addr: Option<Template>,
     pub transparent: bool,
 }
 
-/// `proxy_store`: where answers are saved as files.
+/// `proxy_store`: the place where responses are saved as files.
 #[derive(Clone, Debug)]
 pub enum StorePlace {
     Off,
-    /// Where the file of the request's URI would be.
+    /// The file path of the request's URI.
     On,
     Path(Template),
 }
 
-/// How long certificates that variables name are kept.
+/// The cache of certificates whose paths contain variables.
 #[derive(Clone, Debug)]
 pub struct CertificateCache {
     pub max: u64,
-    /// Milliseconds without use, and since it was read.
+    /// Milliseconds without use, and milliseconds since reading.
     pub inactive: u64,
     pub valid: u64,
 }
 
 inherited! {
-    /// Settings that `proxy_*` and `fastcgi_*` share, and those of each.
+    /// The common settings of `proxy_*` and `fastcgi_*`, and the specific ones.
     pub struct UpConf {
         connect_timeout: u64,
         send_timeout: u64,
@@ -345,5 +345,5 @@ impl UpConf {
     }
 }
 
-/// The parameters list type, named for the places that build it.
+/// A list of parameters; the name is used where such lists are built.
 pub type Params = List<Param>;

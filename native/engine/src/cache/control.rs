@@ -1,18 +1,18 @@
-//! What an answer says of being kept: `X-Accel-Expires`, `Cache-Control`, `Expires`, `Set-Cookie` and
-//! `Vary`, as nginx weighs them (RFC 9111 where the two agree).
+//! Caching rules in a response: `X-Accel-Expires`, `Cache-Control`, `Expires`, `Set-Cookie`, and
+//! `Vary`, as nginx interprets them (and RFC 9111 where both agree).
 
 use crate::time::parse_http_date;
 use crate::upstream::answer::Head;
 use gallop_conf::model::{items, UpConf};
 
-/// A longer `Vary` is not kept.
+/// Responses with a longer `Vary` are not cached.
 const MAX_VARY: usize = 128;
 
-/// What is to be done with an answer. Times are seconds since 1970, spans seconds.
+/// The caching decision about a response. Times are seconds since 1970, spans are seconds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub refused: bool,
-    /// 0: it does not say.
+    /// 0 if the response does not say.
     pub valid: i64,
     pub while_updating: i64,
     pub on_error: i64,
@@ -23,7 +23,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges an answer that came at `now`.
+    /// Judge a response received at `now`.
     pub fn of(conf: &UpConf, head: &Head, now: i64) -> Verdict {
         let ignored = |name: &str| items(&conf.ignore_headers).iter().any(|n| n == name);
         let mut verdict = Verdict::default();
@@ -123,7 +123,7 @@ fn all_digits(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_digit)
 }
 
-/// The digits at the front; so many that they are too large count as the largest number.
+/// The number at the start; a number that is too large becomes the largest one.
 fn number(text: &[u8]) -> Option<i64> {
     let digits = text.iter().take_while(|c| c.is_ascii_digit());
     digits.fold(None, |n: Option<i64>, c| {
@@ -132,7 +132,7 @@ fn number(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// Delta seconds up to a comma, blank or semicolon; `None` if something else stands there.
+/// Delta seconds up to a comma, blank, or semicolon; `None` for any other text.
 fn seconds(text: &[u8]) -> Option<i64> {
     let digits = text.iter().take_while(|c| c.is_ascii_digit()).count();
     let end = text.get(digits);
@@ -142,7 +142,7 @@ fn seconds(text: &[u8]) -> Option<i64> {
     number(text)
 }
 
-/// How long answers of a status are fresh that do not say so themselves, in seconds; 0: not at all.
+/// The freshness in seconds of responses with this status that say nothing about it; 0 for none.
 pub fn valid_for(conf: &UpConf, status: u16) -> i64 {
     let rules = items(&conf.cache_valid);
     let rule = rules

@@ -1,4 +1,4 @@
-//! An entry's file: a head of our own, then the answer's body. Not nginx's layout.
+//! The file of a cache entry: a head, then the response body. The layout is not nginx's.
 
 use super::zone::Key;
 use crate::upstream::answer::Head;
@@ -8,42 +8,43 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How names of files begin that are not whole yet.
+/// The prefix of incomplete files.
 pub const TEMPORARY: &[u8] = b"temp-";
 const MAGIC: &[u8; 8] = b"GALLOP\x00\x01";
-/// Where the times stand; they are rewritten in place when an answer proves to be still good.
+/// The offset of the times, which are rewritten in place after a revalidation.
 const TIMES_AT: u64 = 8;
-/// Everything before the parts of variable length.
+/// The bytes before the parts of variable length.
 const FIXED: usize = 84;
-/// A longer head is no head.
+/// A longer head is invalid.
 const MAX_HEAD: usize = 1 << 20;
 
-/// What is kept with an answer. Times are seconds since 1970, spans seconds.
+/// The metadata of a cached response. Times are seconds since 1970, spans are seconds.
 #[derive(Debug)]
 pub struct Meta {
-    /// Fresh up to and including this second.
+    /// The last second in which the response is fresh.
     pub valid: i64,
-    /// How long after that it may be used while it is fetched anew, or cannot be.
+    /// Seconds after `valid` in which a stale response may be used during an update or after a
+    /// failure.
     pub while_updating: i64,
     pub on_error: i64,
-    /// When it was stored.
+    /// The time when it was stored.
     pub date: i64,
     pub last_modified: Option<i64>,
     pub etag: Vec<u8>,
-    /// `Vary`, and the hash of the request's fields that it names.
+    /// `Vary`, and the hash of the request fields that it names.
     pub vary: Vec<u8>,
     pub variant: Key,
     pub key: Vec<u8>,
     pub head: Head,
 }
 
-/// An entry that was read.
+/// A cache entry that was read.
 #[derive(Debug)]
 pub struct Entry {
     pub meta: Meta,
     pub file: Arc<File>,
     pub body_start: u64,
-    /// Bytes of the whole file.
+    /// The size of the file in bytes.
     pub size: u64,
 }
 
@@ -65,7 +66,7 @@ fn encode_head(head: &Head) -> Vec<u8> {
     out
 }
 
-/// Takes numbers and texts off the front; `None` when there is too little.
+/// Takes numbers and texts from the front; `None` if there are too few bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -125,7 +126,7 @@ fn times(meta: &Meta) -> Vec<u8> {
     .concat()
 }
 
-/// The head of an entry's file.
+/// Encode the head of an entry's file.
 pub fn encode(meta: &Meta) -> Vec<u8> {
     let head = encode_head(&meta.head);
     let parts = [&meta.key, &meta.vary, &meta.etag, &head];
@@ -145,14 +146,11 @@ fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }
 
-/// Reads an entry's file.
-///
-/// # Errors
-/// There is none, or it is not whole.
+/// Read an entry's file.  # Errors The file is missing or incomplete.
 pub fn read(path: &Path) -> io::Result<Entry> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
-    // One read takes all of the head in nearly every case.
+    // One read gets the whole head in nearly every case.
     let mut bytes = vec![0; 4096.min(size as usize)];
     file.read_exact(&mut bytes)?;
     let lens = fixed(&bytes).ok_or_else(broken)?;
@@ -173,7 +171,7 @@ pub fn read(path: &Path) -> io::Result<Entry> {
     })
 }
 
-/// The lengths of key, vary, etag and head.
+/// The lengths of key, vary, etag, and head.
 fn fixed(bytes: &[u8]) -> Option<[u32; 4]> {
     let mut r = Reader(bytes.strip_prefix(MAGIC)?);
     r.bytes(56)?;
@@ -207,12 +205,12 @@ fn decode(bytes: &[u8], lens: [u32; 4]) -> Option<Meta> {
     })
 }
 
-/// Writes an encoded head at the start of a new file.
+/// Write an encoded head at the start of a new file.
 pub fn write_head(file: &File, bytes: &[u8]) -> io::Result<()> {
     file.write_all_at(bytes, 0)
 }
 
-/// Rewrites the times of an entry's file.
+/// Rewrite the times in an entry's file.
 pub fn update_times(path: &Path, meta: &Meta) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     file.write_all_at(&times(meta), TIMES_AT)

@@ -1,5 +1,5 @@
-//! A thread beside the event loops: finds the files that are there at the start, and removes those
-//! that are unused for long or too many.
+//! The cache manager thread: finds existing files at the start, and removes files that are unused
+//! for too long or exceed the limits.
 
 use super::{disk, Cache, Key};
 use crate::worker::Shared;
@@ -11,16 +11,16 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rest between two looks at the caches, in steps that let the process end.
+/// The pause between two rounds, in steps after which the process can end.
 const ROUND: u32 = 50;
 const STEP: Duration = Duration::from_millis(100);
-/// Files taken in before the disk is left to others for a moment.
+/// The most files loaded before a short pause for other users of the disk.
 const LOAD: usize = 1000;
 const LOAD_REST: Duration = Duration::from_millis(20);
-/// A temporary file older than this was left by a process that died.
+/// A temporary file older than this belongs to a process that died.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
-/// Runs until the process quits; ends at once where there is no cache.
+/// Run until the process ends; return at once if there is no cache.
 pub fn run(shared: &Arc<Shared>) {
     let caches = shared.caches.all();
     if caches.is_empty() {
@@ -41,7 +41,7 @@ pub fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// The entry a file name stands for.
+/// The key that a file name encodes.
 fn key_of(name: &[u8]) -> Option<Key> {
     if name.len() != 32 {
         return None;
@@ -54,7 +54,7 @@ fn key_of(name: &[u8]) -> Option<Key> {
     Some(key)
 }
 
-/// Calls `f` with every file below a folder, `depth` folders down.
+/// Call `f` with every file that is `depth` folders below a folder.
 fn walk(folder: &Path, depth: usize, f: &mut impl FnMut(&DirEntry)) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
@@ -101,7 +101,7 @@ fn tidy(cache: &Arc<Cache>) {
             } else {
                 conf.max_size.unwrap_or(u64::MAX)
             };
-            // A little room is kept for entries to come.
+            // Keep some room for new entries.
             let room = cache.capacity() - cache.capacity() / 8;
             let Some(key) = cache.next_to_remove(max_size, room) else {
                 return;
@@ -118,17 +118,18 @@ fn is_short_of_space(cache: &Cache) -> bool {
     min > 0 && free_space(&cache.conf.path).is_some_and(|free| free < min)
 }
 
-/// Bytes left on a path's file system.
+/// The free bytes on a path's file system.
 fn free_space(path: &Path) -> Option<u64> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: `path` ends in NUL; the kernel fills `stat` before it is read, as zero says.
+    // SAFETY: `path` ends in NUL; `stat` is read only if the call returned zero, after the kernel
+    // filled it.
     unsafe {
         let mut stat: libc::statvfs = std::mem::zeroed();
         (libc::statvfs(path.as_ptr(), &mut stat) == 0).then(|| stat.f_bavail * stat.f_frsize)
     }
 }
 
-/// Removes the files of keys that were purged by their start.
+/// Remove the files whose keys start with a purged prefix.
 fn purge(cache: &Arc<Cache>) {
     let purges = cache.purges();
     if purges.is_empty() {

@@ -1,4 +1,4 @@
-//! Upstreams' answers kept as files.
+//! The cache of upstream responses in files.
 
 pub mod control;
 pub mod disk;

@@ -1,10 +1,10 @@
-//! `Vary`: the fields of a request that an answer depends on (RFC 9111, section 4.1).
+//! `Vary`: the request fields that a response depends on (RFC 9111, section 4.1).
 
 use super::zone::Key;
 use gallop_http::message::Head;
 use md5::{Digest, Md5};
 
-/// The hash of the fields that `vary` names, under a main key.
+/// The hash of a main key and the request fields that `vary` names.
 pub fn variant(main: &Key, vary: &[u8], request: &Head) -> Key {
     let mut hash = Md5::new();
     hash.update(main);
@@ -30,7 +30,7 @@ pub fn variant(main: &Key, vary: &[u8], request: &Head) -> Key {
     hash.finalize().into()
 }
 
-/// A field's value; lists of what the client accepts mean the same however they are spaced.
+/// The parts of a field value; lists of accepted values are compared without regard to spaces.
 fn parts<'a>(name: &[u8], value: &'a [u8]) -> Vec<&'a [u8]> {
     match name {
         b"accept-charset" | b"accept-encoding" | b"accept-language" => value

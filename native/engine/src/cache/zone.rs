@@ -1,4 +1,4 @@
-//! What is known of a cache's entries; shared by the threads. The answers themselves are files.
+//! The index of a cache's entries, shared by the threads. The responses themselves are files.
 
 use super::disk;
 use crate::metrics::CacheState;
@@ -11,38 +11,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// MD5 of an entry's key; its file is named by it.
+/// The MD5 hash of an entry's key, which names its file.
 pub type Key = [u8; 16];
 
-/// Bytes of a keys zone that an entry counts for.
+/// The bytes of a keys zone that each entry counts for.
 const NODE_SIZE: u64 = 128;
 
 #[derive(Default)]
 struct Node {
-    /// There is a file.
+    /// Whether the file exists.
     exists: bool,
     uses: u64,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     size: u64,
-    /// Milliseconds (monotonic).
+    /// The last use, in milliseconds (monotonic clock).
     used: u64,
-    /// Its place among the entries by last use.
+    /// The entry's position in the order of last use.
     order: u64,
-    /// Who fetches the answer, and until when others wait for them.
+    /// The request that fetches the response, and the time until which others wait for it.
     updater: Option<(u64, u64)>,
     waiting: Vec<Waker>,
-    /// A status without an answer of its own, and until when (seconds since 1970) it stands.
+    /// A cached status without a response, and the end of its validity (seconds since 1970).
     error: Option<(u16, i64)>,
 }
 
 #[derive(Default)]
 struct Index {
     nodes: HashMap<Key, Node>,
-    /// Entries by last use, the oldest first.
+    /// The entries by last use, oldest first.
     order: BTreeMap<u64, Key>,
     next: u64,
     size: u64,
-    /// Starts of keys that were purged, and when (seconds since 1970).
+    /// Purged key prefixes, and the time of each purge (seconds since 1970).
     purged: Vec<(Vec<u8>, i64)>,
 }
 
@@ -66,28 +66,28 @@ impl Index {
     }
 }
 
-/// What the index says of a key.
+/// The index's information about a key.
 pub enum Seen {
-    /// Asked for often enough; whether there should be a file.
+    /// Requested often enough; the value tells whether there should be a file.
     Known,
     New,
-    /// Asked for too seldom to be kept.
+    /// Requested too seldom to be cached.
     Scarce,
     Error(u16),
 }
 
-/// One cache.
+/// A cache.
 pub struct Cache {
     pub conf: CacheZone,
-    /// Its place in the configuration.
+    /// Its position in the configuration.
     pub index: usize,
     entries: Mutex<Index>,
     next_updater: AtomicU64,
-    /// Files may be there that the index does not know.
+    /// The disk may hold files that the index does not know yet.
     cold: AtomicBool,
 }
 
-/// All caches of a configuration, by name.
+/// All caches of a configuration by name.
 #[derive(Default)]
 pub struct Caches {
     caches: Vec<Arc<Cache>>,
@@ -108,7 +108,7 @@ impl Caches {
         self.caches.iter().find(named)
     }
 
-    /// How they are.
+    /// The state of each cache.
     pub fn states(&self) -> Vec<CacheState> {
         self.caches.iter().map(|c| c.state()).collect()
     }
@@ -149,12 +149,12 @@ impl Cache {
         self.cold.load(Ordering::Relaxed)
     }
 
-    /// All files there were are in the index now.
+    /// Note that all existing files are in the index.
     pub(super) fn loaded(&self) {
         self.cold.store(false, Ordering::Relaxed);
     }
 
-    /// Where an entry's file is: folders named by the end of the key, as nginx names them.
+    /// The path of an entry's file, in folders named after the end of the key, as in nginx.
     pub fn path(&self, key: &Key) -> PathBuf {
         let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
         let mut path = self.conf.path.clone();
@@ -167,7 +167,7 @@ impl Cache {
         path
     }
 
-    /// Looks a key up; `count`: this is another request for it.
+    /// Look up a key; `count`: this is another request for it.
     pub fn see(&self, key: &Key, min_uses: u64, now: i64, count: bool) -> Seen {
         let mut index = self.lock();
         let Some(node) = index.nodes.get_mut(key) else {
@@ -193,7 +193,7 @@ impl Cache {
         }
     }
 
-    /// Adds an entry that was asked for once; others make room if there is none.
+    /// Add an entry with one request; if the zone is full, the oldest entries make room.
     fn insert(&self, key: &Key, size: u64, exists: bool) {
         let limit = (self.conf.keys_size / NODE_SIZE).max(1) as usize;
         let mut removed = None;
@@ -215,18 +215,18 @@ impl Cache {
         }
     }
 
-    /// The entry unused for longest that nobody fetches.
+    /// The entry with the oldest use that no request is fetching.
     fn oldest(index: &Index) -> Option<Key> {
         let idle = |key: &&Key| index.nodes.get(*key).is_some_and(|n| n.updater.is_none());
         index.order.values().find(idle).copied()
     }
 
     fn unlink(&self, key: &Key) {
-        // A file that is gone already is as good as removed.
+        // A missing file needs no removal.
         let _ = std::fs::remove_file(self.path(key));
     }
 
-    /// Notes that an entry's file is in place.
+    /// Note that an entry's file is complete.
     pub fn stored(&self, key: &Key, size: u64) {
         self.insert(key, size, true);
         if let Some(node) = self.lock().nodes.get_mut(key) {
@@ -234,14 +234,14 @@ impl Cache {
         }
     }
 
-    /// Notes a file found on disk, unless it is known.
+    /// Add a file found on disk unless its key is known.
     pub fn found(&self, key: &Key, size: u64) {
         if self.lock().nodes.get(key).is_none_or(|n| !n.exists) {
             self.insert(key, size, true);
         }
     }
 
-    /// Remembers a status instead of an answer.
+    /// Store a status instead of a response.
     pub fn failed(&self, key: &Key, status: u16, until: i64) {
         if let Some(node) = self.lock().nodes.get_mut(key) {
             node.error = Some((status, until));
@@ -256,8 +256,8 @@ impl Cache {
         std::fs::remove_file(self.path(key)).is_ok()
     }
 
-    /// Takes on fetching the answer, unless another does and need not be overtaken yet. `age`:
-    /// milliseconds others wait for this one.
+    /// Try to become the request that fetches the response. Fails while another one does, unless
+    /// that one may be overtaken. `age`: milliseconds that others wait for this one.
     pub fn claim(self: &Arc<Self>, key: &Key, age: u64, overtake: bool) -> Option<Updating> {
         let mut index = self.lock();
         let node = index.nodes.get_mut(key)?;
@@ -277,7 +277,8 @@ impl Cache {
         })
     }
 
-    /// Ready when nobody fetches the answer; until when (monotonic) is waited for who does.
+    /// Ready when no request fetches the response. Otherwise wait until the time limit (monotonic
+    /// clock).
     pub fn poll_free(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
         let mut index = self.lock();
         let Some(node) = index.nodes.get_mut(key) else {
@@ -292,26 +293,27 @@ impl Cache {
         Poll::Pending
     }
 
-    /// Milliseconds until the one who fetches the answer may be overtaken.
+    /// Milliseconds until the fetching request may be overtaken.
     pub fn patience(&self, key: &Key) -> u64 {
         let index = self.lock();
         let updater = index.nodes.get(key).and_then(|n| n.updater);
         updater.map_or(0, |(_, until)| until.saturating_sub(now_ms()))
     }
 
-    /// Forgets all entries whose key begins so. They are passed over from now on; the files go later.
+    /// Purge all entries whose keys start with a prefix. They are ignored from now on; their files
+    /// are removed later.
     pub fn purge_prefix(&self, prefix: &[u8], now: i64) {
         self.lock().purged.push((prefix.to_vec(), now));
     }
 
-    /// Whether an entry made at `date` was purged since.
+    /// Whether an entry created at `date` was purged afterwards.
     pub fn is_purged(&self, text: &[u8], date: i64) -> bool {
         let index = self.lock();
         let hit = |(prefix, at): &(Vec<u8>, i64)| text.starts_with(prefix) && date <= *at;
         index.purged.iter().any(hit)
     }
 
-    /// Purges that no walk over the files has finished yet.
+    /// The purges whose files are not all removed yet.
     pub(super) fn purges(&self) -> Vec<(Vec<u8>, i64)> {
         self.lock().purged.clone()
     }
@@ -320,7 +322,7 @@ impl Cache {
         self.lock().purged.retain(|p| !done.contains(p));
     }
 
-    /// Takes an entry that must go off the index; bytes and number of entries allowed at most.
+    /// Remove an entry from the index if the limits for bytes or entries are exceeded.
     pub(super) fn next_to_remove(&self, max_size: u64, max_count: u64) -> Option<Key> {
         let mut index = self.lock();
         let key = Self::oldest(&index)?;
@@ -337,19 +339,19 @@ impl Cache {
         self.unlink(key);
     }
 
-    /// Entries that fit into the keys zone.
+    /// The number of entries that fit into the keys zone.
     pub(super) fn capacity(&self) -> u64 {
         self.conf.keys_size / NODE_SIZE
     }
 
-    /// Reads an entry's file; one that is broken or another key's counts as missing.
+    /// Read an entry's file. A damaged file, or one of another key, counts as missing.
     pub fn open(&self, key: &Key, text: &[u8]) -> Option<disk::Entry> {
         let entry = disk::read(&self.path(key)).ok()?;
         (entry.meta.key == text && !self.is_purged(text, entry.meta.date)).then_some(entry)
     }
 }
 
-/// The right, and duty, to fetch an answer; given back when dropped.
+/// The right and duty to fetch a response; released when dropped.
 pub struct Updating {
     cache: Arc<Cache>,
     key: Key,
@@ -362,7 +364,7 @@ impl Drop for Updating {
         let Some(node) = index.nodes.get_mut(&self.key) else {
             return;
         };
-        // Someone who waited too long may have overtaken this one.
+        // A request that waited too long may have overtaken this one.
         if node.updater.is_some_and(|(id, _)| id == self.id) {
             node.updater = None;
             let waiting = std::mem::take(&mut node.waiting);

@@ -1,8 +1,7 @@
-//! `confine_files`: opens files beneath folders that the configuration names, and nowhere else.
-//!
-//! The kernel's openat2(2) with RESOLVE_BENEATH does all of it for paths without links that leave the folder by
-//! their text. The others are walked one name at a time: an absolute link may lead back into one of the folders.
-//! So are all paths where the kernel has no openat2, or a seccomp filter hides it.
+//! `confine_files`: opens files only beneath the configured folders.  The kernel's openat2(2) with
+//! RESOLVE_BENEATH does this for paths whose links stay inside as text. Other paths are walked one
+//! name at a time, since an absolute link may lead back into one of the folders. The same happens
+//! if the kernel lacks openat2 or a seccomp filter blocks it.
 
 use gallop_conf::model::{ConfinedFolder, Confinement, OpenedFolder};
 use std::ffi::{CStr, CString};
@@ -15,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// The error of a path that leads outside all folders.
+/// The error for a path that leads outside of all folders.
 #[derive(Debug)]
 pub struct Outside;
 
@@ -31,10 +30,8 @@ fn outside() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, Outside)
 }
 
-/// Opens what a path leads to, all links followed, if that lies beneath one of the folders.
-///
-/// # Errors
-/// [`Outside`], or those of open(2).
+/// Open a path, following all links, if its target lies beneath one of the folders.  # Errors
+/// [`Outside`], or the errors of open(2).
 pub fn open(
     folders: &Confinement,
     path: &Path,
@@ -45,7 +42,7 @@ pub fn open(
     let place = place(folders, names)?;
     let open = Open { flags, mode };
     match open_beneath(place.folder.folder.as_fd(), &place.rest, open) {
-        // A link that leaves the folder, a race with a rename, or no such system call.
+        // A link leaves the folder, a rename interfered, or the system call is missing.
         Err(e) if must_walk(&e) => Walk::start(folders, place, open).run(),
         result => result,
     }
@@ -67,11 +64,11 @@ struct Open {
 /// A path beneath an open folder.
 struct Place {
     folder: Arc<OpenedFolder>,
-    /// Never empty; ends in a slash if the path does.
+    /// Never empty; ends with a slash if the path does.
     rest: CString,
 }
 
-/// The first folder that an absolute path leads into by its text.
+/// The first folder that contains an absolute path by its text.
 fn place(folders: &Confinement, path: &[u8]) -> io::Result<Place> {
     let mut prefix: Vec<&[u8]> = Vec::new();
     let mut rest = path;
@@ -114,11 +111,12 @@ fn is_at(path: &Path, names: &[&[u8]]) -> bool {
         .eq(names.iter().copied())
 }
 
-/// Milliseconds between looks at what a folder's path leads to.
+/// Milliseconds between checks of the folder's path.
 const LOOK_AGAIN: u64 = 1000;
 
-/// The open folder. One that was made or replaced since the configuration was read is opened anew, unless a link
-/// leads to it: whoever may write in the folder above could make that link.
+/// The open folder. A folder that was created or replaced after the configuration was read is
+/// reopened, unless the path is a link: an account that can write to the parent folder could create
+/// that link.
 fn current(folder: &ConfinedFolder) -> Option<Arc<OpenedFolder>> {
     let now = gallop_runtime::coarse_ms();
     let opened = folder.opened();
@@ -156,7 +154,7 @@ const FOLDER: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
 
 fn open_without_links(path: &Path) -> io::Result<OwnedFd> {
     let whole = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: AT_FDCWD is no descriptor that could be closed meanwhile.
+    // SAFETY: AT_FDCWD is a constant and never closed.
     let here = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
     let open = Open {
         flags: FOLDER,
@@ -184,20 +182,20 @@ impl Open {
     }
 }
 
-/// A walk along a path, one name at a time, that follows links by itself.
+/// A walk along a path, one name at a time, that resolves links itself.
 struct Walk<'a> {
     folders: &'a Confinement,
-    /// The folder that the walk is beneath now.
+    /// The folder that currently contains the walk.
     base: Arc<OpenedFolder>,
     /// The folders between the base and the current place.
     inner: Vec<OwnedFd>,
-    /// Names to come, the next one last. An empty one stands for a final slash.
+    /// The remaining names, with the next one last. An empty name stands for a final slash.
     names: Vec<Vec<u8>>,
     links: u32,
     open: Open,
 }
 
-/// As many as the kernel follows.
+/// The limit of the kernel.
 const MAX_LINKS: u32 = 40;
 
 impl<'a> Walk<'a> {
@@ -214,7 +212,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Puts the names of a path before those to come.
+    /// Insert the names of a path before the remaining names.
     fn put(&mut self, path: &[u8]) {
         if path.ends_with(b"/") && self.names.is_empty() {
             self.names.push(Vec::new());
@@ -249,13 +247,13 @@ impl<'a> Walk<'a> {
         if self.inner.pop().is_some() {
             return Ok(());
         }
-        // Out of this folder, and perhaps into another one.
+        // The path leaves this folder and may enter another one.
         let parent = self.base.real.parent().ok_or_else(outside)?;
         let parent = parent.as_os_str().as_bytes().to_vec();
         self.jump(&parent)
     }
 
-    /// Goes on at an absolute path, with the names to come behind it.
+    /// Continue at an absolute path, followed by the remaining names.
     fn jump(&mut self, path: &[u8]) -> io::Result<()> {
         let mut whole = path.to_vec();
         for name in self.names.drain(..).rev() {
@@ -269,7 +267,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// One name further; the file, if it is the last.
+    /// Advance by one name. Returns the file if it was the last.
     fn step(&mut self, name: &[u8]) -> io::Result<Option<OwnedFd>> {
         let name = CString::new(name)?;
         let look = Open {
@@ -302,13 +300,13 @@ impl<'a> Walk<'a> {
         self.open.flags & libc::O_CREAT != 0
     }
 
-    /// The name is no link any more than a moment ago: one that became a link is an error.
+    /// Open the last name, which was no link a moment ago; a link now is an error.
     fn open_last(&self, name: &CStr) -> io::Result<OwnedFd> {
         let opened = openat(self.here(), name, self.open.and(libc::O_NOFOLLOW))?;
         if self.open.flags & libc::O_PATH == 0 {
             return Ok(opened);
         }
-        // With O_PATH a link itself is opened.
+        // With O_PATH, a link itself is opened.
         let file = File::from(opened);
         if file.metadata()?.is_symlink() {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
@@ -330,10 +328,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where an open link leads.
+/// The target of an open link.
 fn read_link(link: &File) -> io::Result<Vec<u8>> {
     let mut target = vec![0u8; libc::PATH_MAX as usize];
-    // SAFETY: the empty path means the descriptor itself; the buffer is as long as is told.
+    // SAFETY: the empty path refers to the descriptor itself; the buffer has the given length.
     let length = unsafe {
         libc::readlinkat(
             link.as_raw_fd(),
@@ -369,7 +367,8 @@ fn openat2(at: BorrowedFd<'_>, path: &CStr, open: Open, resolve: u64) -> io::Res
         mode: u64::from(open.mode),
         resolve,
     };
-    // SAFETY: `path` ends in NUL, and it and `how` outlive the call; the descriptor given back is nobody else's.
+    // SAFETY: `path` ends in NUL, and it and `how` are valid during the call; nothing else owns the
+    // returned descriptor.
     unsafe {
         let fd = libc::syscall(
             libc::SYS_openat2,
@@ -386,7 +385,8 @@ fn openat2(at: BorrowedFd<'_>, path: &CStr, open: Open, resolve: u64) -> io::Res
 }
 
 fn openat(at: BorrowedFd<'_>, path: &CStr, open: Open) -> io::Result<OwnedFd> {
-    // SAFETY: `path` ends in NUL and outlives the call; the descriptor given back is nobody else's.
+    // SAFETY: `path` ends in NUL and is valid during the call; nothing else owns the returned
+    // descriptor.
     unsafe {
         let flags = open.flags | libc::O_CLOEXEC;
         let fd = libc::openat(at.as_raw_fd(), path.as_ptr(), flags, open.mode);

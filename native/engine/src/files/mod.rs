@@ -1,7 +1,6 @@
-//! The files of requests: their paths, and the functions that open, test and list them.
-//!
-//! Every file that a request leads to goes through here, so that `confine_files`, `disable_symlinks` and the
-//! refusal of `..` hold for all of them.
+//! The files of requests: their paths, and functions that open, check, and list them.  Every file
+//! of a request is accessed through this module, so that `confine_files`, `disable_symlinks`, and
+//! the rejection of `..` apply to all of them.
 
 mod confine;
 mod path;
@@ -22,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use symlinks::Policy;
 
-/// Not waiting for a writer, should the path be a named pipe.
+/// Do not wait for a writer if the path is a named pipe.
 const READ: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
 
 /// The location's `confine_files`, unless it is off.
@@ -36,10 +35,8 @@ pub fn is_confined(conf: &LocConf) -> bool {
     confinement(conf).is_some()
 }
 
-/// Opens for reading.
-///
-/// # Errors
-/// As open(2); [`leads_outside`] tells of a file outside the folders of `confine_files`.
+/// Open a file for reading.  # Errors The errors of open(2); [`leads_outside`] recognizes a file
+/// outside of the `confine_files` folders.
 pub fn open(ex: &Exchange, path: &FilePath) -> io::Result<(File, Metadata)> {
     let policy = Policy::of(ex, path);
     let file = match (confinement(&ex.loc.conf), policy) {
@@ -54,10 +51,7 @@ pub fn open(ex: &Exchange, path: &FilePath) -> io::Result<(File, Metadata)> {
     Ok((file, meta))
 }
 
-/// What is known of a file, without opening it for reading.
-///
-/// # Errors
-/// As [`open`].
+/// The metadata of a file, which is not opened for reading.  # Errors As [`open`].
 pub fn metadata(ex: &Exchange, path: &FilePath) -> io::Result<Metadata> {
     let policy = Policy::of(ex, path);
     match (confinement(&ex.loc.conf), policy) {
@@ -69,20 +63,16 @@ pub fn metadata(ex: &Exchange, path: &FilePath) -> io::Result<Metadata> {
     }
 }
 
-/// As [`metadata`]; a prepared response depends on what was found.
-///
-/// # Errors
-/// As [`open`].
+/// Like [`metadata`], but note the result as a dependency of a prepared response.  # Errors As
+/// [`open`].
 pub fn look(ex: &mut Exchange, path: &FilePath) -> io::Result<Metadata> {
     let looked = metadata(ex, path);
     looks::note(ex, path, looked.as_ref().map_err(looks::copy));
     looked
 }
 
-/// As [`metadata`], for a file that was opened before under the settings of a location and is kept.
-///
-/// # Errors
-/// As [`open`].
+/// Like [`metadata`], for a file that was opened earlier under a location's settings.  # Errors As
+/// [`open`].
 pub fn look_again(conf: &LocConf, path: &Path) -> io::Result<Metadata> {
     match confinement(conf) {
         None => std::fs::metadata(path),
@@ -90,7 +80,7 @@ pub fn look_again(conf: &LocConf, path: &Path) -> io::Result<Metadata> {
     }
 }
 
-/// Opens beneath the folders, and under the policy on links if there is one.
+/// Open a file beneath the folders, subject to the link policy if there is one.
 fn confined(
     folders: &Confinement,
     policy: Option<Policy>,
@@ -111,16 +101,13 @@ fn confined(
     Ok(file.into())
 }
 
-/// A folder's entry and what is known of it: of a link, of what it leads to if that may be known.
+/// A folder entry with its metadata: for a link, those of its target if they are accessible.
 pub struct Entry {
     pub name: Vec<u8>,
     pub meta: Metadata,
 }
 
-/// The entries of a folder but the hidden ones.
-///
-/// # Errors
-/// As [`open`].
+/// The entries of a folder, without hidden ones.  # Errors As [`open`].
 pub fn list(ex: &Exchange, path: &FilePath) -> io::Result<Vec<Entry>> {
     let folders = confinement(&ex.loc.conf);
     let opened = match folders {
@@ -140,7 +127,7 @@ pub fn list(ex: &Exchange, path: &FilePath) -> io::Result<Vec<Entry>> {
             Some(folders) => confine::open(folders, &path.join(entry.file_name()), libc::O_PATH, 0)
                 .and_then(|fd| File::from(fd).metadata()),
         };
-        // A link that leads nowhere, or outside, is shown as what it is itself.
+        // A dangling link, or one that leads outside, shows its own metadata.
         let Ok(meta) = followed.or_else(|_| entry.metadata()) else {
             continue;
         };
@@ -149,16 +136,13 @@ pub fn list(ex: &Exchange, path: &FilePath) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// A path that leads to what the descriptor is open on, whatever happens to its name.
+/// A path to the open file of a descriptor, independent of the file's name.
 fn own_path(fd: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
-/// Reads a file that the configuration names, perhaps by variables. One with a constant name is the
-/// configuration's own and may lie anywhere.
-///
-/// # Errors
-/// As [`open`].
+/// Read a file that the configuration names, possibly with variables. A file with a constant name
+/// belongs to the configuration and may be anywhere.  # Errors As [`open`].
 pub fn read_named(conf: &LocConf, path: &FilePath, is_constant: bool) -> io::Result<Vec<u8>> {
     match confinement(conf).filter(|_| !is_constant) {
         None => std::fs::read(path),
@@ -171,10 +155,7 @@ pub fn read_named(conf: &LocConf, path: &FilePath, is_constant: bool) -> io::Res
     }
 }
 
-/// Opens a log whose name has variables, for appending.
-///
-/// # Errors
-/// As [`open`].
+/// Open a log whose name has variables for appending.  # Errors As [`open`].
 pub fn append(conf: &LocConf, path: &Path) -> io::Result<File> {
     const APPEND: libc::c_int = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT;
     match confinement(conf) {
@@ -185,17 +166,14 @@ pub fn append(conf: &LocConf, path: &Path) -> io::Result<File> {
     }
 }
 
-/// A folder that files are saved in, made where it is missing.
+/// A folder for saved files, created if missing.
 pub struct Saving {
-    /// The folder's path, good while the value lives.
+    /// The folder's path; valid while the value exists.
     pub path: PathBuf,
     _folder: Option<OwnedFd>,
 }
 
-/// The folder of a path, to save a file in.
-///
-/// # Errors
-/// As [`open`], and those of mkdir(2).
+/// The folder of a path, to save a file in.  # Errors As [`open`], and the errors of mkdir(2).
 pub fn folder_to_save(conf: &LocConf, folder: &Path) -> io::Result<Saving> {
     let Some(folders) = confinement(conf) else {
         return Ok(Saving {
@@ -229,13 +207,13 @@ fn confined_folder(folders: &Confinement, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a file was not opened because it lies outside the folders of `confine_files`.
+/// Whether the error means that a file lies outside of the `confine_files` folders.
 pub fn leads_outside(e: &io::Error) -> bool {
     e.get_ref()
         .is_some_and(|inner| inner.is::<confine::Outside>())
 }
 
-/// Refuses a request whose test of a file leads outside; `None` for every other error.
+/// Refuse a request whose file check leads outside; `None` for every other error.
 pub fn refuse_test(ex: &Exchange, path: &FilePath, e: &io::Error) -> Option<Flow> {
     if !leads_outside(e) {
         return None;

@@ -1,4 +1,4 @@
-//! File paths that a request leads to, and the refusal of those that ascend by `..`.
+//! File paths of requests, and the rejection of paths that ascend by `..`.
 
 use crate::escape::Shown;
 use crate::exchange::Exchange;
@@ -11,25 +11,24 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A file path whose `..` segments, if any, the configuration wrote.
-///
-/// A `..` that comes from a URI, a capture or a variable could lead to any file of the machine, so a path with
-/// one is never made. nginx serves such paths.
+/// A file path whose `..` segments, if any, come from the configuration.  A `..` from a URI, a
+/// capture, or a variable could lead to any file of the host, so such a path is rejected. nginx
+/// serves such paths.
 #[derive(Clone, Debug, Default)]
 pub struct FilePath {
     bytes: Vec<u8>,
-    /// Bytes at the start that the configuration wrote.
+    /// The number of bytes at the start that the configuration wrote.
     lead: usize,
     /// Other parts that the configuration wrote.
     configured: Vec<Range<usize>>,
 }
 
-/// Why there is no path.
+/// The reason for rejecting a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It holds a NUL byte.
+    /// The path contains a NUL byte.
     Nul,
-    /// It holds a `..` segment that the configuration did not write.
+    /// The path contains a `..` segment that is not from the configuration.
     Ascends,
 }
 
@@ -43,7 +42,7 @@ impl From<Refused> for Flow {
 }
 
 impl FilePath {
-    /// `root` or `alias` of the request's location, as far as the location is still known.
+    /// `root` or `alias` of the request's location, if the location is still known.
     fn root(ex: &Exchange) -> FilePath {
         let mut path = FilePath::default();
         match &ex.loc.conf.root {
@@ -56,7 +55,7 @@ impl FilePath {
         path
     }
 
-    /// The path of the request's URI, unchecked; empty where an alias has lost its location.
+    /// The unchecked path of the request's URI; empty if an alias has lost its location.
     fn unchecked(ex: &Exchange) -> FilePath {
         let alias = ex.loc.conf.root.as_ref().and_then(|root| root.alias);
         if alias.is_some() && !ex.location_valid {
@@ -72,28 +71,22 @@ impl FilePath {
         path
     }
 
-    /// The path of the request's URI; empty where an alias has lost its location.
-    ///
-    /// # Errors
-    /// The path is refused, which the error log tells.
+    /// The path of the request's URI; empty if an alias has lost its location.  # Errors The path
+    /// was rejected, and the error log says so.
     pub fn of_request(ex: &Exchange) -> Result<FilePath, Refused> {
         FilePath::unchecked(ex).checked(ex)
     }
 
-    /// The path of `name` beneath the location's root or alias.
-    ///
-    /// # Errors
-    /// The path is refused, which the error log tells.
+    /// The path of `name` beneath the location's root or alias.  # Errors The path was rejected,
+    /// and the error log says so.
     pub fn beneath_root(ex: &Exchange, name: &[u8]) -> Result<FilePath, Refused> {
         let mut path = FilePath::root(ex);
         path.bytes.extend_from_slice(name);
         path.checked(ex)
     }
 
-    /// The value of a template, beneath `base` if it is relative.
-    ///
-    /// # Errors
-    /// The path is refused, which the error log tells.
+    /// The value of a template, beneath `base` if it is relative.  # Errors The path was rejected,
+    /// and the error log says so.
     pub fn of_template(
         ex: &Exchange,
         base: Option<&Path>,
@@ -111,24 +104,22 @@ impl FilePath {
         path.checked(ex)
     }
 
-    /// Whether [`FilePath::of_template`] gives a path.
+    /// Whether [`FilePath::of_template`] returns a path.
     pub fn is_allowed(ex: &Exchange, template: &Template) -> bool {
         let mut path = FilePath::default();
         path.push_template(ex, template);
         path.refusal().is_none()
     }
 
-    /// This path with more bytes that the configuration did not write at its end.
-    ///
-    /// # Errors
-    /// The path is refused, which the error log tells.
+    /// This path with appended bytes from the request.  # Errors The path was rejected, and the
+    /// error log says so.
     pub fn with(&self, ex: &Exchange, more: &[u8]) -> Result<FilePath, Refused> {
         let mut path = self.clone();
         path.bytes.extend_from_slice(more);
         path.checked(ex)
     }
 
-    /// The path of a file beside this one, named by an extension such as `.gz`.
+    /// The path of a neighboring file with an extension such as `.gz`.
     pub fn with_extension(&self, extension: &str) -> FilePath {
         debug_assert!(extension.len() > 1 && !extension.contains('/'));
         let mut path = self.clone();
@@ -136,7 +127,7 @@ impl FilePath {
         path
     }
 
-    /// The path as the error log shows it.
+    /// The path in the format of the error log.
     pub fn display(&self) -> Shown<'_> {
         Shown(&self.bytes)
     }
@@ -150,7 +141,7 @@ impl FilePath {
         path
     }
 
-    /// The path of the usual index of this folder.
+    /// The path of this folder's default index.
     pub fn with_index(&self) -> FilePath {
         let mut path = self.clone();
         if !path.ends_in_slash() {
@@ -211,7 +202,7 @@ impl FilePath {
         self.ascends().then_some(Refused::Ascends)
     }
 
-    /// Whether one of the `..` segments was not written, as a whole, by the configuration.
+    /// Whether any `..` segment is not completely from the configuration.
     fn ascends(&self) -> bool {
         if memchr::memmem::find(&self.bytes, b"..").is_none() {
             return false;
@@ -244,7 +235,7 @@ impl AsRef<Path> for FilePath {
     }
 }
 
-/// Appends the path of the request's URI, for variables; it may hold `..`.
+/// Append the path of the request's URI, for variables; it may contain `..`.
 pub fn push_request_path(ex: &Exchange, out: &mut Vec<u8>) {
     out.extend_from_slice(&FilePath::unchecked(ex).bytes);
 }
@@ -254,7 +245,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Parts of a path, each with whether the configuration wrote it.
+    /// A path of parts, each with whether the configuration wrote it.
     fn path(parts: &[(bool, &str)]) -> FilePath {
         let mut path = FilePath::default();
         for (configured, text) in parts {
@@ -289,7 +280,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain rule: mark every byte, and look for `..` segments with a byte of the request.
+        /// Compare with a simple rule: mark every byte, and look for `..` segments with a byte from
+        /// the request.
         #[test]
         fn every_ascending_segment_is_found(parts in prop::collection::vec((any::<bool>(), "[/.a]{0,4}"), 0..6)) {
             let borrowed: Vec<(bool, &str)> = parts.iter().map(|(c, t)| (*c, &**t)).collect();
@@ -298,7 +290,7 @@ mod tests {
                 .split(|(b, _)| *b == b'/')
                 .any(|s| s.len() == 2 && s.iter().all(|(b, _)| *b == b'.') && s.iter().any(|(_, c)| !c));
             let found = path(&borrowed).ascends();
-            // Two parts of the configuration that make up one segment together count as the request's.
+            // A segment that two parts of the configuration form together counts as the request's.
             prop_assert!(found || !expected);
             if borrowed.len() < 2 { prop_assert_eq!(found, expected); }
         }

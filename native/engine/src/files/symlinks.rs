@@ -1,4 +1,4 @@
-//! `disable_symlinks`: the way to a file without the links that the directive refuses.
+//! `disable_symlinks`: opens a file without following the links that the directive forbids.
 
 use crate::exchange::Exchange;
 use crate::template;
@@ -11,16 +11,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How links on the way to a file are treated.
+/// The treatment of links in the path of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     mode: SymlinkMode,
-    /// Bytes of the path in which links are followed all the same.
+    /// The number of leading path bytes in which links are still followed.
     trusted: usize,
 }
 
 impl Policy {
-    /// The location's policy for a path; `None`: links are followed.
+    /// The location's policy for a path; `None` if links are followed.
     pub fn of(ex: &Exchange, path: &Path) -> Option<Policy> {
         let conf = ex.loc.conf.disable_symlinks.as_ref()?;
         if conf.mode == SymlinkMode::Off {
@@ -47,7 +47,7 @@ impl Policy {
     }
 }
 
-/// Walks down to the file one name at a time.
+/// Walk to the file one name at a time.
 pub fn walk(path: &Path, policy: Policy, flags: libc::c_int) -> io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
     let (start, rest) = bytes.split_at(policy.trusted);
@@ -101,7 +101,7 @@ fn step(at: &OwnedFd, name: &OsStr, mode: SymlinkMode, flags: libc::c_int) -> io
     Ok(file.into())
 }
 
-/// `O_PATH` with `O_NOFOLLOW` opens a link itself instead of refusing it.
+/// Reject a link: `O_PATH` with `O_NOFOLLOW` opens the link itself instead of failing.
 fn no_link(fd: OwnedFd) -> io::Result<OwnedFd> {
     let file = File::from(fd);
     if file.metadata()?.is_symlink() {
@@ -111,7 +111,8 @@ fn no_link(fd: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn open_at(at: RawFd, name: &CString, flags: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: `name` ends in NUL and outlives the call; the descriptor given back is nobody else's.
+    // SAFETY: `name` ends in NUL and is valid during the call; nothing else owns the returned
+    // descriptor.
     unsafe {
         let fd = libc::openat(at, name.as_ptr(), flags | libc::O_CLOEXEC);
         if fd < 0 {

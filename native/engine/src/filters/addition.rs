@@ -1,5 +1,5 @@
-//! add_before_body and add_after_body: answers of subrequests around the body. Their own filters change them, the
-//! request's do not.
+//! add_before_body and add_after_body: subrequest responses around the body. They pass through the
+//! subrequests' filters, not the request's.
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::Exchange;
@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{ready, Context, Poll};
 
-/// What goes around the body; the head is changed for it.
+/// The additions around the body; the head is already adjusted.
 pub struct Around {
     before: Option<String>,
     after: Option<String>,
 }
 
-/// Of a page that something is added to.
+/// Adjust the head of a page with additions.
 pub fn announce(ex: &mut Exchange) -> Option<Around> {
     let loc = ex.loc.clone();
     let conf = &loc.conf;
@@ -31,7 +31,7 @@ pub fn announce(ex: &mut Exchange) -> Option<Around> {
     (!ex.header_only).then_some(Around { before, after })
 }
 
-/// Comes behind the filters that change the request's own body.
+/// Add the parts around the body. This runs after the filters that change the request's own body.
 pub fn surround(ex: &mut Exchange, around: Around) {
     let inner = std::mem::take(&mut ex.response.body);
     let mut parts = VecDeque::new();
@@ -44,12 +44,12 @@ pub fn surround(ex: &mut Exchange, around: Around) {
 
 enum Part {
     Body(Body),
-    /// A subrequest whose turn has not come.
+    /// A subrequest that has not started.
     Waiting(Box<Exchange>),
     Running(Running),
 }
 
-/// Bodies one after another. A subrequest starts when its turn comes.
+/// Bodies in sequence. A subrequest starts when its turn comes.
 struct Chain(VecDeque<Part>);
 
 impl BodyStream for Chain {

@@ -1,4 +1,4 @@
-//! The charset of the content type, and conversion from another one.
+//! The charset of the content type, and conversion from another charset.
 
 use super::recode::Recode;
 use super::transform::{Transform, Transformed};
@@ -9,7 +9,7 @@ use gallop_conf::model::{charset_route, CharsetName, Level, TypeSet};
 use std::collections::VecDeque;
 use std::io;
 
-/// Types that get a charset when `charset_types` says nothing.
+/// The types that get a charset by default (`charset_types`).
 const TYPES: [&[u8]; 6] = [
     b"text/html",
     b"text/xml",
@@ -21,7 +21,7 @@ const TYPES: [&[u8]; 6] = [
 
 pub fn apply(ex: &mut Exchange) {
     let wanted = match ex.is_subrequest() {
-        // It becomes a part of an answer that is in this one.
+        // The body becomes part of a response with this charset.
         true => ex.main_charset.clone(),
         false => destination(ex),
     };
@@ -36,7 +36,7 @@ pub fn apply(ex: &mut Exchange) {
     }
 }
 
-/// What `Content-Type` says; a redirect's says nothing, whatever becomes of its page.
+/// Add the charset to `Content-Type`, except on redirects.
 fn name(ex: &mut Exchange, wanted: Vec<u8>) {
     if ex.is_subrequest() {
         return;
@@ -51,7 +51,7 @@ fn name_of(ex: &Exchange, name: &Option<CharsetName>) -> Option<Vec<u8>> {
     (!value.is_empty() && value != b"off").then_some(value)
 }
 
-/// The charset the answer should be sent in, if that is this server's to say.
+/// The charset of the response, if this server decides it.
 fn destination(ex: &Exchange) -> Option<Vec<u8>> {
     let conf = &ex.loc.conf;
     let r = &ex.response;
@@ -78,7 +78,7 @@ fn is_included(types: &Option<TypeSet>, kind: &[u8]) -> bool {
     }
 }
 
-/// The charset the body is in; `None`: nothing is to be converted.
+/// The charset of the body; `None` if no conversion is needed.
 fn source(ex: &Exchange) -> Option<Vec<u8>> {
     let own = ex.response.charset.clone();
     own.or_else(|| name_of(ex, &ex.loc.conf.source_charset))
@@ -109,8 +109,8 @@ fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {
     }
 }
 
-/// Bodies that are longer are converted while they are sent; several ranges can be taken of shorter
-/// ones only.
+/// Longer bodies are converted while they are sent; several ranges are possible only for shorter
+/// ones.
 const AT_ONCE: u64 = 64 * 1024;
 
 fn recode_body(ex: &mut Exchange, mut recode: Recode) {
@@ -118,7 +118,7 @@ fn recode_body(ex: &mut Exchange, mut recode: Recode) {
         Body::Pieces(pieces) if pieces.iter().map(Chunk::len).sum::<u64>() <= AT_ONCE => {
             match at_once(&pieces, &mut recode) {
                 Ok(out) => Body::bytes(out),
-                // The original shows the error again when it is read.
+                // Reading the original reports the error again.
                 Err(_) => Body::Pieces(pieces),
             }
         }

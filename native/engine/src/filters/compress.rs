@@ -1,4 +1,4 @@
-//! brotli and zstd while the answer is sent, for clients that take them rather than gzip.
+//! Compression with brotli and zstd during sending, for clients that prefer them over gzip.
 
 use super::gzip::lists;
 use super::transform::{Transform, Transformed};
@@ -8,18 +8,18 @@ use gallop_conf::model::{Coding, CodingConf};
 use std::io::{self, Write};
 use zstd::stream::write::Encoder;
 
-/// Memory of the encoder's window for brotli: 512 KB, as its module for nginx has it.
+/// The binary logarithm of brotli's window, 512 KB, as in its nginx module.
 const WINDOW_BITS: u64 = 19;
-/// zstd refuses levels beyond this; so does the configuration.
+/// The size of brotli's output buffer in bytes.
 const BUFFER: usize = 4096;
 
-/// Whether the client takes the coding.
+/// Whether the client accepts the coding.
 pub fn accepted(ex: &Exchange, coding: Coding) -> bool {
     let field = ex.head.get("accept-encoding");
     !ex.is_subrequest() && field.is_some_and(|f| lists(f, coding.name()))
 }
 
-/// Compresses with the first of the codings that is on and that the client takes.
+/// Compress with the first enabled coding that the client accepts.
 pub fn apply(ex: &mut Exchange) {
     let loc = ex.loc.clone();
     for coding in Coding::ALL {
@@ -60,7 +60,7 @@ fn compress(ex: &mut Exchange, coding: Coding, conf: &CodingConf) {
         Coding::Zstd => Encoder::new(Vec::new(), conf.level.unwrap_or(1) as i32)
             .map(|encoder| Compress::Zstd(Some(Box::new(encoder)))),
     };
-    // Without memory for an encoder the answer is sent as it is.
+    // Without memory for an encoder, the response is sent uncompressed.
     let Ok(encoder) = encoder else { return };
     super::body_changes(&mut ex.response);
     ex.response
@@ -72,12 +72,12 @@ fn compress(ex: &mut Exchange, coding: Coding, conf: &CodingConf) {
 }
 
 enum Compress {
-    /// Gone once the end was written.
+    /// `None` after the end was written.
     Brotli(Option<Box<CompressorWriter<Vec<u8>>>>),
     Zstd(Option<Box<Encoder<'static, Vec<u8>>>>),
 }
 
-/// Compressed bytes that are worth sending before more come.
+/// The least number of compressed bytes to send before more come.
 const PIECE: usize = 4096;
 
 impl Compress {
@@ -88,7 +88,7 @@ impl Compress {
         }
     }
 
-    /// Moves what was made to `out`, if there is that much.
+    /// Move the compressed bytes to `out` if there are at least this many.
     fn give(&mut self, least: usize, out: &mut Vec<u8>) {
         let made = match self {
             Compress::Brotli(Some(writer)) => writer.get_mut(),

@@ -1,4 +1,4 @@
-//! gunzip: answers that are compressed already, for clients that do not take them so.
+//! gunzip: decompresses responses for clients that do not accept gzip.
 
 use super::transform::{Transform, Transformed};
 use crate::exchange::Exchange;
@@ -31,7 +31,7 @@ pub fn apply(ex: &mut Exchange) {
 
 struct Gunzip(MultiGzDecoder<Vec<u8>>);
 
-/// Input given to the decoder at a time: it bounds what one step can make of it.
+/// The input bytes per step, which limits the output of a step.
 const STEP: usize = 4096;
 
 impl Transform for Gunzip {

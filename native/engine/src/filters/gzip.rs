@@ -1,4 +1,4 @@
-//! gzip while the answer is sent.
+//! Compression with gzip during sending.
 
 use super::transform::{Transform, Transformed};
 use crate::exchange::Exchange;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// Whether the client takes gzip, and the settings let it have it.
+/// Whether the client accepts gzip and the settings allow it.
 pub fn accepted(ex: &Exchange) -> bool {
     let conf = &ex.loc.conf;
     if ex.is_subrequest() || !ex.head.get("accept-encoding").is_some_and(lists_gzip) {
@@ -31,12 +31,12 @@ pub fn accepted(ex: &Exchange) -> bool {
     !agent.is_some_and(|a| items(&conf.gzip_disable).iter().any(|p| p.is_match(a)))
 }
 
-/// `gzip` without `q=0` among the accepted encodings.
+/// Whether the accepted encodings include `gzip` without `q=0`.
 pub fn lists_gzip(field: &[u8]) -> bool {
     lists(field, "gzip")
 }
 
-/// A coding without `q=0` among the accepted encodings.
+/// Whether the accepted encodings include a coding without `q=0`.
 pub fn lists(field: &[u8], coding: &str) -> bool {
     field.split(|&c| c == b',').any(|item| {
         let mut parts = item.split(|&c| c == b';');
@@ -51,7 +51,7 @@ pub fn lists(field: &[u8], coding: &str) -> bool {
     })
 }
 
-/// Whether a weight (RFC 9110, section 12.4.2) is one and not zero.
+/// Whether a weight (RFC 9110, section 12.4.2) is valid and not zero.
 fn is_wanted(weight: &[u8]) -> bool {
     match weight {
         b"1" => true,
@@ -64,7 +64,7 @@ fn is_wanted(weight: &[u8]) -> bool {
     }
 }
 
-/// `gzip_proxied`, by what the answer says of being stored.
+/// Evaluate `gzip_proxied` for the response's caching fields.
 fn allowed_for_proxies(ex: &Exchange) -> bool {
     let bits = ex.loc.conf.gzip_proxied.unwrap_or(proxied::OFF);
     let has = |bit: u32| bits & bit != 0;
@@ -87,8 +87,8 @@ fn allowed_for_proxies(ex: &Exchange) -> bool {
         || (has(proxied::NO_ETAG) && r.etag.is_none())
 }
 
-/// Whether an answer of this status, length and media type is compressed for clients that take that, unless
-/// it is encoded already.
+/// Whether a response with this status, length, and media type may be compressed, unless it is
+/// already encoded.
 pub fn may_compress(conf: &LocConf, status: u16, length: Option<u64>, kind: Option<&[u8]>) -> bool {
     let min = conf.gzip_min_length.unwrap_or(20);
     conf.gzip == Some(true)
@@ -113,7 +113,7 @@ pub fn apply(ex: &mut Exchange) {
         return;
     }
     if ex.header_only {
-        // The length of what GET would get is not known.
+        // HEAD cannot tell the compressed length that GET would have.
         clear_length(ex);
         return;
     }
@@ -134,20 +134,20 @@ fn clear_length(ex: &mut Exchange) {
     ex.response.add_header("Content-Encoding", "gzip");
 }
 
-/// Bytes before and after, for `$gzip_ratio`.
+/// Bytes before and after compression, for `$gzip_ratio`.
 pub type Counts = Rc<Cell<(u64, u64)>>;
 
-/// Compressed bytes that are worth sending before more come.
+/// The least number of compressed bytes to send before more come.
 const PIECE: usize = 4096;
 
 struct Gzip {
-    /// Gone once the trailer was written.
+    /// `None` after the trailer was written.
     encoder: Option<GzEncoder<Vec<u8>>>,
     counts: Counts,
 }
 
 impl Gzip {
-    /// Moves what the encoder has made to `out`.
+    /// Move the output of the encoder to `out`.
     fn give(&mut self, out: &mut Vec<u8>, mut made: Vec<u8>) {
         let (from, to) = self.counts.get();
         self.counts.set((from, to + made.len() as u64));

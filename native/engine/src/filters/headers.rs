@@ -1,4 +1,4 @@
-//! expires, add_header, add_trailer.
+//! expires, add_header, and add_trailer.
 
 use crate::body::Body;
 use crate::exchange::Exchange;
@@ -7,7 +7,7 @@ use crate::time::{http_date, parse_http_date};
 use gallop_conf::directives::files::parse_expires;
 use gallop_conf::model::{items, Expires};
 
-/// Whether `add_header` applies to answers of this status without `always`.
+/// Whether `add_header` without `always` applies to this status.
 pub fn is_usual(status: u16) -> bool {
     matches!(
         status,
@@ -35,15 +35,15 @@ pub fn apply(ex: &mut Exchange) {
         .iter()
         .filter(|h| usual || h.always)
     {
-        // The value is taken when the body has ended.
+        // The value is computed at the end of the body.
         ex.response
             .trailers
             .push((trailer.name.clone().into_bytes(), Vec::new()));
     }
 }
 
-/// The fields behind a body that has ended: the upstream's, then those of `add_trailer`, each of which may refer
-/// to those before it. The exchange keeps them for the log.
+/// The trailer fields after the body: those of the upstream, then those of `add_trailer`, each of
+/// which may refer to earlier ones. The exchange keeps them for the log.
 pub fn trailers(ex: &mut Exchange, body: &mut Body) -> Vec<(Vec<u8>, Vec<u8>)> {
     let announced = std::mem::replace(&mut ex.response.trailers, body.trailers());
     let loc = ex.loc.clone();

@@ -1,4 +1,4 @@
-//! What is done to every answer before it is sent, in nginx's order.
+//! The filters of every response, in nginx's order.
 
 mod addition;
 mod charset;
@@ -26,7 +26,7 @@ pub use headers::trailers;
 pub(crate) use headers::{apply as add_headers, is_usual as is_usual_status};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
 
-/// Applies the filters; a status sends the request to its error page instead.
+/// Apply the filters. A status leads to the request's error page instead.
 pub fn apply(ex: &mut Exchange) -> Flow {
     let flow = filtered(ex);
     if matches!(flow, Flow::Status(_)) {
@@ -48,13 +48,13 @@ fn filtered(ex: &mut Exchange) -> Flow {
         return Flow::Close;
     }
     if let Some(status) = not_modified::check(ex) {
-        // Nothing of the answer goes out with the page, as in nginx.
+        // As in nginx, no header field of the response is sent with the error page.
         ex.response.headers.clear();
         return Flow::Status(status);
     }
     headers::apply(ex);
     if !matches!(ex.response.status, 200 | 206 | 304) && !ex.response.is_dated {
-        // It would be the error page's.
+        // The date would apply to the error page.
         ex.response.last_modified = None;
     }
     if ex.response.status != 304 {
@@ -74,7 +74,7 @@ fn filtered(ex: &mut Exchange) -> Flow {
             }
         }
     } else if ex.response.content_type.is_some() {
-        // One that `return` made.
+        // For a response that `return` created.
         charset::apply(ex);
     }
     if ex.response.gzip_vary && ex.loc.conf.gzip_vary == Some(true) {
@@ -84,7 +84,7 @@ fn filtered(ex: &mut Exchange) -> Flow {
     Flow::Done
 }
 
-/// A 204 has no type, but for an upstream's own over HTTP/1, as in nginx.
+/// Remove the type of a 204 response, except an upstream's over HTTP/1, as in nginx.
 pub fn type_nothing(ex: &mut Exchange) {
     let is_passed_on = ex.response.reason.is_some() && ex.version() < Version::Http2;
     if ex.response.status == 204 && !is_passed_on {
@@ -93,7 +93,7 @@ pub fn type_nothing(ex: &mut Exchange) {
     }
 }
 
-/// Fields of an upstream's answer that sent the request here with `X-Accel-Redirect`.
+/// Keep header fields of an upstream response with `X-Accel-Redirect`.
 fn carry(ex: &mut Exchange) {
     for (name, value) in std::mem::take(&mut ex.carried) {
         if !(ex.response.allow_ranges && name.eq_ignore_ascii_case(b"accept-ranges")) {
@@ -116,7 +116,8 @@ fn add_vary(ex: &mut Exchange) {
     }
 }
 
-/// Whether the answer's media type is one of a filter's; text/html alone where none are listed.
+/// Whether the response's media type is in the filter's list; without a list, whether it is
+/// text/html.
 fn is_of_types(response: &Response, types: &Option<TypeSet>) -> bool {
     is_type_of(response.content_type.as_deref(), types)
 }
@@ -135,26 +136,27 @@ fn is_type_of(kind: Option<&[u8]>, types: &Option<TypeSet>) -> bool {
     }
 }
 
-/// A media type without its parameters, in lower case.
+/// A media type in lower case without parameters.
 fn bare_type(kind: &[u8]) -> Vec<u8> {
     let bare = kind.split(|&c| c == b';').next().unwrap_or(kind);
     bare.trim_ascii().to_ascii_lowercase()
 }
 
-/// A filter changes the body: what the entity tag names is no longer the same byte for byte.
+/// Weaken the entity tag, since a filter changes the body's bytes.
 fn body_changes(r: &mut Response) {
     length_changes(r);
     weaken(r);
 }
 
-/// The body's length is not known, and ranges of it cannot be told.
+/// Remove the length and range support, since the length is unknown.
 fn length_changes(r: &mut Response) {
     r.content_length = None;
     r.allow_ranges = false;
     r.remove_header("Accept-Ranges");
 }
 
-/// What is put together anew for each answer has no date, also none that could not be read, and no tag.
+/// Remove date and entity tag, including an unreadable date, since the body is generated per
+/// response.
 fn forget_validators(r: &mut Response) {
     r.last_modified = None;
     r.etag = None;

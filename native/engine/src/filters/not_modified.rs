@@ -1,15 +1,15 @@
-//! Conditional requests (RFC 9110, section 13), as nginx evaluates them.
+//! Conditional requests (RFC 9110, section 13) as nginx evaluates them.
 
 use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::time::parse_http_date;
 use gallop_conf::model::IfModifiedSince;
 
-/// Turns the answer into 304, or gives the status of a failed precondition.
+/// Change the response to 304, or return the status of a failed precondition.
 pub fn check(ex: &mut Exchange) -> Option<u16> {
     let status = evaluate(ex);
     if status.is_some() {
-        // Where an error page sent the request that was redirected.
+        // Drop the redirect target of an error page.
         ex.response.location = None;
     }
     status

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{ready, Context, Poll};
 
-/// Applies `Range`; a status when none can be satisfied.
+/// Apply `Range`. Returns a status if no range can be satisfied.
 pub fn apply(ex: &mut Exchange) -> Option<u16> {
     let r = &ex.response;
     let length = r.content_length?;
@@ -30,7 +30,7 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
         Some(text) => parse(&text[6..], length, max),
     };
     if !matches!(ranges, Parsed::Whole) {
-        // An upstream's own word on what it sent is not true of what is sent now.
+        // The upstream's field describes its own response, not the one being sent.
         ex.response.remove_header("Content-Range");
     }
     match ranges {
@@ -50,11 +50,11 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
     }
 }
 
-/// Cuts the body down to its ranges. Of a stream only one range can be taken: for several the whole
-/// answer is also right.
+/// Reduce the body to its ranges. A stream supports one range; for several, sending the whole body
+/// is also correct.
 fn partial(ex: &mut Exchange, ranges: &[(u64, u64)], length: u64) {
     if let (Some(slices), &[(start, end)]) = (&*ex.slices.borrow(), ranges) {
-        // Only the slices of that range are fetched.
+        // Only the slices of this range are fetched.
         slices.borrow_mut().window = (start, end);
     }
     let sliced = ex.slices.borrow().is_some();
@@ -86,7 +86,7 @@ fn partial(ex: &mut Exchange, ranges: &[(u64, u64)], length: u64) {
     }
 }
 
-/// One range of a body that comes in pieces.
+/// A range of a body that arrives in pieces.
 struct Window {
     inner: Box<dyn BodyStream>,
     start: u64,
@@ -129,17 +129,17 @@ fn if_range_holds(ex: &Exchange) -> bool {
     modified.is_some() && parse_http_date(condition) == modified
 }
 
-/// What a `Range` field asks for.
+/// The meaning of a `Range` field.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Send everything.
+    /// Send the whole body.
     Whole,
     Unsatisfiable,
     /// Start and end (exclusive).
     Ranges(Vec<(u64, u64)>),
 }
 
-/// Reads the field's value after `bytes=`, for content of `length` bytes and at most `max` ranges.
+/// Parse the value after `bytes=`, for content of `length` bytes and at most `max` ranges.
 pub fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
     let mut ranges = Vec::new();
     let mut total = 0u64;
@@ -154,20 +154,21 @@ pub fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
                 return Parsed::Whole;
             }
         } else if start == 0 {
-            return Parsed::Whole; // of an empty file, from its beginning
+            return Parsed::Whole; // of an empty file, from its start
         }
     }
     if ranges.is_empty() {
         return Parsed::Unsatisfiable;
     }
-    // Overlapping ranges would send more than the whole.
+    // Overlapping ranges would send more than the whole body.
     if total > length {
         return Parsed::Whole;
     }
     Parsed::Ranges(ranges)
 }
 
-/// `None`: malformed. A start that is not before the end: beyond the file's.
+/// Parse one range; `None` if malformed. A range that starts at or after its end lies beyond the
+/// file.
 fn parse_one(text: &[u8], length: u64) -> Option<(u64, u64)> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (text[..dash].trim_ascii(), text[dash + 1..].trim_ascii());

@@ -1,20 +1,20 @@
-//! Conversion between charsets by a table.
+//! Charset conversion with a table.
 
 use super::transform::Transform;
 use gallop_conf::model::CharsetMap;
 use hashbrown::HashMap;
 use std::io::{self, Write};
 
-/// What a character becomes that the other charset does not have.
+/// The replacement for a character that the target charset lacks.
 const UNKNOWN: u8 = b'?';
 
 pub enum Recode {
-    /// One byte for one byte.
+    /// A table from byte to byte.
     Bytes(Box<[u8; 256]>),
     ToUtf8(Box<[Vec<u8>; 256]>),
     FromUtf8 {
         table: HashMap<char, u8>,
-        /// The start of a character whose rest has not come.
+        /// The start of an incomplete character.
         held: Vec<u8>,
     },
 }
@@ -36,7 +36,7 @@ impl Recode {
         }
     }
 
-    /// The body gets longer or shorter.
+    /// Whether conversion changes the length of the body.
     pub fn changes_length(&self) -> bool {
         !matches!(self, Recode::Bytes(_))
     }
@@ -64,12 +64,12 @@ fn put(table: &HashMap<char, u8>, c: char, out: &mut Vec<u8>) {
     match table.get(&c) {
         Some(byte) => out.push(*byte),
         None if c.is_ascii() => out.push(c as u8),
-        // HTML can name what the charset lacks. Writing into memory cannot fail.
+        // HTML can express a missing character by a reference. Writing to memory cannot fail.
         None => drop(write!(out, "&#{};", c as u32)),
     }
 }
 
-/// Converts whole characters; gives back what may be the start of one.
+/// Convert complete characters. Returns the start of an incomplete one.
 fn from_utf8<'a>(table: &HashMap<char, u8>, mut data: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     loop {
         let (valid, error) = match std::str::from_utf8(data) {
@@ -98,7 +98,7 @@ impl Transform for Recode {
             Recode::ToUtf8(table) => {
                 let is_unknown = |c: &u8| *c < 0x80 || table[usize::from(*c)] == [UNKNOWN];
                 if data.iter().all(is_unknown) {
-                    // As in nginx: where there is nothing to convert, it stays what it is.
+                    // As in nginx, a character without a conversion is kept.
                     out.extend_from_slice(data);
                     return Ok(());
                 }
@@ -114,7 +114,7 @@ impl Transform for Recode {
         Ok(())
     }
 
-    /// A character that the end cuts off is left out, as in nginx.
+    /// As in nginx, an incomplete character at the end is dropped.
     fn finish(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! slice: an answer fetched in ranges of one size, each of which a cache can keep by itself.
+//! slice: fetches a response in ranges of one size, each of which can be cached separately.
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::{Exchange, Response};
@@ -13,20 +13,20 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// What a request and the subrequests for its other slices share. Offsets in bytes.
+/// The state shared by a request and the subrequests for its other slices. Offsets are in bytes.
 #[derive(Debug)]
 pub struct Slices {
     size: u64,
-    /// Where the slice begins that is asked for.
+    /// The start of the requested slice.
     start: u64,
     etag: Option<Vec<u8>>,
-    /// The part of the whole that the client gets.
+    /// The part of the whole response that the client gets.
     pub window: (u64, u64),
 }
 
 pub type Shared = Rc<RefCell<Slices>>;
 
-/// `$slice_range`; the first to ask makes the request one in slices.
+/// The value of `$slice_range`. Its first use switches the request to slices.
 pub fn range(ex: &Exchange) -> Option<String> {
     let size = ex.loc.conf.slice.filter(|&n| n > 0)?;
     let mut slot = ex.slices.borrow_mut();
@@ -47,7 +47,7 @@ pub fn range(ex: &Exchange) -> Option<String> {
     Some(format!("bytes={}-{last}", slices.start))
 }
 
-/// The first byte the client asks for, if it asks for one range.
+/// The first requested byte, if the client asks for a single range.
 fn first_byte(ex: &Exchange) -> u64 {
     let range = ex.head.get("range").filter(|r| r.len() >= 7);
     let (None, Some(range)) = (ex.head.get("if-range"), range) else {
@@ -62,7 +62,7 @@ fn first_byte(ex: &Exchange) -> u64 {
     digits.trim().parse().unwrap_or(0)
 }
 
-/// `bytes start-last/length` as start, end and length.
+/// Parse `bytes start-last/length` into start, end, and length.
 fn content_range(text: &[u8]) -> Option<(u64, u64, u64)> {
     let text = std::str::from_utf8(text).ok()?.strip_prefix("bytes ")?;
     let (range, length) = text.split_once('/')?;
@@ -72,7 +72,7 @@ fn content_range(text: &[u8]) -> Option<(u64, u64, u64)> {
     (start <= last && last < length).then_some((start, last + 1, length))
 }
 
-/// Checks that the answer is the slice asked for; the whole's length.
+/// Check that the response is the requested slice. Returns the length of the whole.
 fn check(slices: &mut Slices, r: &Response) -> Result<u64, String> {
     if slices.etag.is_some() && slices.etag != r.etag {
         return Err("etag mismatch in slice response".into());
@@ -86,10 +86,10 @@ fn check(slices: &mut Slices, r: &Response) -> Result<u64, String> {
     Ok(length)
 }
 
-/// The upstream's answer is not the slice asked for: nothing is sent, as in nginx.
+/// The upstream did not respond with the requested slice; as in nginx, no response is sent.
 pub struct NoSlice;
 
-/// Makes the first slice the whole answer.
+/// Make the first slice the start of the whole response.
 pub fn apply(ex: &mut Exchange) -> Result<(), NoSlice> {
     let Some(shared) = ex.slices.borrow().clone() else {
         return Ok(());
@@ -98,7 +98,7 @@ pub fn apply(ex: &mut Exchange) -> Result<(), NoSlice> {
         return Ok(());
     }
     if ex.response.status != 206 {
-        // The upstream gives no ranges: its answer is whole.
+        // The upstream does not support ranges, so its response is complete.
         *ex.slices.borrow_mut() = None;
         return Ok(());
     }
@@ -142,13 +142,13 @@ enum State {
     Asked(Next),
 }
 
-/// One slice after another.
+/// A body that fetches one slice after another.
 struct Sliced {
-    /// Stands for the request, whose own fields are on their way already.
+    /// Replaces the request, whose own fields are being sent already.
     own: Box<Exchange>,
     shared: Shared,
     length: u64,
-    /// Where in the whole the next byte belongs.
+    /// The offset of the next byte in the whole.
     at: u64,
     state: State,
 }
@@ -167,7 +167,7 @@ impl BodyStream for Sliced {
                     if self.at >= end {
                         return Poll::Ready(None);
                     }
-                    // The rest of a slice none of which is wanted is not read.
+                    // The unneeded rest of a slice is not read.
                     let of_use = self.at >= start || start < slice_end;
                     match ready!(if of_use {
                         body.poll_next(cx)
@@ -206,13 +206,13 @@ impl BodyStream for Sliced {
 }
 
 impl Sliced {
-    /// Where the slice being read ends.
+    /// The end of the current slice.
     fn slice_end(&self) -> u64 {
         let slices = self.shared.borrow();
         slices.start.saturating_add(slices.size)
     }
 
-    /// What of a chunk the client gets.
+    /// The part of a chunk that the client gets.
     fn cut(&mut self, chunk: Chunk) -> Option<Chunk> {
         if matches!(chunk, Chunk::Flush) {
             return Some(chunk);
@@ -227,7 +227,7 @@ impl Sliced {
         super::range::slice(&VecDeque::from([chunk]), from - at, to - at).pop_front()
     }
 
-    /// Goes to the next slice of which something is wanted; `false` when there is none.
+    /// Advance to the next needed slice; `false` if there is none.
     fn advance(&mut self) -> bool {
         let mut slices = self.shared.borrow_mut();
         let (start, end) = slices.window;

@@ -1,5 +1,5 @@
-//! sub_filter: replaces texts in the body. At each place the text declared first counts; letters
-//! match in either case.
+//! sub_filter: replaces texts in the body. At each place, the text that was configured first wins;
+//! letters match in either case.
 
 use super::transform::{Transform, Transformed};
 use crate::exchange::Exchange;
@@ -42,7 +42,7 @@ pub fn apply(ex: &mut Exchange) {
 }
 
 struct Pair {
-    /// In lower case.
+    /// The text to replace, in lower case.
     from: Vec<u8>,
     to: Vec<u8>,
     used: bool,
@@ -51,15 +51,15 @@ struct Pair {
 struct Sub {
     pairs: Vec<Pair>,
     once: bool,
-    /// Bytes that may be the start of a text.
+    /// Bytes that may start a text.
     held: Vec<u8>,
-    /// The bytes that texts start with.
+    /// The first bytes of all texts.
     starts: [bool; 256],
 }
 
 enum Found {
     Pair(usize),
-    /// More bytes must come before it can be told.
+    /// More bytes are needed to decide.
     Unsure,
     None,
 }
@@ -85,7 +85,7 @@ impl Sub {
         }
     }
 
-    /// The text that stands at the start of `input`; `ended`: nothing follows it.
+    /// The text at the start of `input`; `ended`: no bytes follow.
     fn at(&self, input: &[u8], ended: bool) -> Found {
         for (i, pair) in self.pairs.iter().enumerate() {
             if self.once && pair.used {

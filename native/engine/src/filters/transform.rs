@@ -1,4 +1,4 @@
-//! Body filters that change bytes as they pass.
+//! Body filters that change bytes as they pass through.
 
 use crate::body::{read_range, Body, BodyStream, Chunk};
 use bytes::Bytes;
@@ -6,33 +6,33 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{ready, Context, Poll};
 
-/// Bytes of a file that are changed at a time.
+/// Bytes of a file that are transformed at a time.
 const FILE_STEP: u64 = 64 * 1024;
 
-/// What a filter does to the bytes of a body, in order.
+/// The transformation of a body's bytes, in order.
 pub trait Transform {
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// What was given so far should come out, as far as that is possible.
+    /// Produce the output for all input so far, as far as possible.
     fn flush(&mut self, _out: &mut Vec<u8>) -> io::Result<()> {
         Ok(())
     }
 
-    /// The body has ended.
+    /// Handle the end of the body.
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// A body seen through a [`Transform`].
+/// A body with a [`Transform`] applied.
 pub struct Transformed<T> {
     inner: Body,
-    /// Gone once the body has ended.
+    /// `None` after the end of the body.
     transform: Option<T>,
-    /// A file range of which a part was read, or a flush that follows data.
+    /// A file range that was partly read, or a flush that follows data.
     pending: VecDeque<Chunk>,
 }
 
 impl<T: Transform + 'static> Transformed<T> {
-    /// Wraps `inner`.
+    /// Apply `transform` to `inner`.
     pub fn body(inner: Body, transform: T) -> Body {
         Body::Stream(Box::new(Transformed {
             inner,
@@ -56,7 +56,7 @@ impl<T: Transform> Transformed<T> {
                     return Ok(Some(Chunk::Flush));
                 }
                 self.pending.push_front(Chunk::Flush);
-                // The flush itself is passed on, not looked at again.
+                // The flush itself is passed on without another check.
                 return Ok(Some(Chunk::Data(Bytes::from(out))));
             }
             Chunk::File { file, offset, len } => {

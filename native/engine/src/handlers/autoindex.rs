@@ -1,4 +1,4 @@
-//! Listings of folders.
+//! Directory listings.
 
 use super::static_files::{open_status, request_path};
 use crate::body::Body;
@@ -19,7 +19,7 @@ struct Entry {
     mtime: i64,
 }
 
-/// The listing, where it is allowed.
+/// List the folder if this is allowed.
 pub fn list(ex: &mut Exchange) -> Flow {
     if ex.loc.conf.autoindex != Some(true) || !matches!(ex.method(), b"GET" | b"HEAD") {
         if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
@@ -99,7 +99,7 @@ fn read(ex: &Exchange, path: &FilePath) -> std::io::Result<Vec<Entry>> {
     Ok(entries.collect())
 }
 
-/// Longer names are cut, as nginx cuts them.
+/// Longer names are shortened, as in nginx.
 const NAME_WIDTH: usize = 50;
 
 fn html(ex: &Exchange, entries: &[Entry]) -> Vec<u8> {
@@ -126,14 +126,14 @@ fn html_entry(ex: &Exchange, e: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<a href=\"");
     let mut href = escaped(&e.name, Use::Component);
     if e.name.contains(&b':') {
-        // A colon would make the name look like a scheme.
+        // Without `./`, a colon would make the name look like a scheme.
         href.splice(0..0, *b"./");
     }
     out.extend_from_slice(&href);
     let slash: &[u8] = if e.folder { b"/" } else { b"" };
     out.extend_from_slice(slash);
     out.extend_from_slice(b"\">");
-    // Letters count where the page says that they are letters, else bytes.
+    // Count characters if the page is UTF-8, otherwise bytes.
     let text = std::str::from_utf8(&e.name).ok().filter(|_| is_utf8(ex));
     let letters = text.map_or(e.name.len(), |text| text.chars().count());
     let width = letters + slash.len();
@@ -225,7 +225,7 @@ fn xml(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// The `callback` argument; an error if it is no plain name.
+/// The `callback` argument; an error unless it is a plain name.
 fn callback(ex: &Exchange) -> Result<Option<Vec<u8>>, ()> {
     let Some(text) = argument(&ex.uri.args, "callback").filter(|t| !t.is_empty()) else {
         return Ok(None);

@@ -9,7 +9,7 @@ use gallop_conf::model::{items, Level};
 use gallop_conf::parser::os_error;
 use std::io::ErrorKind;
 
-/// An internal redirect to the first index that exists.
+/// Redirect internally to the first index file that exists.
 pub fn find(ex: &mut Exchange) -> Flow {
     if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
         return Flow::Next;
@@ -33,7 +33,7 @@ pub fn find(ex: &mut Exchange) -> Flow {
         if name.starts_with(b"/") {
             return redirect(ex, name);
         }
-        // An alias may end without a slash: then the name is the end of the last folder's.
+        // An alias may end without a slash; the name is then appended to the last folder's name.
         let path = match folder.with(ex, &name) {
             Ok(path) => path,
             Err(refused) => return refused.into(),
@@ -56,7 +56,7 @@ pub fn find(ex: &mut Exchange) -> Flow {
                 return Flow::Status(403);
             }
             Err(e) if e.raw_os_error() == Some(libc::ENOTDIR) => {
-                // Also where a link leads to the folder and none are followed.
+                // This also applies to a link to the folder if links are not followed.
                 return not_found(ex, &path, &e);
             }
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
@@ -94,8 +94,8 @@ fn not_found(ex: &Exchange, path: &FilePath, error: &std::io::Error) -> Flow {
     Flow::Status(404)
 }
 
-/// A folder that does not exist is 404, not a listing that is forbidden; one that only a link leads to is no folder
-/// where links are not followed.
+/// Check that the folder exists: a missing folder is 404, not a forbidden listing. A link to a
+/// folder does not count if links are not followed.
 fn check_folder(ex: &mut Exchange, folder: &FilePath) -> Option<Flow> {
     match files::look(ex, &folder.without_slash()) {
         Ok(m) if m.is_dir() => None,

@@ -16,7 +16,7 @@ pub use static_files::content_type;
 pub use status::status;
 pub use try_files::try_files;
 
-/// Files: an index for folders, a listing where allowed, else the file itself.
+/// Serve files: an index for folders, a listing if allowed, otherwise the file itself.
 pub async fn files(ex: &mut Exchange) -> Flow {
     if ex.uri.path.ends_with(b"/") {
         let flow = match random_index::find(ex) {

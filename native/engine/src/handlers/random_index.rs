@@ -1,4 +1,4 @@
-//! random_index: a folder's index is any of its files.
+//! random_index: a random file of the folder serves as its index.
 
 use super::static_files::{open_status, request_path};
 use crate::exchange::Exchange;
@@ -6,7 +6,7 @@ use crate::files;
 use crate::phases::Flow;
 use gallop_conf::parser::os_error;
 
-/// An internal redirect to one of the folder's files; hidden ones are left out.
+/// Redirect internally to a random file of the folder, except hidden ones.
 pub fn find(ex: &mut Exchange) -> Flow {
     if ex.loc.conf.random_index != Some(true) || !matches!(ex.method(), b"GET" | b"HEAD" | b"POST")
     {

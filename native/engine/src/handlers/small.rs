@@ -31,7 +31,7 @@ pub fn stub_status(ex: &mut Exchange) -> Flow {
     Flow::Done
 }
 
-/// A transparent picture of one pixel.
+/// A transparent image of one pixel.
 const GIF: [u8; 43] = [
     b'G', b'I', b'F', b'8', b'9', b'a', 1, 0, 1, 0, 0x80, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x21,
     0xf9, 4, 1, 0, 0, 1, 0, 0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x4c, 1, 0, 0x3b,

@@ -1,4 +1,4 @@
-//! Files as they are, and their precompressed versions.
+//! Static files and their precompressed versions.
 
 use crate::body::Body;
 use crate::escape::{escaped, Use};
@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// The path on disk of the request's URI.
+/// The file path of the request's URI.
 pub fn request_path(ex: &Exchange) -> Result<FilePath, Flow> {
     let path = FilePath::of_request(ex)?;
     if path.is_empty() {
@@ -24,7 +24,7 @@ pub fn request_path(ex: &Exchange) -> Result<FilePath, Flow> {
     Ok(path)
 }
 
-/// The status of a file that cannot be opened, and the level of the log entry.
+/// The status for a file that cannot be opened, and the level of the log entry.
 pub fn open_status(e: &io::Error) -> (u16, Level) {
     match e.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG) => (404, Level::Error),
@@ -72,7 +72,7 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     }
     send(ex, file, &meta);
     ex.response.allow_ranges = true;
-    // A prebuilt answer leaves no trace in a log.
+    // A prepared response would leave no debug log.
     let debugged = !ex.worker.shared.config.main.debug_connection.is_empty();
     ex.response.is_plain_file = !debugged;
     looks::note(ex, &path, Ok(&meta));
@@ -110,8 +110,8 @@ fn folder_redirect(ex: &mut Exchange) -> Flow {
     Flow::Status(301)
 }
 
-/// A file beside the one asked for that is compressed already (`gzip_static` and its like), for
-/// clients that take it.
+/// A precompressed neighbor of the file (`gzip_static` and similar), for clients that accept its
+/// coding.
 fn precompressed(ex: &mut Exchange, path: &FilePath) -> Option<Flow> {
     let loc = ex.loc.clone();
     for coding in Coding::ALL {
@@ -186,12 +186,13 @@ impl Precompressed {
     }
 }
 
-/// The media type by the name's extension.
+/// The media type for the extension of the name.
 pub fn content_type(ex: &Exchange) -> Vec<u8> {
     let conf = &ex.loc.conf;
     let path = &ex.uri.path;
     let start = path.iter().rposition(|&c| c == b'/').map_or(0, |i| i + 1);
-    // As in nginx the second byte begins none, which matters where a rewrite left no slash before it.
+    // As in nginx, the second byte never starts an extension; this matters after a rewrite to a
+    // name without a slash.
     let extension = path[start..]
         .iter()
         .rposition(|&c| c == b'.')

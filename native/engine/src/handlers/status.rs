@@ -1,4 +1,4 @@
-//! status: what the server counted, as JSON or for Prometheus.
+//! status: the server's counters as JSON or for Prometheus.
 
 use crate::body::Body;
 use crate::exchange::Exchange;

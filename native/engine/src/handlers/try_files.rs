@@ -8,10 +8,10 @@ use gallop_conf::model::{Alias, Fallback, TryFiles};
 use gallop_conf::template::Part;
 use gallop_conf::vars::{Builtin, VarKind};
 
-/// Takes the first path that exists as the URI; otherwise falls back.
+/// Use the first existing path as the URI; otherwise use the fallback.
 pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
     if alias_len(ex).is_some() && !ex.location_valid {
-        // Which part of the URI the alias stands for is not known any more.
+        // It is unknown which part of the URI the alias stands for.
         ex.log_lost_alias();
         return Flow::Status(500);
     }
@@ -34,7 +34,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
             continue;
         }
         ex.add_uri_to_alias = alias_len(ex) == Some(0);
-        // As in nginx an upstream is still asked for what the client wrote.
+        // As in nginx, an upstream still gets the URI that the client sent.
         ex.uri.path = uri_of(ex, name);
         return Flow::Next;
     }
@@ -42,7 +42,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
         Fallback::Status(status) => match *status {
             0 => Flow::Status(404),
             status @ (201 | 204 | 300..) => Flow::Status(status),
-            // As in nginx, which has no page for these and no response either.
+            // As in nginx, such a code gets neither a page nor a response.
             _ => Flow::Close,
         },
         Fallback::Named(name) => Flow::Named(name.clone()),
@@ -52,7 +52,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
                 Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
                 None => (target, Vec::new()),
             };
-            // As in nginx the arguments are a value, be it an empty one.
+            // As in nginx, the arguments are set even if they are empty.
             let args = Some(args);
             ex.args_fixed = true;
             Flow::Internal { uri, args }
@@ -60,7 +60,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
     }
 }
 
-/// Whether a template depends on nothing of the request but its path and host.
+/// Whether a template depends only on the request's path and host.
 fn is_of_target(ex: &Exchange, path: &template::Template) -> bool {
     let vars = &ex.worker.shared.config.vars;
     path.parts.iter().all(|part| match part {
@@ -79,10 +79,11 @@ fn alias_len(ex: &Exchange) -> Option<usize> {
     }
 }
 
-/// Below the root; with an alias, the location's name is cut off the tried path.
+/// The path beneath the root; with an alias, the part that the location matched is removed from the
+/// tried path.
 fn disk_path(ex: &Exchange, name: &[u8]) -> Result<FilePath, Refused> {
     let below = match alias_len(ex) {
-        // A path that is shorter than the location's name is cut off whole.
+        // A path that is shorter than the location's name is removed completely.
         Some(n) if n > 0 && name.starts_with(&ex.uri.path[..n.min(ex.uri.path.len())]) => {
             name.get(n..).unwrap_or_default()
         }

@@ -1,13 +1,14 @@
-//! Latencies in log-linear buckets: four to each doubling, so a percentile is known to a quarter.
+//! Latency histograms with four buckets per doubling, so that a percentile is accurate to a
+//! quarter.
 
-/// The first bucket holds what took less than this; each doubling after it has four buckets.
+/// The first bucket covers latencies below this; every doubling after it has four buckets.
 const FIRST_US: u64 = 1 << FIRST_BITS;
 const FIRST_BITS: u32 = 4;
-/// From here on (67 s) everything falls into the last bucket.
+/// Latencies from 67 s on fall into the last bucket.
 const LAST_BITS: u32 = 26;
 pub const BUCKETS: usize = 2 + 4 * (LAST_BITS - FIRST_BITS) as usize;
 
-/// The bucket of a latency.
+/// The bucket for a latency.
 pub fn bucket(us: u64) -> usize {
     if us < FIRST_US {
         return 0;
@@ -20,7 +21,7 @@ pub fn bucket(us: u64) -> usize {
     1 + 4 * (bits - FIRST_BITS) as usize + quarter as usize
 }
 
-/// What all latencies of a bucket are below, in microseconds; none for the last.
+/// The upper bound of a bucket in microseconds; `None` for the last.
 pub fn bound(bucket: usize) -> Option<u64> {
     match bucket {
         0 => Some(FIRST_US),
@@ -32,8 +33,8 @@ pub fn bound(bucket: usize) -> Option<u64> {
     }
 }
 
-/// Microseconds that `per_mille` thousandths of all counted latencies are below: their bucket's upper
-/// bound, so at most a quarter too high. `None` when nothing was counted.
+/// The latency in microseconds below which `per_mille` thousandths of all values lie: the upper
+/// bound of a bucket, so at most a quarter too high. `None` without values.
 pub fn quantile(buckets: &[u64], per_mille: u64) -> Option<u64> {
     let total: u64 = buckets.iter().sum();
     let wanted = (total * per_mille).div_ceil(1000).max(1);
@@ -47,8 +48,8 @@ pub fn quantile(buckets: &[u64], per_mille: u64) -> Option<u64> {
     None
 }
 
-/// Bounds at each doubling (microseconds), with how many latencies lie below: what a histogram of
-/// Prometheus shows.
+/// The bounds at each doubling (microseconds) with the number of values below, as a Prometheus
+/// histogram shows them.
 pub fn doublings(buckets: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     let mut below = 0;
     buckets.iter().enumerate().filter_map(move |(i, count)| {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::escape;
 
-/// Writes objects; keeps track of the commas.
+/// Writes JSON objects and places the commas.
 #[derive(Default)]
 struct Writer {
     out: Vec<u8>,
@@ -59,7 +59,7 @@ impl Writer {
     }
 }
 
-/// The status as one JSON object. Times end in `_ms` or are seconds since 1970.
+/// The status as a JSON object. Names of times end in `_ms`, or the times are seconds since 1970.
 pub fn json(live: &Live) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.braced(|w| {
@@ -96,7 +96,7 @@ pub fn json(live: &Live) -> Vec<u8> {
     writer.out
 }
 
-/// Seconds since 1970 with milliseconds: two readings give rates.
+/// Seconds since 1970 with milliseconds, so that two readings give rates.
 fn now() -> String {
     let ms = gallop_runtime::unix_time();
     format!("{}.{:03}", ms / 1000, ms % 1000)
@@ -125,7 +125,7 @@ fn latencies(w: &mut Writer, time: u64, buckets: &[u64]) {
             }
         }
     });
-    // Pairs of an upper bound (microseconds; null: none) and how many fell in between.
+    // Pairs of an upper bound (microseconds; null for none) and the number of values in the bucket.
     w.key("buckets_us");
     let used = buckets.iter().enumerate().filter(|(_, n)| **n > 0);
     let pairs = used.map(|(i, n)| {

@@ -1,4 +1,4 @@
-//! How things stand at the moment, beside what was counted.
+//! The current state, in addition to the counters.
 
 use super::Snapshot;
 use crate::worker::Shared;
@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A server of an upstream group.
+/// The state of an upstream server.
 #[derive(Clone, Debug)]
 pub struct PeerState {
-    /// Group and address or name, as [`Section::Peer`](super::Section::Peer) names them.
+    /// The group and the address or name, as [`Section::Peer`](super::Section::Peer) names them.
     pub key: String,
-    /// `up`, `down` (by the configuration) or `unavailable` (it failed too often).
+    /// `up`, `down` (by the configuration), or `unavailable` (too many failures).
     pub state: &'static str,
     pub backup: bool,
     pub weight: u32,
@@ -23,37 +23,37 @@ pub struct PeerState {
 #[derive(Clone, Debug)]
 pub struct CacheState {
     pub name: String,
-    /// Bytes of the answers kept, and of the most that may be.
+    /// Bytes of the cached responses, and the limit.
     pub size: u64,
     pub max_size: Option<u64>,
     pub entries: u64,
-    /// The files there were at the start are still being looked through.
+    /// Whether the files from before the start are still being loaded.
     pub cold: bool,
 }
 
-/// Everything `status` shows.
+/// All values that `status` shows.
 #[derive(Debug, Default)]
 pub struct Live {
     pub counts: Snapshot,
     pub peers: Vec<PeerState>,
     pub caches: Vec<CacheState>,
-    /// Seconds since 1970: of the master's start, and of this configuration's.
+    /// Seconds since 1970: the start of the master, and of this configuration.
     pub started: u64,
     pub loaded: u64,
-    /// Configurations loaded since the start.
+    /// The number of configurations loaded since the start.
     pub generation: u64,
     pub threads: usize,
     pub pid: u32,
 }
 
 impl Live {
-    /// Reads the cells and the state that the threads share.
+    /// Read the counters and the shared state.
     pub fn read(shared: &Shared) -> Live {
         let history = &shared.history;
         let mut counts = history.carried.clone();
         history.before.iter().for_each(|g| counts.merge(&g.read()));
         counts.merge(&history.current.read());
-        // What is configured no more is not shown, but kept in case it comes back.
+        // Counters of removed configuration are not shown but kept in case it returns.
         counts.keep(&history.current);
         let groups = shared.balancers.groups();
         Live {
@@ -69,8 +69,8 @@ impl Live {
     }
 }
 
-/// A server that stands twice in its group is shown once, as is a name with several addresses: it is up
-/// while one of them is.
+/// Merge duplicate servers of a group, and the addresses of a name: the result is up while one of
+/// them is.
 fn distinct(states: impl Iterator<Item = PeerState>) -> Vec<PeerState> {
     let mut out: Vec<PeerState> = Vec::new();
     let mut index = HashMap::new();
@@ -90,13 +90,13 @@ fn distinct(states: impl Iterator<Item = PeerState>) -> Vec<PeerState> {
     out
 }
 
-/// What a worker process knows of the counts before its own.
+/// The counters from before a worker process.
 #[derive(Debug)]
 pub struct History {
     pub current: Arc<super::Generation>,
-    /// Configurations that still had workers when this one came.
+    /// Configurations that still had workers when this one started.
     pub before: Vec<Arc<super::Generation>>,
-    /// What was counted under all others.
+    /// The counts of all other configurations.
     pub carried: Snapshot,
     pub started: u64,
     pub loaded: u64,
@@ -104,7 +104,8 @@ pub struct History {
 }
 
 impl History {
-    /// What a server's name stood for last, under this configuration or one that still has workers.
+    /// The last known addresses of a server's name, under this configuration or one that still has
+    /// workers.
     pub fn found(&self, name: &str) -> Option<Vec<IpAddr>> {
         let before = self.before.iter().rev();
         let mut all = std::iter::once(&self.current).chain(before);
@@ -112,8 +113,8 @@ impl History {
     }
 }
 
-/// The key of an upstream's server: group (with the port that tells undeclared ones apart) and address, or
-/// name where the addresses behind it change.
+/// The key of an upstream server: the group (with the port for an implicit group) and the address,
+/// or the name if its addresses change.
 pub fn peer_key(group: &Upstream, peer: &Peer) -> String {
     let port = group.port.map(|p| format!(":{p}")).unwrap_or_default();
     match peer.resolve {
@@ -122,7 +123,7 @@ pub fn peer_key(group: &Upstream, peer: &Peer) -> String {
     }
 }
 
-/// Group and address of a key.
+/// The group and address in a key.
 pub fn split(key: &str) -> (&str, &str) {
     key.split_once('\0').unwrap_or((key, ""))
 }

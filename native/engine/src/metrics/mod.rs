@@ -1,7 +1,6 @@
-//! What the server counts while it works: read by `status` and `status_socket`.
-//!
-//! Each thread counts in cells of its own, with plain loads and stores; whoever reads adds them up.
-//! The cells lie in memory that the master made, so that they outlive a worker and a reload.
+//! The server's counters, read by `status` and `status_socket`.  Each thread counts in its own
+//! cells with plain loads and stores; a reader adds them up. The master allocates the memory, so
+//! that the counts survive workers and reloads.
 
 mod histogram;
 mod json;
@@ -24,10 +23,10 @@ pub use live::{peer_key, CacheState, History, Live, PeerState};
 pub use prometheus::{prometheus, CONTENT_TYPE};
 pub use snapshot::Snapshot;
 
-/// Cells of stub_status, before those of the threads.
+/// The cells of stub_status, which precede those of the threads.
 pub const COUNTERS: usize = 7;
 
-/// A kind of thing that is counted, each under names of its own.
+/// A category of counters, each with its own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Protocol,
@@ -35,7 +34,7 @@ pub enum Section {
     LimitReq,
     LimitConn,
     Cache,
-    /// Servers of upstream groups, named by group and address, or name where it is looked up again.
+    /// Upstream servers, named by group and address, or by a name that is resolved again.
     Peer,
     /// Status zones: the requests of server blocks.
     Zone,
@@ -51,7 +50,7 @@ pub const SECTIONS: [Section; 7] = [
     Section::Zone,
 ];
 
-/// Status classes: of a request that got no answer, and 1xx to 5xx.
+/// Status classes: requests without a response, and 1xx to 5xx.
 pub const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 pub const PROTOCOLS: [&str; 5] = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1", "HTTP/2.0", "HTTP/3.0"];
 pub const LIMIT_REQ: [&str; 5] = [
@@ -72,7 +71,7 @@ pub const CACHE: [&str; 7] = [
     "BYPASS",
 ];
 
-/// What is counted of QUIC, and what a person reads of it.
+/// The QUIC counters with their descriptions.
 pub const QUIC: [(&str, &str); 8] = [
     ("connections", "QUIC connections accepted."),
     ("handshakes", "QUIC handshakes completed."),
@@ -93,7 +92,7 @@ pub const QUIC: [(&str, &str); 8] = [
     ),
 ];
 
-/// Fields of [`QUIC`].
+/// The indexes of [`QUIC`].
 #[derive(Clone, Copy, Debug)]
 pub enum Quic {
     Connections,
@@ -209,9 +208,8 @@ pub struct Generation {
 
 impl Generation {
     /// Cells for a configuration that `threads` threads will serve.
-    ///
-    /// # Errors
-    /// When the system has no memory to share.
+    /// Allocate the cells for a configuration and its `threads` threads.  # Errors The system has
+    /// no memory to share.
     pub fn new(config: &Config, threads: usize) -> io::Result<Generation> {
         let layout = Layout::new(config);
         Ok(Generation {

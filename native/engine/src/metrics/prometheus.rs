@@ -1,4 +1,4 @@
-//! The status in Prometheus' text format 0.0.4.
+//! The status in the Prometheus text format 0.0.4.
 
 use super::histogram::doublings;
 use super::live::{split, PeerState};
@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Writes families of metrics.
+/// Writes metric families.
 #[derive(Default)]
 struct Writer {
     out: String,
@@ -27,7 +27,7 @@ impl Writer {
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.out.write_fmt(text);
     }
 
@@ -53,7 +53,7 @@ impl Writer {
     }
 }
 
-/// Backslash, quote and line feed are all that a label's value has escaped.
+/// Escape the backslash, the quote, and the line feed in a label value.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -71,7 +71,7 @@ fn seconds(us: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// The status as a page of metrics.
+/// The status as a page of Prometheus metrics.
 pub fn prometheus(live: &Live) -> Vec<u8> {
     let mut w = Writer::default();
     process(&mut w, live);
@@ -167,7 +167,8 @@ fn zones(w: &mut Writer, counts: &Snapshot) {
             row[..CLASSES.len()].iter().sum::<u64>(),
             &row[zone::LATENCIES..],
         );
-        // Each cell is read by itself: a histogram that is read while it counts still adds up.
+        // Cells are read separately, so the total of a changing histogram may lag behind its
+        // buckets.
         let total = total.max(buckets.iter().sum());
         for (bound, below) in doublings(buckets) {
             w.sample("_bucket", &[("zone", name), ("le", &seconds(bound))], below);

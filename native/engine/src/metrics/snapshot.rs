@@ -1,16 +1,16 @@
-//! What was counted, added up: over threads, and over the configurations served one after the other.
+//! Sums of the counters, over threads and over successive configurations.
 
 use super::{Generation, Section, COUNTERS, SECTIONS};
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts by name, as many for each as its section is wide.
+/// Counts by name; the section determines their number per name.
 pub type Rows = BTreeMap<String, Vec<u64>>;
 
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// As stub_status: accepted, handled, requests, active, reading, writing, waiting.
+    /// As in stub_status: accepted, handled, requests, active, reading, writing, waiting.
     pub counters: [u64; COUNTERS],
     sections: [Rows; SECTIONS.len()],
 }
@@ -20,12 +20,12 @@ impl Snapshot {
         &self.sections[section as usize]
     }
 
-    /// The counts of a section that has no names.
+    /// The counts of a section without names.
     pub fn row(&self, section: Section) -> Option<&[u64]> {
         self.rows(section).values().next().map(Vec::as_slice)
     }
 
-    /// Leaves out the names that a configuration does not have.
+    /// Remove the names that a configuration does not have.
     pub fn keep(&mut self, generation: &Generation) {
         for section in SECTIONS {
             let names: HashSet<&String> = generation.layout.names(section).iter().collect();
@@ -33,7 +33,7 @@ impl Snapshot {
         }
     }
 
-    /// Adds another's counts, name by name.
+    /// Add the counts of another snapshot by name.
     pub fn merge(&mut self, other: &Snapshot) {
         add(&mut self.counters, &other.counters);
         for (mine, theirs) in self.sections.iter_mut().zip(&other.sections) {
@@ -56,7 +56,7 @@ fn add(to: &mut [u64], from: &[u64]) {
 }
 
 impl Generation {
-    /// What was counted until now.
+    /// The sums of the counters until now.
     pub fn read(&self) -> Snapshot {
         let mut out = Snapshot::default();
         let (counters, threads) = self.cells.cells().split_at(COUNTERS);
@@ -76,7 +76,7 @@ impl Generation {
         let rows = &mut out.sections[section as usize];
         for (i, name) in self.layout.names(section).iter().enumerate() {
             let row = row_of(rows, name, section.width());
-            // Cells of zones without requests are not touched: they take no memory yet.
+            // Skip the cells of zones without requests: they use no memory yet.
             if section != Section::Zone || self.is_used(thread, i) {
                 load(&thread[self.layout.at(section, i)..], row);
             }

@@ -1,4 +1,4 @@
-//! DNS messages (RFC 1035, section 4; RFC 3596 for AAAA), as far as a lookup needs them.
+//! DNS messages (RFC 1035, section 4; RFC 3596 for AAAA), as far as lookups need them.
 
 use std::net::IpAddr;
 
@@ -19,30 +19,30 @@ impl Kind {
 
 const CNAME: u16 = 5;
 const IN: u16 = 1;
-/// Pointers followed in one name; more are a loop.
+/// The most pointers in a name; more indicate a loop.
 const MAX_POINTERS: usize = 32;
 
-/// What a server says to a question.
+/// The result in a server's response.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Did not fit into a datagram.
+    /// The response did not fit into a datagram.
     Truncated,
-    /// An error of RFC 1035, section 4.1.1.
+    /// An error code of RFC 1035, section 4.1.1.
     Refused(u8),
     Found {
         addresses: Vec<IpAddr>,
-        /// What the name stands for, if it is an alias.
+        /// The target if the name is an alias.
         alias: Option<String>,
-        /// Seconds the answer may be kept.
+        /// Seconds that the response may be cached.
         ttl: u32,
     },
 }
 
-/// A question for a name; `None` if it cannot be a name.
+/// A query for a name; `None` if the name is invalid.
 pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(name.len() + 18);
     out.extend_from_slice(&id.to_be_bytes());
-    // Recursion is desired; one question.
+    // Recursion desired; one question.
     out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.is_empty() || name.len() > 255 {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     }
 
-    /// A name, in lower case with dots.
+    /// Read a name, in lower case with dots.
     fn name(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut at = self.at;
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the answer to a question; `None`: it is malformed, or answers something else.
+/// Parse the response to a query; `None` if it is malformed or does not match.
 pub fn parse(message: &[u8], id: u16, name: &str, kind: Kind) -> Option<Answer> {
     let mut r = Reader { message, at: 0 };
     let (got, flags) = (r.u16()?, r.u16()?);
@@ -140,7 +140,7 @@ pub fn parse(message: &[u8], id: u16, name: &str, kind: Kind) -> Option<Answer> 
     }
     match (flags & 0xf) as u8 {
         0 => records(&mut r, answers, kind),
-        // A server that did not understand the question may understand it another time.
+        // A server that returned a format error may accept the query later.
         1 => None,
         code => Some(Answer::Refused(code)),
     }
@@ -173,7 +173,7 @@ fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
         } else {
             continue;
         }
-        // RFC 2181, section 8: a time with the highest bit set is none.
+        // RFC 2181, section 8: a TTL with the highest bit set counts as zero.
         lowest = lowest.min(if ttl > i32::MAX as u32 { 0 } else { ttl });
     }
     Some(Answer::Found {

@@ -1,4 +1,4 @@
-//! Names looked up while requests wait (`resolver`), and kept as long as their answers say.
+//! Asynchronous name lookups (`resolver`), cached for the TTL of the responses.
 
 mod message;
 mod query;
@@ -12,41 +12,41 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Names kept by one thread; the oldest answers go when there are more.
+/// The most names cached per thread; the oldest results are dropped first.
 const MAX_NAMES: usize = 4096;
-/// Milliseconds a lookup goes on for, whatever those who wait for it want.
+/// The most milliseconds of a lookup, independent of the requests that wait.
 const MAX_PATIENCE: u64 = 60_000;
 
-/// Addresses of a name.
+/// The addresses of a name.
 #[derive(Clone, Debug)]
 pub struct Found {
     addresses: Vec<IpAddr>,
-    /// Seconds.
+    /// The TTL in seconds.
     ttl: u32,
 }
 
-/// A lookup under way, or its outcome.
+/// A lookup under way, or its result.
 #[derive(Default)]
 struct Lookup {
     done: Notify,
     outcome: RefCell<Option<Result<Found, Refusal>>>,
-    /// Milliseconds (monotonic) until which the outcome holds.
+    /// The end of the result's validity in milliseconds (monotonic clock).
     until: Cell<u64>,
-    /// Each request begins with another address.
+    /// Rotates the addresses: each request starts with another one.
     turn: Cell<usize>,
 }
 
-/// How a single lookup went.
+/// The result of a single lookup.
 pub enum Answered {
-    /// Addresses, and milliseconds they may be kept for.
+    /// The addresses, and the milliseconds that they may be cached.
     Addresses(Vec<IpAddr>, u64),
-    /// There is no such name, or it has no address; and why this is known.
+    /// The name does not exist or has no address, with the reason.
     NoName(String),
-    /// Nobody could say; and why.
+    /// No server responded, with the reason.
     Failed(String),
 }
 
-/// Asks for a name that nobody else waits for; `turn`: the server to be asked next, `patience` in
+/// Look up a name without sharing the result; `turn`: the next server to ask, `patience` in
 /// milliseconds.
 pub async fn once(conf: &ResolverConf, turn: &Cell<usize>, name: &str, patience: u64) -> Answered {
     match query::run(conf, turn, name, patience).await {
@@ -67,17 +67,17 @@ pub async fn once(conf: &ResolverConf, turn: &Cell<usize>, name: &str, patience:
     }
 }
 
-/// The names one thread has looked up.
+/// The names that a thread has looked up.
 #[derive(Default)]
 pub struct Resolver {
-    /// By the `resolver` directive (its address) and name.
+    /// Lookups by the `resolver` directive (its address) and the name.
     lookups: RefCell<HashMap<(usize, String), Rc<Lookup>>>,
-    /// By directive: the server to be asked next.
+    /// The next server to ask, by directive.
     turns: RefCell<HashMap<usize, Rc<Cell<usize>>>>,
 }
 
 impl Resolver {
-    /// The addresses of a name; an error says why there are none.
+    /// The addresses of a name; the error is the reason for having none.
     pub async fn resolve(
         &self,
         conf: &Arc<ResolverConf>,
@@ -111,7 +111,7 @@ impl Resolver {
         }
     }
 
-    /// The lookup of that name whose outcome still holds, or a new one.
+    /// The cached or running lookup of a name, or a new one.
     fn lookup(&self, conf: &Arc<ResolverConf>, name: &str) -> Rc<Lookup> {
         let mut lookups = self.lookups.borrow_mut();
         let key = (Arc::as_ptr(conf) as usize, name.to_string());
@@ -134,7 +134,7 @@ impl Resolver {
         let task = lookup.clone();
         gallop_runtime::spawn(async move {
             let outcome = query::run(&conf, &next, &name, MAX_PATIENCE).await;
-            // Only addresses are kept; after an error the next request asks anew.
+            // Only addresses are cached; after an error the next request starts a new lookup.
             if let Some(Ok(found)) = &outcome {
                 let ms = conf.valid.unwrap_or(u64::from(found.ttl) * 1000);
                 task.until.set(now_ms().saturating_add(ms));

@@ -1,4 +1,4 @@
-//! One lookup: questions to name servers, over UDP, and TCP where an answer is too long for it.
+//! A lookup: queries to name servers over UDP, and over TCP if a response is too long.
 
 use super::message::{parse, question, Answer, Kind};
 use super::Found;
@@ -12,19 +12,19 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Milliseconds after which a question is asked again, and of another server.
+/// Milliseconds after which a query is repeated with another server.
 const RESEND: u64 = 5000;
-/// Aliases followed.
+/// The most aliases to follow.
 const MAX_ALIASES: usize = 50;
 
-/// Why a name has no address: an error of RFC 1035, section 4.1.1.
+/// The error code for a name without address (RFC 1035, section 4.1.1).
 pub type Refusal = u8;
 
-/// There is no such name.
+/// The name does not exist.
 pub const NO_NAME: Refusal = 3;
 const SERVER_FAILURE: Refusal = 2;
 
-/// Looks a name up; gives up after `patience` milliseconds (`None`).
+/// Look up a name; `None` after `patience` milliseconds.
 pub async fn run(
     conf: &ResolverConf,
     next: &Cell<usize>,
@@ -58,7 +58,7 @@ pub async fn run(
     Some(Err(NO_NAME))
 }
 
-/// What the servers say of one name.
+/// The servers' result for one name.
 struct Step {
     addresses: Vec<IpAddr>,
     alias: Option<String>,
@@ -68,7 +68,7 @@ struct Step {
 impl Step {
     fn of(answer: Option<Answer>) -> Result<Step, Refusal> {
         match answer {
-            // Of a kind that was not asked for.
+            // A record of another kind.
             None => Ok(Step {
                 addresses: Vec::new(),
                 alias: None,
@@ -89,7 +89,7 @@ impl Step {
     }
 }
 
-/// Runs both to their ends.
+/// Run both futures to their ends.
 async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut first, mut second) = (None, None);
@@ -117,15 +117,15 @@ async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
 
 struct Lookup<'a> {
     conf: &'a ResolverConf,
-    /// The server asked first.
+    /// The server to ask first.
     first: usize,
-    /// Milliseconds (monotonic).
+    /// The time limit in milliseconds (monotonic clock).
     until: u64,
 }
 
 impl Lookup<'_> {
-    /// Asks for both kinds of address at once. Half an answer is none: the other half might be what
-    /// clients need.
+    /// Query both kinds of address at once. Half a result is not used: the other half might be the
+    /// one that works.
     async fn step(&self, name: &str) -> Option<Result<Step, Refusal>> {
         let of_kind = async |kind, wanted| match wanted {
             true => self.once(name, kind).await.map(Some),
@@ -138,7 +138,7 @@ impl Lookup<'_> {
             (Ok(four), Ok(six)) => (four, six),
             (Err(code), _) | (_, Err(code)) => return Some(Err(code)),
         };
-        // As in nginx, the last kind asked for names what the whole name stands for.
+        // As in nginx, the response to the last query determines the alias.
         let alias = if self.conf.ipv6 {
             six.alias
         } else {
@@ -151,7 +151,7 @@ impl Lookup<'_> {
         }))
     }
 
-    /// Asks one server after another until there is an answer.
+    /// Ask the servers in turn until one responds.
     async fn once(&self, name: &str, kind: Kind) -> Option<Answer> {
         let servers = &self.conf.servers;
         let mut turn = self.first;
@@ -163,7 +163,7 @@ impl Lookup<'_> {
             let began = now_ms();
             match timeout(wait, ask(server, name, kind)).await {
                 Ok(Ok(answer)) => return Some(answer),
-                // The server cannot be reached: the next is asked at the usual time.
+                // The server is unreachable: the next one is asked at the usual time.
                 Ok(Err(_)) => {
                     let rest = wait.saturating_sub(now_ms() - began);
                     gallop_runtime::sleep(rest).await;
@@ -174,13 +174,13 @@ impl Lookup<'_> {
     }
 }
 
-/// Asks one server one question.
+/// Send one query to one server.
 async fn ask(server: SocketAddr, name: &str, kind: Kind) -> io::Result<Answer> {
     let local: SocketAddr = match server {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    // A port and a number of its own for each question: who guesses both could answer in its stead.
+    // Each query uses a new port and id: an attacker who guesses both could forge the response.
     let socket = UdpSocket::bind(local)?;
     socket.connect(server)?;
     socket.set_nonblocking(true)?;

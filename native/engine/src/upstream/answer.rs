@@ -1,4 +1,4 @@
-//! From an upstream's head to the answer's.
+//! Converts an upstream's response head to the response for the client.
 
 use super::cached::Fetch;
 use super::cookies;
@@ -21,7 +21,7 @@ use gallop_http::h1::{parse_length, ResponseHead};
 use gallop_http::message::Version;
 use gallop_runtime::unix_time;
 
-/// An upstream's head, whatever protocol brought it.
+/// The head of an upstream response, independent of the protocol.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub status: u16,
@@ -29,7 +29,7 @@ pub struct Head {
     pub fields: Fields,
     pub content_length: Option<u64>,
     pub chunked: bool,
-    /// The connection may carry another request.
+    /// Whether the connection can be reused.
     pub keep: bool,
 }
 
@@ -76,7 +76,7 @@ impl Head {
             .map(|(_, v)| v.as_slice())
     }
 
-    /// The field of that name, which may come once.
+    /// The field with this name, which must not appear twice.
     fn only(&self, name: &str) -> Result<Option<&[u8]>, &'static str> {
         let named = |f: &&(Vec<u8>, Vec<u8>)| is(&f.0, name);
         let mut found = self.fields.iter().filter(named);
@@ -86,7 +86,7 @@ impl Head {
         }
     }
 
-    /// An answer whose length could be read in two ways is not passed on.
+    /// Reject a response with ambiguous length.
     fn check_framing(&self) -> Result<(), &'static str> {
         let (length, coding) = (
             self.only("content-length")?,
@@ -124,7 +124,7 @@ impl Head {
     }
 }
 
-/// Fields that are not passed on: of one connection, or meant for this server.
+/// Fields that are not passed on because they concern one connection or this server.
 const HIDDEN: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -137,7 +137,7 @@ const HIDDEN: [&str; 9] = [
     "x-accel-charset",
 ];
 
-/// What a server says of itself; what an application says is this server's own word.
+/// Fields about a server itself; from an application, they are passed on.
 const OF_SERVERS: [&str; 3] = ["date", "server", "x-pad"];
 
 const ONCE: [&str; 9] = [
@@ -156,22 +156,22 @@ fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
 
-/// Who gave an answer.
+/// The source of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Giver {
     Server,
-    /// One that speaks FastCGI.
+    /// A FastCGI application.
     Application,
 }
 
 pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool, giver: Giver) -> bool {
     let listed = |list: &[String]| list.iter().any(|n| is(name, n));
     let passed = listed(items(&conf.pass_headers));
-    // Other readers take such a name for none, and those of HTTP/2 the whole answer.
+    // Other programs reject such a name, and HTTP/2 clients reject the whole response.
     if !name.is_ascii() {
         return false;
     }
-    // What the server could speak instead concerns no client of HTTP/2 or HTTP/3.
+    // An offer to upgrade has no meaning for clients of HTTP/2 and HTTP/3.
     if http1 && is(name, "upgrade") {
         return true;
     }
@@ -185,7 +185,7 @@ fn is_ignored(conf: &UpConf, name: &str) -> bool {
     items(&conf.ignore_headers).iter().any(|n| n == name)
 }
 
-/// Makes the upstream's answer this request's, or follows what it asks for.
+/// Use the upstream's response for the request, or follow its instructions.
 pub async fn apply(
     ex: &mut Exchange,
     plan: &Plan<'_>,
@@ -215,9 +215,9 @@ pub async fn apply(
         }
     }
     let fetch = fetch.filter(|f| f.allows(&conf, &head));
-    // As in nginx, an answer that is only not kept because it is not buffered has its ranges made here.
+    // As in nginx, ranges of an unbuffered response that would otherwise be cached are made here.
     let ranges = fetch.is_some() || conf.force_ranges == Some(true);
-    // So are its conditions judged, which the upstream did not see.
+    // The same holds for its conditions, which the upstream did not see.
     ex.response.judged = fetch.is_none();
     let fetch = fetch.filter(|_| !body.is_unbuffered());
     ex.response.single_range = ranges;
@@ -252,7 +252,7 @@ pub async fn apply(
     Flow::Done
 }
 
-/// Takes in a body that has nothing to give, so that its connection goes back.
+/// Read a body to its end so that the connection can be reused.
 async fn drain(ex: &mut Exchange, body: UpstreamBody, head: &Head, bodiless: bool) {
     let mut body = Body::Stream(Box::new(body));
     if !ex.header_only || head.content_length.is_none() {
@@ -272,16 +272,17 @@ const CONDITIONS: [&str; 4] = [
     "if-none-match",
 ];
 
-/// Answers with what a cache has kept.
+/// Respond with a cached response.
 pub fn kept(ex: &mut Exchange, plan: &Plan<'_>, entry: Entry) -> Flow {
     let conf = plan.conf.clone();
     let head = entry.meta.head;
     limit_rate(ex, &conf, &head);
-    // Kept by a location that does not follow it.
+    // The response was cached by a location that does not follow the field.
     if let Some(flow) = accel_redirect(ex, &conf, &head, true) {
         return flow;
     }
-    // As in nginx, conditions are left alone where the location would not have kept the answer itself.
+    // As in nginx, conditions are ignored if the location would not have cached the response
+    // itself.
     ex.response.judged = CONDITIONS.iter().any(|name| ex.head.get(name).is_some())
         && Verdict::of(&conf, &head, (unix_time() / 1000) as i64).refused;
     copy_head(ex, plan, &head, true);
@@ -310,7 +311,7 @@ fn limit_rate(ex: &Exchange, conf: &UpConf, head: &Head) {
     }
 }
 
-/// `intercept_errors`: a page of this server's answers in the upstream's place.
+/// `intercept_errors`: use an error page instead of the upstream's response.
 fn intercept(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow> {
     if conf.intercept_errors != Some(true) || head.status < 300 || ex.error_page {
         return None;
@@ -327,18 +328,18 @@ fn intercept(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow> {
     Some(Flow::Status(head.status))
 }
 
-/// Polls a body that has nothing to give, for what its end does.
+/// Poll a body without content for the effects of its end.
 async fn futures_none(body: &mut Body) -> bool {
     body.next().await.is_none()
 }
 
-/// `X-Accel-Redirect`: another URI of this server answers. `caches`: what this one answered was for a cache.
+/// `X-Accel-Redirect`: redirect internally to another URI. `caches`: the response was for a cache.
 fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -> Option<Flow> {
     if is_ignored(conf, "x-accel-redirect") {
         return None;
     }
     let target = head.get("x-accel-redirect")?.to_vec();
-    // What the first answer said of the content goes with it.
+    // Fields about the content apply to the final response.
     let keep = [
         "set-cookie",
         "content-disposition",
@@ -346,7 +347,7 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -
         "expires",
         "accept-ranges",
     ];
-    // Where this server makes the ranges, the first answer's word on them is not passed on.
+    // If this server makes the ranges, the first response's fields about them are dropped.
     let ranges = caches || conf.force_ranges == Some(true);
     let fields = head.fields.iter();
     let mut expires = false;
@@ -382,7 +383,7 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -
     Some(Flow::Internal { uri: path, args })
 }
 
-/// `ranges`: ranges of the answer can be sent, if the upstream's own word allows them.
+/// Copy the head. `ranges`: ranges can be sent if the upstream's fields allow it.
 fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     if head.get("content-type").is_some() {
         ex.carried_type = None;
@@ -392,7 +393,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     ex.response.reason.clone_from(&head.reason);
     let http1 = ex.version() < Version::Http2 && head.status != 101;
     for (i, (name, value)) in head.fields.iter().enumerate() {
-        // Of fields that come once only the first counts.
+        // Of a repeated single-value field only the first counts.
         let again = ONCE.iter().any(|n| is(name, n))
             && head.fields[..i]
                 .iter()
@@ -407,7 +408,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
         copy_field(ex, plan, name, value.clone());
     }
     ex.response.allow_ranges |= conf.force_ranges == Some(true);
-    // Where a server's own is passed on and there is none, none is made up.
+    // If the upstream's value is passed on and missing, none is added.
     let passes = |name: &str| {
         plan.giver() == Giver::Server
             && items(&conf.pass_headers)
@@ -428,7 +429,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     }
 }
 
-/// Remembers for the log what an answer passed on as it was consists of.
+/// Record a response that is passed on unchanged, for the log.
 pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head, giver: Giver) {
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
@@ -463,7 +464,8 @@ fn copy_field(ex: &mut Exchange, plan: &Plan<'_>, name: &[u8], value: Vec<u8>) {
         b"etag" => ex.response.etag = Some(value),
         b"location" => {
             let location = cookies::redirect(ex, plan, value.clone());
-            // A path becomes a whole URL where `proxy_redirect` made it, and else is the upstream's word.
+            // A path that `proxy_redirect` made becomes an absolute URL; otherwise the upstream's
+            // value stays.
             let is_rewritten = location.first() == Some(&b'/') && location != value;
             if is_rewritten || location.starts_with(b"http") {
                 ex.response.location = Some(location);
@@ -487,7 +489,7 @@ fn add(ex: &mut Exchange, name: &[u8], value: Vec<u8>) {
     ex.response.headers.push((name.to_vec(), value));
 }
 
-/// The charset is kept apart, so that the charset filter sees it.
+/// Store the charset separately for the charset filter.
 fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
     let (kind, charset) = split_charset(&value);
     let charset = charset.map(<[u8]>::to_vec);
@@ -497,7 +499,7 @@ fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
     ex.response.charset = charset;
 }
 
-/// A media type, and its charset where that comes last.
+/// Split a content type into its media type and its charset, if the charset comes last.
 pub(crate) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     let begins = |at: usize| value[at - 7..at].eq_ignore_ascii_case(b"charset");
     let mut signs = memchr::memchr_iter(b'=', value).filter(|&at| at >= 7);
@@ -517,7 +519,7 @@ pub(crate) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
 
 fn upgrade(ex: &mut Exchange, plan: &Plan<'_>, head: Head, body: UpstreamBody) -> Flow {
     if ex.head.get("upgrade").is_none() || ex.version() != Version::Http11 {
-        // As nginx, without a page: whoever reads this expects anything but HTML.
+        // As in nginx, no page is sent: the client does not expect HTML.
         ex.log(Level::Error, "upstream sent unexpected 101 answer");
         ex.response.status = 502;
         ex.response.content_length = Some(0);

@@ -1,4 +1,4 @@
-//! A request's way to an upstream: what is kept, else one server after another.
+//! The way of a request to an upstream: a cached response, otherwise one server after another.
 
 use super::answer;
 use super::cached::{self, Fetch, Looked};
@@ -31,7 +31,7 @@ pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     let conf = plan.conf.clone();
     let looked = match conf.cache {
         None | Some(CacheUse::Off) => None,
-        // Boxed, as what opens connections: most requests need neither.
+        // Boxed, since most requests need neither a cache nor a new connection.
         Some(_) => Box::pin(cached::look(ex, &conf, std::mem::take(&mut plan.cache_key))).await,
     };
     let fetch = match looked {
@@ -48,7 +48,7 @@ pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     };
     if let (Some(fetch), Protocol::Http(request)) = (&fetch, &mut plan.protocol) {
         request.as_get = ex.method() == b"HEAD" && conf.cache_convert_head != Some(false);
-        // What is to be kept is fetched even when this client leaves.
+        // A response for the cache is fetched even if this client leaves.
         abortable.set(may_abort && !fetch.cacheable);
     }
     let mut way = Way {
@@ -63,7 +63,7 @@ pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     flow
 }
 
-/// What one try leads to.
+/// The next step after an attempt.
 enum Step {
     Again(Option<Failure>),
     Flow(Flow),
@@ -72,9 +72,9 @@ enum Step {
 struct Way<'a> {
     plan: &'a Plan<'a>,
     fetch: Option<Box<Fetch>>,
-    /// The request's body is at hand for another try.
+    /// Whether the request body is available for another attempt.
     replayable: bool,
-    /// Milliseconds (monotonic).
+    /// Start time in milliseconds (monotonic clock).
     started: u64,
     tries: u64,
 }
@@ -130,7 +130,7 @@ impl Way<'_> {
         tries.filter(|&n| n > 0).unwrap_or(u64::MAX)
     }
 
-    /// Whether another server may be tried after `kind` went wrong.
+    /// Whether another server may be tried after an error of this kind.
     fn may_go_on(&self, ex: &Exchange, kind: u32, sent: bool) -> bool {
         let conf = &self.plan.conf;
         let mask = conf.next_servers();
@@ -146,7 +146,7 @@ impl Way<'_> {
             && !timed_out
     }
 
-    /// A head has come; `left`: there are servers that were not tried.
+    /// Handle a response head; `left`: there are servers that were not tried.
     async fn answered(
         &mut self,
         ex: &mut Exchange,
@@ -206,7 +206,7 @@ impl Way<'_> {
         Step::Flow(self.give_up(ex, status, failure.kind))
     }
 
-    /// No server gave an answer: an old one, if there is one that may be used, else the error.
+    /// End without a server's response: use a stale response if possible, otherwise the error.
     fn give_up(&mut self, ex: &mut Exchange, status: u16, kind: u32) -> Flow {
         let conf = &self.plan.conf;
         if let Some(fetch) = &mut self.fetch {
@@ -218,7 +218,7 @@ impl Way<'_> {
         Flow::Status(status)
     }
 
-    /// No server can be asked; `last`: because each of them failed.
+    /// Handle the lack of a usable server; `last`: the failure of the last one.
     fn no_server(&mut self, ex: &mut Exchange, last: Option<Failure>) -> Flow {
         if let Some(failure) = last {
             return self.give_up(ex, failure.status(), failure.kind);

@@ -1,23 +1,23 @@
-//! Memory that upstreams' answers are read into, used again and again.
+//! Reusable buffers for upstream responses.
 
 use std::cell::RefCell;
 
 /// Bytes read at a time.
 pub const SIZE: usize = 32 * 1024;
-/// Idle buffers a thread keeps.
+/// The most idle buffers that a thread keeps.
 const SPARE: usize = 64;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer with room for [`SIZE`] bytes.
+/// Take an empty buffer with room for [`SIZE`] bytes.
 pub fn take() -> Vec<u8> {
     let spare = BUFFERS.with_borrow_mut(Vec::pop);
     spare.unwrap_or_else(|| Vec::with_capacity(SIZE))
 }
 
-/// Gives back what [`take`] gave; what it holds is forgotten.
+/// Return a buffer from [`take`]; its contents are discarded.
 pub fn give(mut buffer: Vec<u8>) {
     buffer.clear();
     BUFFERS.with_borrow_mut(|buffers| {

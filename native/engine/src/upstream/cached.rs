@@ -1,4 +1,5 @@
-//! Which kept answer a request gets, whether one must be fetched, and whether that one is kept.
+//! Cache decisions: which cached response a request gets, whether to fetch one, and whether to
+//! store it.
 
 use super::answer::Head;
 use super::response_body::UpstreamBody;
@@ -19,34 +20,35 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What the rest of the request's way asks of its cache.
+/// The cache information of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Note {
     /// `$upstream_cache_status`.
     pub status: &'static str,
-    /// The cache's place in the configuration.
+    /// The position of the cache in the configuration.
     pub zone: Option<usize>,
     /// `$upstream_cache_key`.
     pub key: Vec<u8>,
-    /// The answer may be kept: the request to the upstream carries no conditions of the client's.
+    /// Whether the response may be stored because the upstream request carries no conditions of the
+    /// client.
     pub cacheable: bool,
-    /// Conditions of our own, for an answer that may still be good.
+    /// Conditions added to revalidate a stale response.
     pub last_modified: Option<i64>,
     pub etag: Vec<u8>,
-    /// The answer is being kept; set: it is not to be, after all.
+    /// Set while the response is being stored; `true` aborts the storing.
     pub abandoned: Option<Rc<Cell<bool>>>,
-    /// Fields of a kept answer, for `$upstream_http_*`.
+    /// Fields of a cached response, for `$upstream_http_*`.
     pub fields: Option<super::Fields>,
 }
 
 pub enum Looked {
-    /// A kept answer.
+    /// A cached response.
     Answer(Box<Entry>),
     Flow(Flow),
     Fetch(Box<Fetch>),
 }
 
-/// An answer that is to be fetched, and where it would be kept.
+/// A response to fetch and the cache entry for it.
 pub struct Fetch {
     cache: Arc<Cache>,
     main: Key,
@@ -54,9 +56,9 @@ pub struct Fetch {
     text: Vec<u8>,
     pub cacheable: bool,
     updating: Option<Updating>,
-    /// The kept answer that is no longer fresh.
+    /// The stale response.
     old: Option<Box<Entry>>,
-    /// The old answer itself says that it may be used when there is an error.
+    /// Whether the stale response itself allows its use after an error.
     old_on_error: bool,
     bypassed: bool,
 }
@@ -65,7 +67,7 @@ fn seconds() -> i64 {
     (gallop_runtime::unix_time() / 1000) as i64
 }
 
-/// Whether any of the values is set, and not to "0".
+/// Whether any of the values is non-empty and not "0".
 pub fn any(ex: &Exchange, values: &[Template]) -> bool {
     values.iter().any(|t| {
         let value = template::eval(ex, t);
@@ -73,7 +75,7 @@ pub fn any(ex: &Exchange, values: &[Template]) -> bool {
     })
 }
 
-/// The cache of the location; an error when it names one that does not exist.
+/// The location's cache; an error if it names an unknown one.
 fn chosen(ex: &Exchange, conf: &UpConf) -> Result<Option<Arc<Cache>>, String> {
     let caches = &ex.worker.shared.caches;
     let name = match &conf.cache {
@@ -93,8 +95,8 @@ fn chosen(ex: &Exchange, conf: &UpConf) -> Result<Option<Arc<Cache>>, String> {
     }
 }
 
-/// Looks for a kept answer; `None`: the location keeps none. `default_key` serves where no key is
-/// configured.
+/// Look for a cached response; `None` if the location has no cache. `default_key` applies without a
+/// configured key.
 pub async fn look(ex: &mut Exchange, conf: &UpConf, default_key: Vec<u8>) -> Option<Looked> {
     let methods = conf
         .cache_methods
@@ -143,7 +145,7 @@ pub async fn look(ex: &mut Exchange, conf: &UpConf, default_key: Vec<u8>) -> Opt
     Some(fetch.find(ex, conf).await)
 }
 
-/// What the client asked for cannot be answered with what is being fetched: that is not kept either, as in nginx.
+/// Give up storing the response, since the client's request cannot be served from it, as in nginx.
 pub(crate) fn abandon(ex: &mut Exchange) {
     if let Some(abandoned) = ex.cached.as_mut().and_then(|note| note.abandoned.take()) {
         abandoned.set(true);
@@ -154,7 +156,7 @@ fn note(ex: &mut Exchange) -> &mut Note {
     ex.cached.get_or_insert_default()
 }
 
-/// What was found under a key.
+/// The result of opening a key's file.
 enum Opened {
     Fresh(Box<Entry>),
     Old(Box<Entry>),
@@ -162,7 +164,7 @@ enum Opened {
     Error(u16),
 }
 
-/// The bit of `use_stale` for an answer that is being fetched anew.
+/// The bit of `use_stale` for a response under update.
 const UPDATING: u32 = next::UPDATING;
 
 impl Fetch {
@@ -201,7 +203,7 @@ impl Fetch {
         }
     }
 
-    /// Waits for the one who fetches the answer; `false` once it is `until`.
+    /// Wait for the request that fetches the response; `false` after the time `until`.
     async fn wait(&self, until: u64) -> bool {
         let left = until.saturating_sub(now_ms());
         if left == 0 {
@@ -209,12 +211,12 @@ impl Fetch {
         }
         let patience = self.cache.patience(&self.key).max(1).min(left);
         let free = poll_fn(|cx| self.cache.poll_free(&self.key, cx));
-        // Both ends of the wait lead to another look.
+        // Both results lead to another lookup.
         let _ = timeout(patience, free).await;
         true
     }
 
-    /// Opens what is kept under the key, or under that of the variant the request asks for.
+    /// Open the entry of the key, or of the variant that the request selects.
     fn open(&mut self, ex: &Exchange, conf: &UpConf, counted: &mut Option<Key>) -> Opened {
         let min_uses = conf.cache_min_uses.unwrap_or(1);
         self.key = self.main;
@@ -255,7 +257,7 @@ impl Fetch {
         Opened::Missing { scarce: false }
     }
 
-    /// A kept answer that is no longer fresh: used all the same, or fetched anew.
+    /// Decide about a stale response: use it, or fetch a new one.
     fn old(mut self: Box<Self>, ex: &mut Exchange, conf: &UpConf, entry: Box<Entry>) -> Looked {
         let now = seconds();
         let meta = &entry.meta;
@@ -294,7 +296,7 @@ impl Fetch {
         Looked::Fetch(self)
     }
 
-    /// Removes what is kept under the key; a key that ends in an asterisk stands for all that begin so.
+    /// Purge the entry of the key; a key that ends in an asterisk purges all keys with this prefix.
     fn purge(&self, ex: &mut Exchange) -> Flow {
         let gone = match self.text.strip_suffix(b"*") {
             Some(prefix) => {
@@ -310,7 +312,7 @@ impl Fetch {
         Flow::Done
     }
 
-    /// The old answer, if it may be used in place of an error.
+    /// The stale response, if it may replace an error response.
     pub fn instead(&mut self, ex: &mut Exchange, conf: &UpConf, kind: u32) -> Option<Box<Entry>> {
         let may = conf.cache_use_stale.unwrap_or(0) & kind != 0;
         let entry = self.old.take_if(|_| may)?;
@@ -318,7 +320,7 @@ impl Fetch {
         Some(entry)
     }
 
-    /// As [`instead`](Self::instead), when no server gave an answer at all.
+    /// Like [`instead`](Self::instead), if no server responded at all.
     pub fn after_failure(
         &mut self,
         ex: &mut Exchange,
@@ -333,7 +335,7 @@ impl Fetch {
         Some(entry)
     }
 
-    /// Remembers a status that has no answer of its own.
+    /// Cache a status that has no response of its own.
     pub fn failed(&self, conf: &UpConf, status: u16, valid: i64) {
         let now = seconds();
         let until = match (valid, valid_for(conf, status)) {
@@ -346,7 +348,7 @@ impl Fetch {
         }
     }
 
-    /// The upstream's answer is replaced by an error page: its status is remembered.
+    /// Cache the status of a response that an error page replaces.
     pub fn intercepted(&self, conf: &UpConf, head: &Head) {
         let verdict = Verdict::of(conf, head, seconds());
         if !verdict.refused {
@@ -354,7 +356,7 @@ impl Fetch {
         }
     }
 
-    /// The upstream says that the old answer is still good.
+    /// Handle a 304 response: the stale response is still valid.
     pub fn confirmed(
         &mut self,
         ex: &mut Exchange,
@@ -387,12 +389,12 @@ impl Fetch {
         Some(entry)
     }
 
-    /// The answer's own fields do not forbid to keep it.
+    /// Whether the response's own fields allow storing it.
     pub fn allows(&self, conf: &UpConf, head: &Head) -> bool {
         self.cacheable && !Verdict::of(conf, head, seconds()).refused
     }
 
-    /// Keeps the answer while it is sent; gives the body back if it is not kept.
+    /// Store the response while it is sent; return the body unchanged if it is not stored.
     pub fn keep(
         mut self,
         ex: &mut Exchange,
@@ -441,15 +443,15 @@ impl Fetch {
                     &format!("rename() to \"{}\" failed ({e})", path.display()),
                 ),
             }
-            // Those who wait for the answer find it now.
+            // Wake the requests that wait for the response.
             drop(updating);
         };
         let start = bytes.len() as u64;
         Ok(saved::save(body, temp, start, abandoned, Box::new(finish)))
     }
 
-    /// What is written before the answer's body; `None` if it must not be kept. Chooses the key anew
-    /// when the answer depends on other fields than its forerunner did.
+    /// The metadata to store; `None` if the response must not be stored. Computes a new key if the
+    /// response varies by other fields than before.
     fn meta(&mut self, ex: &Exchange, conf: &UpConf, head: &Head) -> Option<Meta> {
         let now = seconds();
         let verdict = Verdict::of(conf, head, now);
@@ -493,8 +495,8 @@ fn answer(ex: &mut Exchange, status: &'static str, entry: Box<Entry>) -> Looked 
     Looked::Answer(entry)
 }
 
-/// Whether the first range asked for begins behind `max`, or counts from the end. With no bytes to begin behind
-/// (0) any `Range` does; one that is malformed does not, as in nginx (ngx_http_upstream_cache_check_range).
+/// Whether the first requested range starts behind `max` or counts from the end. With 0, every
+/// `Range` does; a malformed one does not, as in nginx (ngx_http_upstream_cache_check_range).
 fn begins_beyond(ex: &Exchange, max: u64) -> bool {
     let Some(range) = ex.head.get("range") else {
         return false;
@@ -518,7 +520,7 @@ fn begins_beyond(ex: &Exchange, max: u64) -> bool {
     start.parse().is_ok_and(|start: i64| start as u64 >= max)
 }
 
-/// Fetches the answer for later requests, beside this one.
+/// Fetch the response for later requests in the background.
 fn update_in_background(ex: &mut Exchange, claim: Updating) {
     let done = Rc::new(Notify::default());
     ex.background.push(done.clone());

@@ -1,4 +1,4 @@
-//! Rewriting what an upstream says of itself: redirects and cookies.
+//! Rewriting of redirects and cookies in upstream responses.
 
 use super::transfer::Plan;
 use crate::exchange::Exchange;
@@ -6,7 +6,7 @@ use crate::template;
 use gallop_conf::directives::upstream_conf::COOKIE_FLAGS;
 use gallop_conf::model::{items, CookieName, Level, RedirectRule, UpConf};
 
-/// `proxy_redirect` on a `Location`.
+/// Apply `proxy_redirect` to a `Location` value.
 pub fn redirect(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     if plan.pass.is_none() {
         return value;
@@ -22,7 +22,7 @@ pub fn redirect(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     value
 }
 
-/// The URL in a `Refresh` field.
+/// Apply `proxy_redirect` to the URL in a `Refresh` value.
 pub fn refresh(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     let lower = value.to_ascii_lowercase();
     match lower.windows(4).position(|w| w == b"url=") {
@@ -54,7 +54,7 @@ fn rewrite(ex: &Exchange, rule: &RedirectRule, value: &[u8]) -> Option<Vec<u8>> 
     }
 }
 
-/// An attribute of a cookie: where its value stands.
+/// The position of a cookie attribute's value.
 fn attribute(cookie: &[u8], name: &str) -> Option<(usize, usize)> {
     let mut at = memchr::memchr(b';', cookie)? + 1;
     loop {
@@ -76,11 +76,11 @@ fn attribute(cookie: &[u8], name: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`.
+/// Apply `proxy_cookie_domain`, `proxy_cookie_path`, and `proxy_cookie_flags`.
 pub fn set_cookie(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
     let pair = cookie.split(|&c| c == b';').next().unwrap_or_default();
     if !pair.contains(&b'=') {
-        // That is none, and attributes would make one of it.
+        // The value is no cookie, and adding attributes would make it one.
         return cookie;
     }
     let cookie = change(ex, cookie, "domain", items(&conf.cookie_domain));
@@ -93,7 +93,7 @@ fn change(ex: &Exchange, cookie: Vec<u8>, name: &str, rules: &[RedirectRule]) ->
         return cookie;
     };
     let domain = name == "domain";
-    // A domain's leading dot is kept, whatever the rest becomes.
+    // The leading dot of a domain is kept.
     let dot = usize::from(domain && cookie[start..end].starts_with(b"."));
     for rule in rules {
         if matches!(rule, RedirectRule::Off) {
@@ -103,7 +103,7 @@ fn change(ex: &Exchange, cookie: Vec<u8>, name: &str, rules: &[RedirectRule]) ->
         let start = if plain { start + dot } else { start };
         let value = &cookie[start..end];
         let changed = match rule {
-            // A domain must match whole, in any case.
+            // A domain must match completely, in any case.
             RedirectRule::Prefix { from, to } if domain => value
                 .eq_ignore_ascii_case(&template::eval(ex, from))
                 .then(|| template::eval(ex, to)),
@@ -156,7 +156,7 @@ fn flags(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
     parts.join(&b"; "[..])
 }
 
-/// A flag's value in lower case; what variables give may be nothing, or no flag.
+/// A flag in lower case; `None` if a variable gives no known flag.
 fn known_flag(ex: &Exchange, flag: &template::Template) -> Option<&'static str> {
     let value = template::eval(ex, flag);
     let known = COOKIE_FLAGS

@@ -53,7 +53,7 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
     attempts::run(ex, plan).await
 }
 
-/// Whether a parameter tells the application which file to run or open.
+/// Whether a parameter names a file that the application runs or opens.
 fn names_file(param: &Param) -> bool {
     matches!(
         param.name.as_bytes(),
@@ -61,7 +61,7 @@ fn names_file(param: &Param) -> bool {
     )
 }
 
-/// Refuses a script whose path ascends by a `..` of the request, as a file of this server would be refused.
+/// Reject a script whose path ascends by a `..` from the request, as for static files.
 fn check_scripts(ex: &Exchange) -> Result<(), Refused> {
     let params = items(&ex.loc.conf.fastcgi_params).iter();
     for param in params.filter(|param| names_file(param)) {
@@ -70,14 +70,14 @@ fn check_scripts(ex: &Exchange) -> Result<(), Refused> {
     Ok(())
 }
 
-/// As [`check_scripts`], without a line in the log.
+/// Like [`check_scripts`], without logging.
 pub(super) fn scripts_are_allowed(ex: &Exchange) -> bool {
     let mut params = items(&ex.loc.conf.fastcgi_params).iter();
     params.all(|param| !names_file(param) || FilePath::is_allowed(ex, &param.value))
 }
 
-/// Whether the paths of scripts must be looked at with each request: something else than the URI is part of them.
-/// The URI of a request that goes straight to its location has no `..`.
+/// Whether script paths must be checked per request because they contain more than the URI. The URI
+/// of a request that goes directly to its location has no `..`.
 pub(super) fn must_check_scripts(ex: &Exchange, conf: &UpConf) -> bool {
     use Builtin::{DocumentRoot, DocumentUri, FastcgiScriptName, RequestFilename, Uri};
     let root = ex.loc.conf.root.as_ref();
@@ -96,13 +96,14 @@ pub(super) fn must_check_scripts(ex: &Exchange, conf: &UpConf) -> bool {
     params.any(|param| names_file(param) && !param.value.parts.iter().all(is_plain))
 }
 
-/// Script name and path info of the URI, for variables.
+/// Set the variables for script name and path info.
 pub(super) fn split_path(ex: &mut Exchange, conf: &UpConf) {
     (ex.fastcgi_script_name, ex.fastcgi_path_info) = split(&ex.uri.path, conf);
 }
 
-/// The URI's script name and path info under a location's settings, each `None` where they leave the URI alone.
-/// Variables ask for them before the location's handler runs too: `try_files $fastcgi_script_name` does.
+/// The URI's script name and path info under a location's settings; each is `None` if the settings
+/// leave the URI unchanged. Variables such as `$fastcgi_script_name` in `try_files` need them
+/// before the handler runs.
 pub fn split(uri: &[u8], conf: &UpConf) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     if let Some(groups) = conf.split_path_info.as_ref().and_then(|p| p.captures(uri)) {
         let group = |i: usize| {
@@ -127,7 +128,7 @@ pub fn encode(ex: &Exchange, conf: &UpConf) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// As [`encode`], into a writer that keeps its memory.
+/// Like [`encode`], with a writer that keeps its memory.
 pub fn write(ex: &Exchange, conf: &UpConf, writer: &mut RequestWriter) {
     let keep_connection = conf.keep_conn.unwrap_or(false);
     writer.begin(Begin {
@@ -156,21 +157,21 @@ pub fn write(ex: &Exchange, conf: &UpConf, writer: &mut RequestWriter) {
     }
 }
 
-/// Memory that names and values are put together in.
+/// Reusable buffers for names and values.
 #[derive(Default)]
 struct Scratch {
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// A longer value's memory is not kept.
+/// Larger buffers are not kept.
 const MAX_SCRATCH: usize = 16 * 1024;
 
 thread_local! {
     static SCRATCH: Cell<Scratch> = Cell::default();
 }
 
-/// The parameter that a field becomes.
+/// The parameter name for a header field.
 fn param_name(field: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(b"HTTP_");
@@ -180,7 +181,7 @@ fn param_name(field: &[u8], out: &mut Vec<u8>) {
     }));
 }
 
-/// Whether two fields become the same parameter.
+/// Whether two header fields have the same parameter name.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let letter = |c: &u8| match c {
         b'-' => b'_',
@@ -189,7 +190,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| letter(a) == letter(b))
 }
 
-/// `HTTP_*` for the client's fields; fields of one name are joined.
+/// Write the `HTTP_*` parameters for the client's fields; repeated fields are joined.
 fn client_params(ex: &Exchange, writer: &mut RequestWriter, scratch: &mut Scratch) {
     let set = items(&ex.loc.conf.fastcgi_params);
     let own = super::request::own_conditions(ex);

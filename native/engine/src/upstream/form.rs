@@ -1,4 +1,4 @@
-//! How answers that are passed on are written: as HTTP/1.1 has them, or as field sections.
+//! The output format of proxied responses: HTTP/1.1 lines or field sections.
 
 use super::recipe::Added;
 use crate::exchange::Exchange;
@@ -7,16 +7,16 @@ use crate::worker::Worker;
 use gallop_conf::model::LocConf;
 use gallop_http::message::{status_digits, Version};
 
-/// The form of an answer.
+/// The format of a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Lines of HTTP/1.1.
     Lines,
-    /// A field section of HTTP/2 or HTTP/3.
+    /// An HTTP/2 or HTTP/3 field section.
     Section(Coding),
 }
 
-/// Forms there are.
+/// All formats.
 pub const FORMS: [Form; 3] = [
     Form::Lines,
     Form::Section(Coding::Hpack),
@@ -24,7 +24,7 @@ pub const FORMS: [Form; 3] = [
 ];
 
 impl Form {
-    /// That of answers to requests of this version.
+    /// The format for responses to requests of this version.
     pub fn of(version: Version) -> Form {
         match version {
             Version::Http2 => Form::Section(Coding::Hpack),
@@ -33,7 +33,7 @@ impl Form {
         }
     }
 
-    /// Its place in [`FORMS`].
+    /// The index in [`FORMS`].
     pub fn index(self) -> usize {
         match self {
             Form::Lines => 0,
@@ -42,7 +42,7 @@ impl Form {
         }
     }
 
-    /// Begins a head.
+    /// Begin a head.
     pub fn begin(self, out: &mut Vec<u8>, status: u16, reason: &[u8]) {
         match self {
             Form::Lines => {
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Writes a field, whose value has no line breaks.
+    /// Write a field whose value has no line breaks.
     #[inline]
     pub fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         match self {
@@ -71,7 +71,7 @@ impl Form {
         }
     }
 
-    /// Writes the server's own date.
+    /// Write the server's own date.
     pub fn date(self, out: &mut Vec<u8>, worker: &Worker) {
         worker.with_date(|date| match self {
             Form::Lines => self.field(out, b"Date", date),
@@ -92,18 +92,18 @@ impl Form {
         self.field(out, b"Content-Length", &digits[at..]);
     }
 
-    /// Whether answers of this form may have such a field.
+    /// Whether this format allows a field.
     pub fn allows(self, name: &[u8]) -> bool {
         self == Form::Lines || !is_connection_specific(name)
     }
 }
 
-/// What of every answer's head is the same, in one form.
+/// The constant part of response heads in one format.
 pub struct Fixed {
     pub server: Vec<u8>,
-    /// What is said of the connection.
+    /// The fields about the connection.
     pub connection: Vec<u8>,
-    /// What `add_header` adds, and what of it for every status.
+    /// The fields of `add_header`, and those of them for every status.
     pub added: Vec<u8>,
     pub always: Vec<u8>,
 }

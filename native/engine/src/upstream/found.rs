@@ -1,5 +1,5 @@
-//! What the names of servers stood for (`resolve`), in memory that outlives a worker: the next one begins
-//! with it and needs not wait for the name servers.
+//! The resolved addresses of upstream servers' names (`resolve`), in memory that survives a worker:
+//! its successor starts with them and need not wait for name servers.
 
 use gallop_conf::model::{Config, Upstream};
 use gallop_runtime::SharedCells;
@@ -7,28 +7,27 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
-/// Addresses of one name that are remembered.
+/// The most addresses stored per name.
 const MOST: usize = 64;
-/// Cells of one name: a number that is odd while the others are written, how many addresses there are and
-/// one more (0: never looked up), and two for each address.
+/// The cells per name: a sequence number that is odd during writes, the number of addresses plus
+/// one (0: never resolved), and two cells per address.
 const WIDTH: usize = 2 + 2 * MOST;
 
-/// The names of one configuration.
+/// The names of a configuration.
 #[derive(Debug)]
 pub struct Found {
-    /// Group and name of each.
+    /// The group and name of each entry.
     keys: Vec<String>,
     cells: SharedCells,
 }
 
-/// What tells the names of all groups apart.
+/// The key of a name in a group.
 pub fn key(group: &Upstream, host: &str) -> String {
     format!("{}\0{host}", group.name)
 }
 
 impl Found {
-    /// # Errors
-    /// When the system has no memory to share.
+    /// # Errors The system has no memory to share.
     pub fn new(config: &Config) -> io::Result<Found> {
         let groups = config.http.iter().flat_map(|http| &http.upstreams);
         let keys = groups.flat_map(|group| {
@@ -47,12 +46,12 @@ impl Found {
         self.cells.cells().get(index * WIDTH..(index + 1) * WIDTH)
     }
 
-    /// Remembers what a name stands for. One thread of one worker process does this at a time.
+    /// Store the addresses of a name. Only one thread of one worker process writes at a time.
     pub fn put(&self, key: &str, addresses: &[IpAddr]) {
         let Some([number, count, words @ ..]) = self.cells(key) else {
             return;
         };
-        // Odd already if a worker died in the middle of it.
+        // The number is already odd if a worker died during a write.
         let odd = number.load(Ordering::Relaxed) | 1;
         number.store(odd, Ordering::Relaxed);
         fence(Ordering::Release);
@@ -69,7 +68,7 @@ impl Found {
         number.store(odd.wrapping_add(1), Ordering::Release);
     }
 
-    /// What a name stood for; `None` if it was never looked up, or is being written just now.
+    /// The addresses of a name; `None` if it was never resolved or is being written.
     pub fn get(&self, key: &str) -> Option<Vec<IpAddr>> {
         let [number, count, words @ ..] = self.cells(key)? else {
             return None;

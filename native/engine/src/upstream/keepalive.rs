@@ -1,4 +1,4 @@
-//! Connections to upstream servers, and the idle ones each thread keeps.
+//! Connections to upstream servers, and the idle connections of each thread.
 
 use gallop_conf::model::Upstream;
 use gallop_runtime::{coarse_ms, read_behind, Sock};
@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A byte stream with an upstream server: a socket, or TLS over one.
+/// A byte stream to an upstream server: a socket, or TLS over one.
 pub trait Stream {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
-    /// Reads up to `room` bytes behind what `buf` holds.
+    /// Read up to `room` bytes and append them to `buf`.
     fn poll_read_more(
         &self,
         cx: &mut Context<'_>,
@@ -24,9 +24,9 @@ pub trait Stream {
         read_behind(buf, room, |free| self.poll_read(cx, free))
     }
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
-    /// Everything written has reached the socket.
+    /// Ready when all written bytes have reached the socket.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// The socket, where nothing lies between it and what is read and written.
+    /// The socket, if the stream has no other layer.
     fn sock(&self) -> Option<&Sock> {
         None
     }
@@ -59,7 +59,7 @@ impl Stream for Sock {
     }
 }
 
-/// What is left of a connection that was closed when all had come: its end.
+/// The rest of a connection that was closed after a complete response: only its end.
 pub struct Ended;
 
 impl Stream for Ended {
@@ -76,25 +76,25 @@ impl Stream for Ended {
     }
 }
 
-/// What a TLS handshake with an upstream needs to know.
+/// The parameters of a TLS handshake with an upstream.
 pub struct TlsRequest<'a> {
     pub conf: &'a gallop_conf::model::UpConf,
-    /// The name sent and verified (`proxy_ssl_name`).
+    /// The name to send and verify (`proxy_ssl_name`).
     pub name: &'a str,
-    /// Evaluated paths of the client certificate and its key.
+    /// The evaluated paths of the client certificate and its key.
     pub certificate: Option<(String, String)>,
 }
 
 /// A handshake under way.
 pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>>>>;
 
-/// Makes TLS connections to upstreams; the server installs one in [`crate::Worker`].
+/// Creates TLS connections to upstreams; the server installs one in [`crate::Worker`].
 pub trait Connector {
     fn connect(&self, sock: Sock, request: &TlsRequest<'_>) -> Handshake;
 }
 
-/// Where an idle connection may be used again: connections that differ in any of this must not stand
-/// in for one another. Locations and settings are the same where their address is.
+/// The key for reuse of an idle connection: connections with different keys must not replace each
+/// other. Locations and settings are identified by their address.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PoolKey {
     pub group: Option<usize>,
@@ -103,12 +103,12 @@ pub struct PoolKey {
     pub peer: Arc<str>,
     /// `proxy_bind`.
     pub bind: Vec<u8>,
-    /// Where the group's connections serve one location only.
+    /// The location, if the group's connections serve only one.
     pub location: Option<usize>,
     pub tls: Option<Box<TlsKey>>,
 }
 
-/// What a TLS connection was made with.
+/// The parameters of a TLS connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TlsKey {
     pub conf: usize,
@@ -121,9 +121,9 @@ pub struct UpstreamConn {
     pub stream: Box<dyn Stream>,
     pub key: PoolKey,
     pub requests: u64,
-    /// Milliseconds (monotonic).
+    /// Opening time in milliseconds (monotonic clock).
     pub opened: u64,
-    /// It was idle before: the server may have closed it meanwhile.
+    /// Whether it was idle before, so that the server may have closed it.
     pub reused: bool,
 }
 
@@ -143,7 +143,7 @@ impl UpstreamConn {
         poll_fn(|cx| self.stream.poll_read(cx, buf)).await
     }
 
-    /// Nothing has come since the last answer, and the server has not closed.
+    /// Whether nothing has arrived since the last response and the server has not closed.
     fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
@@ -163,17 +163,17 @@ impl Idle {
     }
 }
 
-/// Idle connections by the number of their group, the one used last at the end.
+/// Idle connections by group number, most recently used last.
 #[derive(Default)]
 pub struct Pool {
     idle: RefCell<Vec<VecDeque<Idle>>>,
-    /// Groups that have more than they may keep, and how many that is. What came back in a turn of the thread
-    /// is often wanted in the same turn again, so it is trimmed at its end.
+    /// Groups with more connections than allowed, and their limits. A returned connection is often
+    /// needed again in the same event loop round, so groups are trimmed at its end.
     crowded: RefCell<Vec<(usize, usize)>>,
 }
 
 impl Pool {
-    /// An idle connection that still lives.
+    /// Take an idle connection that is still open.
     pub fn take(&self, key: &PoolKey) -> Option<UpstreamConn> {
         loop {
             let mut idle = self.idle.borrow_mut();
@@ -189,7 +189,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection, if its group still wants it.
+    /// Keep a connection if its group has room for it.
     pub fn give(&self, group: usize, conf: &Upstream, conn: UpstreamConn) {
         let now = coarse_ms();
         let old = now.saturating_sub(conn.opened) > conf.keepalive_time;
@@ -216,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// Closes what is more than may be kept, those first that were not used for longest.
+    /// Close the connections above the limits, least recently used first.
     pub fn trim(&self) {
         for (group, most) in self.crowded.borrow_mut().drain(..) {
             let idle = &mut self.idle.borrow_mut()[group];
@@ -225,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long, or was closed by the server.
+    /// Close connections that were idle for too long or that the server closed.
     pub fn purge(&self) {
         let now = coarse_ms();
         let mut idle = self.idle.borrow_mut();
@@ -239,5 +239,5 @@ impl Pool {
     }
 }
 
-/// The connector a worker has, if TLS to upstreams is offered.
+/// The worker's connector, if TLS to upstreams is available.
 pub type SharedConnector = RefCell<Option<Rc<dyn Connector>>>;

@@ -1,4 +1,4 @@
-//! Answers fetched from other servers.
+//! Responses from other servers.
 
 pub(crate) mod answer;
 mod attempts;
@@ -36,44 +36,44 @@ pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;
 pub use quick::Begun;
 
-/// What is only known when the answer's body has ended.
+/// Values that are known at the end of the response body.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Milliseconds; `None` while it lasts.
+    /// Response time in milliseconds; `None` until the end.
     pub response_ms: Cell<Option<u64>>,
-    /// Bytes of the body.
+    /// The length of the body in bytes.
     pub length: Cell<u64>,
     pub received: Cell<u64>,
     pub sent: Cell<u64>,
 }
 
-/// Names and values of an answer's fields, in order.
+/// The names and values of a response's fields, in order.
 pub type Fields = Rc<Vec<(Vec<u8>, Vec<u8>)>>;
 
-/// One try at one server.
+/// One attempt at one server.
 #[derive(Debug, Default)]
 pub struct Attempt {
-    /// The server's place among all that are counted.
+    /// The server's index among all counted servers.
     pub meter: Option<usize>,
     pub peer: Arc<str>,
     pub scheme: &'static str,
-    /// Path and query asked for.
+    /// The requested path and query.
     pub uri: Rc<[u8]>,
     pub status: u16,
-    /// Milliseconds.
+    /// Connect time in milliseconds.
     pub connect_ms: Option<u64>,
     pub header_ms: Option<u64>,
     pub times: Rc<Totals>,
     pub headers: Fields,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// Milliseconds (monotonic).
+    /// Start time in milliseconds (monotonic clock).
     pub began: u64,
-    /// The first after an internal redirect.
+    /// Whether it is the first attempt after an internal redirect.
     pub new_group: bool,
 }
 
 impl Attempt {
-    /// The URL asked for, for the error log.
+    /// The requested URL, for the error log.
     pub fn url(&self) -> String {
         let Attempt {
             peer, scheme, uri, ..
@@ -83,12 +83,12 @@ impl Attempt {
     }
 }
 
-/// Host and port that `proxy_pass` names, for variables.
+/// The host and port of `proxy_pass`, for variables.
 pub fn proxy_host(ex: &Exchange) -> Option<(String, String)> {
     let Some(Handler::Proxy(pass)) = &ex.loc.handler else {
         return None;
     };
-    // Of what is refused before, nginx does not know where it would have gone.
+    // As in nginx, a request that was refused earlier has no target.
     let target = ex.is_passed.then(|| proxy::Target::of(ex, pass).ok())??;
     let port = match target.authority.rsplit_once(':') {
         Some((_, p)) if !target.authority.starts_with("unix:") && !p.contains(']') => p.to_string(),

@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where a request goes.
+/// The target of a proxied request.
 pub struct Target<'a> {
     pub https: bool,
-    /// `host`, `host:port` or `unix:/path` as written.
+    /// `host`, `host:port`, or `unix:/path` as written.
     pub authority: Cow<'a, str>,
     /// The URI of a `proxy_pass` with variables.
     pub uri: Option<Vec<u8>>,
@@ -40,7 +40,7 @@ impl Target<'_> {
         Ok(Target {
             https: parsed.https,
             authority: parsed.authority.to_string().into(),
-            // What the client sent goes on as it came, whether it is text or not.
+            // The client's bytes are passed on unchanged, even if they are no text.
             uri: parsed.uri.map(|u| tail(&bytes, text.len() - u.len())),
         })
     }
@@ -50,7 +50,7 @@ fn tail(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes.get(at..).unwrap_or_default().to_vec()
 }
 
-/// Finds the group an address of the configuration's variables stands for, or makes one for it.
+/// Find the group for an address from variables, or create one.
 pub async fn group_of(
     ex: &Exchange,
     authority: &str,
@@ -110,12 +110,12 @@ pub async fn group_of(
     Ok((None, Arc::new(Group::new(Arc::new(conf)))))
 }
 
-/// Whether the path of a socket that variables name has a `..` segment.
+/// Whether a socket path from variables has a `..` segment.
 fn ascends(path: &str) -> bool {
     path.split('/').any(|segment| segment == "..")
 }
 
-/// An address, with a port or the default one.
+/// An IP address with its port or the default port.
 fn literal(authority: &str, default_port: u16) -> Option<SocketAddr> {
     if let Ok(address) = authority.parse() {
         return Some(address);
@@ -125,7 +125,7 @@ fn literal(authority: &str, default_port: u16) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, default_port))
 }
 
-/// Looks a name up with the location's resolver.
+/// Resolve a name with the location's resolver.
 async fn resolved(
     ex: &Exchange,
     authority: &str,
@@ -223,7 +223,7 @@ fn host_only(authority: &str) -> String {
     }
 }
 
-/// `$proxy_host` as a header: unix sockets are called localhost, default ports are left out.
+/// `$proxy_host` as a Host value: `localhost` for Unix sockets, without a default port.
 pub(super) fn host_header(target: &Target) -> String {
     if target.authority.starts_with("unix:") {
         return "localhost".into();
@@ -236,13 +236,13 @@ pub(super) fn host_header(target: &Target) -> String {
         .to_string()
 }
 
-/// The URI asked for, in which nothing ends the request line.
+/// The request URI, escaped so that it cannot end the request line.
 pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
     escape::request_target(unchecked_uri(ex, pass, own))
 }
 
-/// The URI asked for: as received, or with the location's part replaced. `own`: that of a `proxy_pass` with
-/// variables.
+/// The request URI: as received, or with the location's part replaced. `own`: the URI of a
+/// `proxy_pass` with variables.
 fn unchecked_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
     if let Some(uri) = own {
         let slash: &[u8] = if uri.starts_with(b"/") { b"" } else { b"/" };
@@ -265,7 +265,7 @@ fn unchecked_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8>
         out.extend_from_slice(uri.as_bytes());
         rest = rest.get(pass.replaces..).unwrap_or(b"");
     }
-    // As in nginx: of a path that came without escapes, and that no rule replaced, nothing is escaped.
+    // As in nginx, a path that arrived without escapes and was not rewritten is not escaped.
     if ex.uri.quoted || ex.internal {
         escape::escape(rest, Use::Uri, &mut out);
     } else {

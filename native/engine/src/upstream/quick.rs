@@ -1,6 +1,6 @@
-//! The quick way of a request to an upstream: no task, no future, no memory of its own. It is for a request
-//! that one write sends, and for an answer that one read brings whole, or a few small ones; both are most common.
-//! Whatever turns out otherwise goes on as any other request, from where it stands: [`Flight::leave`].
+//! Proxying without a task, a future, or memory per request. It serves requests that one write
+//! sends and responses that arrive in one read, or in a few small ones; both are the most common
+//! case. Every other request continues in a task from its current state: [`Flight::leave`].
 
 use super::answer;
 use super::buffers;
@@ -36,10 +36,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What a thread keeps for requests that go the quick way.
+/// The thread's reusable objects for requests without a task.
 #[derive(Default)]
 pub struct Desk {
-    /// Filled anew with each request, for what reads one.
+    /// An exchange that is refilled for each request, for code that reads one.
     exchange: RefCell<Option<Box<Exchange>>>,
     recipes: RefCell<Recipes>,
     heads: RefCell<Vec<Head>>,
@@ -48,110 +48,112 @@ pub struct Desk {
     tried: RefCell<Vec<bool>>,
 }
 
-/// Heads a thread keeps for later requests.
+/// The most idle request heads that a thread keeps.
 const SPARE_HEADS: usize = 1024;
 
 impl Desk {
-    /// Lets everything go that refers to the worker.
+    /// Drop everything that refers to the worker.
     pub fn clear(&self) {
         *self.exchange.borrow_mut() = None;
     }
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 pub struct Flight {
     recipe: Rc<Recipe>,
     server: Arc<Server>,
     loc: Arc<Location>,
     head: Head,
-    /// The client's, where it announced one.
+    /// The body that the client announced, if any.
     body: Option<Vec<u8>>,
-    /// Made up for the request where the configuration asks for one.
+    /// The generated `$request_id`, if the configuration uses it.
     request_id: Option<String>,
-    /// `None`: it was closed when the answer had come.
+    /// `None` if it was closed after the response.
     conn: Option<UpstreamConn>,
     chosen: Chosen,
-    /// Bytes of the request, as it came and as it was sent.
+    /// The size of the request as received and as sent, in bytes.
     received: u64,
     sent: u64,
-    /// Milliseconds (monotonic), microseconds (monotonic), milliseconds since 1970.
+    /// Start time: milliseconds (monotonic clock), microseconds (monotonic clock), milliseconds
+    /// since 1970.
     started: u64,
     begun: u64,
     started_wall: u64,
-    /// Milliseconds (monotonic): when the server has had its time.
+    /// The end of the server's time limit in milliseconds (monotonic clock).
     due: u64,
-    /// The beginning of an answer, and after how many milliseconds its head was there.
+    /// The first bytes of the response, and the milliseconds until its head was complete.
     came: Vec<u8>,
     header_ms: Option<u64>,
 }
 
-/// What becomes of a request.
+/// The result of passing a request on.
 pub enum Asked {
-    /// It is not for the quick way.
+    /// The request needs a task.
     No,
     Sent(Box<Flight>),
-    /// Its server was chosen; from there it goes on as any other.
+    /// A server was chosen; a task continues from there.
     Begun(Box<Begun>),
 }
 
-/// What came from the server.
+/// The result of reading from the server.
 pub enum Heard {
     Nothing(Box<Flight>),
-    /// The client's answer was written, and the connection to the server may carry another request or not.
+    /// The response for the client was written. `keep`: whether the connection to the server can be
+    /// reused.
     Answer {
         flight: Box<Flight>,
         framed: Framed,
     },
-    /// More than the quick way is made for.
+    /// The response needs a task.
     Other {
         flight: Box<Flight>,
         came: Came,
     },
 }
 
-/// A first attempt that was begun without the request's task.
+/// A first attempt that began without a task.
 pub struct Begun {
     pub chosen: Chosen,
-    /// How far it came; `None`: there is no connection yet.
+    /// The progress; `None` if there is no connection yet.
     pub started: Option<Started>,
-    /// Made up for the request, and perhaps sent already.
+    /// The generated `$request_id`, which may already be sent.
     pub request_id: Option<String>,
 }
 
-/// A request that was sent as far as the socket took it.
+/// A request that was sent as far as the socket accepted it.
 pub struct Started {
     pub conn: UpstreamConn,
-    /// Bytes that were sent, and those that were not.
+    /// The number of bytes sent, and the unsent bytes.
     pub sent: u64,
     pub unsent: Vec<u8>,
-    /// What came of it last.
+    /// The last result of reading.
     pub last: Option<Came>,
-    /// Milliseconds (monotonic).
+    /// Start time in milliseconds (monotonic clock).
     pub began: u64,
-    /// Milliseconds that the server has left to be heard of.
+    /// Milliseconds left of the server's time limit.
     pub left: u64,
 }
 
-/// What a connection brought.
+/// The data that arrived on a connection.
 pub enum Came {
     Bytes(Vec<u8>),
     End,
     Error(io::Error),
 }
 
-/// Answers shorter than this may wait for their rest: nginx's `postpone_output`.
+/// Shorter parts of a response can wait for the rest, like nginx's `postpone_output`.
 const HOLD: usize = 1460;
 
-/// A request that has come whole.
+/// A completely received request.
 pub struct Arrived<'a> {
-    /// Taken from whoever asks when it was sent.
+    /// Taken from the caller when the request was sent.
     pub head: &'a mut Head,
     pub body: &'a [u8],
-    /// Bytes it came in.
+    /// The request's size in bytes.
     pub size: usize,
 }
 
-/// Sends a request on, if that can be done at once.
+/// Pass a request on if this is possible without waiting.
 pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, arrived: Arrived<'_>) -> Asked {
     let Arrived { head, body, size } = arrived;
     let refused = conn.endpoint.ssl && conn.tls().is_none();
@@ -175,7 +177,7 @@ pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, arrived: Arrived<'_>) -> Asked 
     }
 }
 
-/// A request whose fields ask for nothing but to be passed on, with a body of `length` bytes.
+/// Whether the header fields only need to be passed on. `length`: bytes of the body.
 fn is_simple(head: &Head, length: usize) -> bool {
     if matches!(head.method(), b"CONNECT" | b"TRACE") {
         return false;
@@ -191,23 +193,23 @@ fn is_simple(head: &Head, length: usize) -> bool {
             let announced = fields.length.unwrap_or(0) == length as u64;
             head.authority.is_empty() && fields.hosts == 1 && announced
         }
-        // What says how long a body is has no effect there where none comes.
+        // Without a body, a length field has no effect there.
         Version::Http2 | Version::Http3 => fields.length.is_none() && length == 0,
         _ => false,
     }
 }
 
-/// What was seen of a request's fields.
+/// The relevant properties of a request's header fields.
 #[derive(Default)]
 struct Fields {
     hosts: u32,
     length: Option<u64>,
-    /// Bits of those that come once only.
+    /// Bits of the fields that must not appear twice.
     once: u32,
 }
 
 impl Fields {
-    /// `None`: the field asks for more than to be passed on.
+    /// Add a field; `None` if it needs more than passing on.
     fn add(&mut self, name: &[u8], value: &[u8], posts: bool) -> Option<()> {
         match name.len() {
             4 if is_name(name, b"host") => self.hosts += 1,
@@ -247,8 +249,8 @@ fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
     captures.1.clear();
 }
 
-/// Whether the connection may carry another request after this one; of HTTP/2 and HTTP/3 it is for the
-/// connection to say.
+/// Whether the connection stays open after this request; HTTP/2 and HTTP/3 connections decide this
+/// themselves.
 fn is_kept(ex: &Exchange) -> bool {
     if ex.version() > Version::Http11 {
         return true;
@@ -259,18 +261,18 @@ fn is_kept(ex: &Exchange) -> bool {
         && lasted <= conf.keepalive_time.unwrap_or(3_600_000)
 }
 
-/// Chooses server block and location; the recipe of the latter.
+/// Choose the server block and the location. Returns the location's recipe.
 fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     choose_server(ex).ok()?;
     if ex.version() == Version::Http2 && !speaks_http2(ex) {
         return None;
     }
-    // What a name matched may have set variables.
+    // A match by regular expression may have set variables.
     if !ex.captures.borrow().1.is_empty() {
         ex.vars.borrow_mut().fill(None);
         return None;
     }
-    // The target is read by the rules of the connection's own server.
+    // The target is parsed with the settings of the connection's own server block.
     let own = ex
         .conn
         .sni_server()
@@ -314,7 +316,7 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
     }
     if recipe.checks_scripts {
         fastcgi::split_path(ex, &recipe.conf);
-        // Refused, with its line in the log, as any other request.
+        // The request is rejected and logged like any other.
         if !fastcgi::scripts_are_allowed(ex) {
             return Asked::No;
         }
@@ -333,7 +335,8 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         &chosen,
         None,
     );
-    // Before a connection is made: a server that is woken by the connection finds the request with it.
+    // Write the request before connecting: the server that the connection wakes then finds the
+    // request with it.
     let mut out = worker.desk.out.borrow_mut();
     out.clear();
     write(ex, &recipe, body, &mut out);
@@ -344,11 +347,11 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
     let mut cx = Context::from_waker(Waker::noop());
     let sent = match conn.stream.poll_write(&mut cx, &out) {
         Poll::Ready(Ok(n)) => n,
-        // It turned out not to be connected, which is for those to tell who wait for it.
+        // The connection failed; the task that takes over reports this.
         Poll::Ready(Err(_)) | Poll::Pending if !conn.reused && !is_unix(&chosen) => {
             return begun(ex, chosen, None);
         }
-        // Who goes on meets the error again.
+        // The task that takes over meets the error again.
         Poll::Ready(Err(_)) | Poll::Pending => 0,
     };
     if sent < out.len() {
@@ -390,7 +393,7 @@ fn begun(ex: &mut Exchange, chosen: Chosen, started: Option<Started>) -> Asked {
     }))
 }
 
-/// A connection to the server that was chosen, if there is one without waiting.
+/// A connection to the chosen server, if one is available without waiting.
 fn connection(
     worker: &Worker,
     recipe: &Recipe,
@@ -398,7 +401,7 @@ fn connection(
     chosen: &Chosen,
 ) -> Option<UpstreamConn> {
     if let Some(conn) = worker.pool.take(&key) {
-        // What lies under TLS, or another thing than a socket, is not waited for here.
+        // Only plain sockets are waited for here.
         return conn.stream.sock().is_some().then_some(conn);
     }
     let started = match &chosen.peer().addr {
@@ -409,7 +412,7 @@ fn connection(
         PeerAddr::Inet(_) => return None,
     };
     let (fd, result) = started.ok()?;
-    // Within this machine it is connected all the same, unless its server is very busy.
+    // On the same host, the connection is established at once unless the server is very busy.
     let under_way = |e: &io::Error| e.raw_os_error() == Some(libc::EINPROGRESS);
     if result.is_err_and(|e| is_unix(chosen) || !under_way(&e)) {
         return None;
@@ -428,7 +431,7 @@ fn is_unix(chosen: &Chosen) -> bool {
     matches!(chosen.peer().addr, PeerAddr::Unix(_))
 }
 
-/// Writes the request as the server wants it.
+/// Write the request in the server's protocol.
 fn write(ex: &mut Exchange, recipe: &Recipe, body: Option<&[u8]>, out: &mut Vec<u8>) {
     let conf = &recipe.conf;
     let Some(host) = &recipe.host else {
@@ -453,8 +456,8 @@ fn write(ex: &mut Exchange, recipe: &Recipe, body: Option<&[u8]>, out: &mut Vec<
 }
 
 impl Flight {
-    /// The number of the socket that the answer comes through, see [`gallop_runtime::IoFd::slot`]. It is
-    /// told of through the thread's handler of parked descriptors.
+    /// The number of the upstream socket, see [`gallop_runtime::IoFd::slot`]. Its events go to the
+    /// thread's handler of parked descriptors.
     pub fn wait(&self) -> usize {
         let io = self.sock().io();
         io.park();
@@ -466,7 +469,7 @@ impl Flight {
         sock.expect("only sockets are waited for, until the answer has come")
     }
 
-    /// When the server has had its time, in milliseconds (monotonic).
+    /// The end of the server's time limit in milliseconds (monotonic clock).
     pub fn due(&self) -> u64 {
         self.due
     }
@@ -476,8 +479,8 @@ impl Flight {
         &self.loc.conf
     }
 
-    /// Looks what has come; an answer is written to `out`. `fits`: whether the client takes a body of so many
-    /// bytes at once.
+    /// Read what has arrived; a response is written to `out`. `fits`: whether the client has room
+    /// for a body of this length.
     pub fn hear(
         mut self: Box<Self>,
         worker: &Worker,
@@ -494,7 +497,7 @@ impl Flight {
                 self.hold(input);
                 return Heard::Nothing(self);
             }
-            // What came before an end is looked at first; the end is met again.
+            // First handle the bytes before the end; the end is met again.
             Poll::Ready(Ok(0) | Err(_)) if !input.is_empty() => Said::Other,
             Poll::Ready(Ok(0)) => return self.other(Came::End),
             Poll::Ready(Err(e)) => return self.other(Came::Error(e)),
@@ -516,7 +519,7 @@ impl Flight {
                     framed,
                 }
             }
-            // Of a connection that has ended nothing is told any more.
+            // A closed connection gets no further events.
             Said::Part { head } if input.len() < HOLD && !self.is_hung_up() => {
                 self.note_head(head);
                 self.hold(input);
@@ -531,9 +534,9 @@ impl Flight {
         sock.is_none_or(|sock| sock.io().is_hung_up())
     }
 
-    /// Closes a connection for one request as soon as the application has said all. php-fpm waits for that: it was
-    /// woken by the reading already, and finds the end too if that comes at once, instead of sleeping until it
-    /// is woken again.
+    /// Close a single-request connection as soon as the response is complete. php-fpm waits for the
+    /// close: it is awake from the reading and sees the end at once instead of sleeping until it is
+    /// woken again.
     fn close_if_over(&mut self, records: &[u8]) {
         let is_single = self.recipe.host.is_none() && self.recipe.conf.keep_conn != Some(true);
         if let Some(conn) = self
@@ -545,7 +548,7 @@ impl Flight {
         }
     }
 
-    /// What came before and was not enough, or an empty buffer.
+    /// The bytes held from before, or an empty buffer.
     fn held(&mut self) -> Vec<u8> {
         match self.came.capacity() {
             0 => buffers::take(),
@@ -553,7 +556,7 @@ impl Flight {
         }
     }
 
-    /// When the head was whole, the first time that it is.
+    /// Record the time when the head became complete.
     fn note_head(&mut self, is_whole: bool) {
         if is_whole {
             let passed = now_ms().saturating_sub(self.started);
@@ -579,7 +582,7 @@ impl Flight {
         Heard::Other { flight: self, came }
     }
 
-    /// Keeps the beginning of an answer.
+    /// Keep the first bytes of a response.
     fn hold(&mut self, input: Vec<u8>) {
         match input.is_empty() {
             true => buffers::give(input),
@@ -587,7 +590,7 @@ impl Flight {
         }
     }
 
-    /// Counts and logs the request, and gives back what it used. `sent`: bytes of the answer.
+    /// Count and log the request and release its resources. `sent`: bytes of the response.
     pub fn finish(
         mut self: Box<Self>,
         worker: &Rc<Worker>,
@@ -627,7 +630,7 @@ impl Flight {
         }
     }
 
-    /// Counts and logs it as any other request.
+    /// Count and log the request like any other.
     fn log(
         &mut self,
         worker: &Rc<Worker>,
@@ -688,7 +691,8 @@ impl Flight {
         }
     }
 
-    /// Goes on as any other request, after `came` if anything did. The exchange, and the client's body.
+    /// Continue in a task, after `came` if anything arrived. Returns the exchange and the client's
+    /// body.
     pub fn leave(
         self: Box<Self>,
         worker: &Rc<Worker>,

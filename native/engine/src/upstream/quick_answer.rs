@@ -1,5 +1,5 @@
-//! From a whole answer of an upstream to the client's, byte by byte: what [`super::answer`] does for answers
-//! that need more than that.
+//! Converts a complete upstream response to the client's response at the byte level.
+//! [`super::answer`] does this for responses with special needs.
 
 use super::answer::{is_passed, Head};
 use super::form::Form;
@@ -15,39 +15,39 @@ use gallop_http::token::is_name;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// What is to be known of an answer that was written.
+/// Information about a response that was written.
 pub struct Framed {
     pub status: u16,
-    /// The connection to the server may carry another request.
+    /// Whether the connection to the server can be reused.
     pub keep: bool,
-    /// Bytes that came from the server, and of the answer's body.
+    /// Bytes received from the server, and bytes of the body.
     pub received: u64,
     pub body: u64,
-    /// Where the body begins in what was written, if there can be one.
+    /// The position of the body in the written bytes, if there can be a body.
     pub body_at: Option<usize>,
-    /// The head that came from the server, where requests are logged.
+    /// The server's head, if requests are logged.
     pub head: Option<Head>,
 }
 
-/// What of the request its answer depends on.
+/// The properties of the request that the response depends on.
 pub struct Request<'a> {
     pub conf: &'a LocConf,
-    /// How it is answered.
+    /// The output format.
     pub form: Form,
-    /// It was one of HEAD.
+    /// Whether it is a HEAD request.
     pub asks_head: bool,
-    /// The client takes some encoding.
+    /// Whether the client accepts any content coding.
     pub takes_encoded: bool,
 }
 
-/// What was found in what came.
+/// The result of parsing the received bytes.
 pub enum Said {
     Answer(Framed),
-    /// The beginning of an answer; `head`: its head is whole.
+    /// The first part of a response; `head`: its head is complete.
     Part {
         head: bool,
     },
-    /// It needs to be looked at more closely, or there is more than an answer.
+    /// The response needs a task, or there are bytes after it.
     Other,
 }
 
@@ -56,7 +56,7 @@ thread_local! {
     static PARSER: RefCell<ResponseHeadParser> = RefCell::new(ResponseHeadParser::new(0));
 }
 
-/// What came for a request.
+/// The bytes received for a request.
 pub struct Answer<'a> {
     pub worker: &'a Worker,
     pub recipe: &'a Recipe,
@@ -65,7 +65,8 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Writes the client's answer, where all of one and no more has come; else nothing that counts is written.
+    /// Write the client's response if exactly one complete response has arrived; otherwise the
+    /// output is unusable.
     pub fn write(&self, out: &mut Vec<u8>) -> Said {
         out.clear();
         let said = match self.recipe.host {
@@ -91,7 +92,7 @@ impl Answer<'_> {
             let body = &input[len..];
             let seen = Seen::of(head.iter())?;
             let bodiless = request.asks_head || matches!(head.status, 204 | 304);
-            // Without a body the length is that of an answer to another request.
+            // A bodiless response has the length that another request would get.
             let length = if bodiless { 0 } else { seen.length? };
             if length > body.len() as u64 {
                 return Some(Said::Part { head: true });
@@ -135,7 +136,7 @@ impl Answer<'_> {
         })
     }
 
-    /// An application's answer. `bytes`: what its head's ranges refer to.
+    /// Parse an application's response. `bytes`: the buffer that the ranges of its head refer to.
     fn application(
         &self,
         head: &fastcgi::ResponseHead,
@@ -146,7 +147,7 @@ impl Answer<'_> {
         let text = |range: &std::ops::Range<usize>| &bytes[range.clone()];
         let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
         let seen = Seen::of(fields.clone())?;
-        // What stands in the place of this server's own words is seldom there.
+        // Fields that replace the server's own values are rare.
         if fields.clone().any(|(name, _)| is_own_word(name)) {
             return None;
         }
@@ -181,7 +182,7 @@ impl Answer<'_> {
         }))
     }
 
-    /// Writes the head; `None`: the answer is not for this way.
+    /// Write the head; `None` if the response needs a task.
     fn head<'a>(
         &self,
         line: &Line<'_>,
@@ -190,7 +191,8 @@ impl Answer<'_> {
         out: &mut Vec<u8>,
     ) -> Option<()> {
         let (recipe, form, status) = (self.recipe, self.request.form, line.status);
-        // Interim answers, changes of protocol, and answers that send the request to another server.
+        // Interim responses, protocol changes, and responses that lead to another server need a
+        // task.
         let is_last = status >= 200 && next::of_status(status) & recipe.conf.next_servers() == 0;
         if !is_last || seen.is_compressed(&self.request, status) {
             return None;
@@ -224,7 +226,7 @@ impl Answer<'_> {
     }
 }
 
-/// What a head says of the body.
+/// Write the fields about the body.
 fn entity(form: Form, line: &Line<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
     let status = line.status;
     let has_type = status != 204 || form == Form::Lines && !line.reason.is_empty();
@@ -246,17 +248,17 @@ fn is_own_word(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"server") || name.eq_ignore_ascii_case(b"date")
 }
 
-/// What FastCGI records hold.
+/// The content of FastCGI records.
 enum Records<'a> {
     Whole {
         head: Option<fastcgi::ResponseHead>,
         body: Cow<'a, [u8]>,
     },
-    /// The beginning of an answer; `head`: its head is whole.
+    /// The first part of a response; `head`: its head is complete.
     Part { head: bool },
 }
 
-/// `None`: they are not to be passed on as they are.
+/// Parse FastCGI records; `None` if they cannot be passed on unchanged.
 fn records<'a>(input: &'a [u8], parser: &mut ResponseHeadParser) -> Option<Records<'a>> {
     let mut reader = RecordReader::default();
     let mut rest = input;
@@ -279,10 +281,10 @@ fn records<'a>(input: &'a [u8], parser: &mut ResponseHeadParser) -> Option<Recor
             }
             Event::StdoutEnd if head.is_none() => return None,
             Event::StdoutEnd => {}
-            // The connection is not to be used again.
+            // The connection must not be reused.
             Event::End { .. } if !reader.is_clean() => return None,
             Event::End { .. } => {}
-            // What an application says there is logged.
+            // Output on standard error is logged.
             Event::Stderr(_) | Event::StderrEnd => return None,
         }
     }
@@ -299,14 +301,14 @@ fn chunked(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// Appends a number as chunk sizes are written.
+/// Append a number in the format of chunk sizes.
 fn hexadecimal(number: usize, out: &mut Vec<u8>) {
     let digits = (usize::BITS - number.leading_zeros()).div_ceil(4).max(1);
     let digit = |i| b"0123456789abcdef"[number >> (4 * i) & 15];
     out.extend((0..digits).rev().map(digit));
 }
 
-/// Fields that have places of their own in an answer's head.
+/// Fields with a special role in the response head.
 #[derive(Default)]
 struct Seen<'a> {
     content_type: Option<&'a [u8]>,
@@ -314,16 +316,14 @@ struct Seen<'a> {
     modified: Option<&'a [u8]>,
     etag: Option<&'a [u8]>,
     encoded: bool,
-    /// What `Connection` says.
+    /// The meaning of `Connection`.
     keep: Option<bool>,
-    /// Bits of the fields, by their order, that are written elsewhere or whose place is taken by one of this
-    /// server's own.
+    /// Bits of the fields, by index, that are written elsewhere or replaced by the server's own.
     placed: u64,
 }
 
 impl<'a> Seen<'a> {
-    /// `None`: there is a field that asks for more than to be passed on, or one that may come once only
-    /// comes twice.
+    /// Sort the fields; `None` if a field needs a task, or appears twice but must not.
     fn of(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<Seen<'a>> {
         let mut seen = Seen::default();
         let mut expires = false;
@@ -339,7 +339,7 @@ impl<'a> Seen<'a> {
                 10 if is_name(name, b"connection") => seen.keep.replace(keeps(value)?).is_some(),
                 12 if is_name(name, b"content-type") => seen.content_type.replace(value).is_some(),
                 13 if is_name(name, b"last-modified") => {
-                    // Another spelling of the date is not passed on as it is.
+                    // A date in another spelling is not passed on unchanged.
                     parse_http_date(value).filter(|_| value.len() == 29)?;
                     seen.modified.replace(value).is_some()
                 }
@@ -359,8 +359,7 @@ impl<'a> Seen<'a> {
         Some(seen)
     }
 
-    /// Of a field that has no place of its own: whether it came before, though it may come once only. `None`: it
-    /// asks for more than to be passed on.
+    /// Whether another field was seen before but must not appear twice. `None` if it needs a task.
     fn asks_no_more(&mut self, name: &[u8], expires: &mut bool) -> Option<bool> {
         Some(match name.len() {
             7 if is_name(name, b"expires") => std::mem::replace(expires, true),
@@ -373,7 +372,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The answer may not be sent as it is.
+    /// Whether compression prevents sending the response unchanged.
     fn is_compressed(&self, request: &Request<'_>, status: u16) -> bool {
         let kind = self.content_type;
         request.takes_encoded
@@ -382,12 +381,12 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What the status line says, and the body's length where the server told it.
+/// The content of the status line, and the body's length if known.
 struct Line<'a> {
     status: u16,
     reason: &'a [u8],
     length: Option<u64>,
-    /// There is no body, whatever the length is.
+    /// There is no body regardless of the length.
     bodiless: bool,
 }
 
@@ -397,7 +396,7 @@ impl Line<'_> {
     }
 }
 
-/// What `Connection` says; `None`: more than whether it goes on.
+/// Parse `Connection`; `None` for other options than those about keeping the connection.
 fn keeps(value: &[u8]) -> Option<bool> {
     match value.len() {
         10 if is_name(value, b"keep-alive") => Some(true),

@@ -1,5 +1,5 @@
-//! What the quick way needs to know of a location, worked out once; and which locations it is for.
-//! What it asks of a request's values is in [`super::settled`].
+//! Precomputed information about a location for proxying without a task, and the rules for which
+//! locations this is possible. [`super::settled`] has the rules for values.
 
 use super::answer::Giver;
 use super::fastcgi::must_check_scripts;
@@ -17,32 +17,32 @@ use gallop_conf::model::{
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How the requests of a location are passed on.
+/// The way that requests of a location are passed on.
 pub struct Recipe {
     pub conf: Arc<UpConf>,
     pub group: Arc<Group>,
     /// The group's index in the configuration.
     pub index: usize,
-    /// `Host`, where the server speaks HTTP; `None`: FastCGI.
+    /// The `Host` value for HTTP; `None` for FastCGI.
     pub host: Option<String>,
     fixed: [Fixed; 3],
-    /// The values of `map`, `geo` and `split_clients` are asked for, which are remembered for a request.
+    /// Whether values of `map`, `geo`, or `split_clients` are used, which are cached per request.
     pub uses_tables: bool,
-    /// A script's path may ascend by a `..` of the request.
+    /// Whether a script's path may ascend by a `..` from the request.
     pub checks_scripts: bool,
-    /// Requests are written to an access log.
+    /// Whether requests are written to an access log.
     pub is_logged: bool,
 }
 
-/// A field that `add_header` puts into answers.
+/// A field that `add_header` adds to responses.
 pub struct Added<'a> {
     pub name: &'a [u8],
     pub value: &'a [u8],
-    /// Whatever the status is.
+    /// Whether it applies to every status.
     pub always: bool,
 }
 
-/// `None`: one of them is more than another field.
+/// The added fields; `None` if one needs a task.
 fn added(conf: &LocConf) -> Option<Vec<Added<'_>>> {
     let mut all = Vec::new();
     for header in items(&conf.add_header) {
@@ -73,12 +73,12 @@ impl Recipe {
         }
     }
 
-    /// What answers of this form always have.
+    /// The constant part of responses in this format.
     pub fn fixed(&self, form: Form) -> &Fixed {
         &self.fixed[form.index()]
     }
 
-    /// The fields that are added to an answer of this status.
+    /// The fields added to a response with this status.
     pub fn added(&self, form: Form, status: u16) -> &[u8] {
         let fixed = self.fixed(form);
         match is_usual_status(status) {
@@ -87,7 +87,7 @@ impl Recipe {
         }
     }
 
-    /// Whether a request's body of so many bytes is passed on from memory as it came.
+    /// Whether a request body of this length is passed on unchanged from memory.
     pub fn takes_body(&self, conf: &LocConf, length: u64) -> bool {
         let largest = conf.client_max_body_size.unwrap_or(1 << 20);
         let memory = conf.client_body_buffer_size.unwrap_or(16 * 1024);
@@ -103,7 +103,7 @@ impl Recipe {
         }
     }
 
-    /// The recipe of the location that was chosen, if the quick way is for it.
+    /// The recipe of the chosen location; `None` if its requests need a task.
     pub fn of(ex: &Exchange) -> Option<Recipe> {
         let loc = &ex.loc;
         if !is_straight(&ex.server, loc) || !is_simple(loc) || is_watched(ex) {
@@ -153,7 +153,7 @@ fn host_of(ex: &Exchange, pass: &ProxyPass) -> Option<String> {
     Some(host_header(&target))
 }
 
-/// No step of the request's way is logged.
+/// Whether no debug log is written.
 fn is_watched(ex: &Exchange) -> bool {
     let logs = match &ex.loc.conf.error_log {
         Some(own) => own,
@@ -163,7 +163,8 @@ fn is_watched(ex: &Exchange) -> bool {
     !main.debug_connection.is_empty() || logs.iter().any(|l| l.level == Level::Debug)
 }
 
-/// Requests are neither refused here nor sent elsewhere, and nothing of their answers depends on them.
+/// Whether the location neither rejects nor redirects requests, and its responses do not depend on
+/// them.
 fn is_simple(loc: &Location) -> bool {
     let conf = &loc.conf;
     let off = |flag: Option<bool>| flag != Some(true);
@@ -176,10 +177,10 @@ fn is_simple(loc: &Location) -> bool {
         && conf.keepalive_timeout != Some(0)
 }
 
-/// Fields that an answer's head has places of their own for.
+/// Fields with a fixed place in a response head.
 const HAVE_PLACES: [&str; 3] = ["content-type", "last-modified", "etag"];
 
-/// Answers are passed on as they are, and come from nowhere else.
+/// Whether responses are passed on unchanged and come from a server, not a cache.
 fn is_usual(conf: &UpConf) -> bool {
     let off = |flag: Option<bool>| flag != Some(true);
     conf.buffering != Some(false)
@@ -198,7 +199,8 @@ fn is_usual(conf: &UpConf) -> bool {
         && matches!(conf.store, None | Some(StorePlace::Off))
 }
 
-/// The choice of a server needs nothing of the request, and there is a connection without waiting.
+/// Whether a server can be chosen without the request and a connection is available without
+/// waiting.
 fn is_reachable(group: &Group) -> bool {
     let conf = &group.conf;
     let balance = matches!(conf.balance, Balance::RoundRobin | Balance::LeastConn);
@@ -206,7 +208,7 @@ fn is_reachable(group: &Group) -> bool {
     balance && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(near))
 }
 
-/// Connecting takes no time: the system does it within the call.
+/// Whether connecting takes no time because the system does it within the call.
 pub fn is_near(addr: &PeerAddr) -> bool {
     match addr {
         PeerAddr::Unix(_) => true,
@@ -214,7 +216,7 @@ pub fn is_near(addr: &PeerAddr) -> bool {
     }
 }
 
-/// Recipes by their locations, which live as long as the configuration. `None`: not the quick way.
+/// Recipes by location, valid for the configuration. `None`: requests need a task.
 pub type Recipes = hashbrown::HashMap<usize, Option<Rc<Recipe>>>;
 
 /// The recipe of a request's location.

@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 pub struct HttpRequest {
     pub uri: Rc<[u8]>,
-    /// `Host` unless the configuration sets one.
+    /// The `Host` value unless the configuration sets one.
     pub host: String,
-    /// A cache wants the body of what the client only asks the head of.
+    /// Whether to send GET instead of HEAD, because a cache needs the body.
     pub as_get: bool,
 }
 
-/// How the body is announced.
+/// The way that the body's length is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     None,
@@ -24,7 +24,7 @@ pub enum BodyLength {
     Chunked,
 }
 
-/// Fields that belong to one connection, or that the server sets itself.
+/// Fields that belong to one connection or that the server sets itself.
 const OWN: [&str; 9] = [
     "host",
     "connection",
@@ -37,14 +37,14 @@ const OWN: [&str; 9] = [
     "upgrade",
 ];
 
-/// What the request's body will be.
+/// The length of the request body.
 pub fn body_length(ex: &Exchange, conf: &UpConf) -> BodyLength {
     if conf.pass_request_body == Some(false) {
         return BodyLength::None;
     }
     match &ex.received {
         Some(Received::Memory(b)) if b.is_empty() => match ex.content_length {
-            // Also of a body that was thrown away: nobody is told of what will not come.
+            // This also holds for a discarded body, which will not be sent.
             Some(_) => BodyLength::Known(0),
             None if ex.chunked => BodyLength::Known(0),
             None => BodyLength::None,
@@ -58,7 +58,7 @@ pub fn body_length(ex: &Exchange, conf: &UpConf) -> BodyLength {
 }
 
 impl HttpRequest {
-    /// The head, and the body if the configuration gives one.
+    /// The head, and the body if the configuration sets one.
     pub fn encode(&self, ex: &Exchange, conf: &UpConf) -> (Vec<u8>, Option<Vec<u8>>, BodyLength) {
         let set_body = conf.set_body.as_ref().map(|t| template::eval(ex, t));
         let length = match &set_body {
@@ -67,7 +67,7 @@ impl HttpRequest {
         };
         let mut out = Vec::with_capacity(512);
         match &conf.method {
-            // What a cache is filled with is asked for as such, whatever the method is else.
+            // A response for a cache is always requested with GET.
             _ if self.as_get => out.extend_from_slice(b"GET"),
             Some(t) => own_method(ex, t, &mut out),
             None => out.extend_from_slice(ex.method()),
@@ -77,7 +77,7 @@ impl HttpRequest {
     }
 }
 
-/// The method of `proxy_method`, or the client's where variables give what is no method.
+/// The method of `proxy_method`, or the client's if a variable gives an invalid one.
 fn own_method(ex: &Exchange, method: &template::Template, out: &mut Vec<u8>) {
     let value = template::eval(ex, method);
     if !value.is_empty() && value.iter().all(|&c| is_tchar(c)) {
@@ -91,7 +91,7 @@ fn own_method(ex: &Exchange, method: &template::Template, out: &mut Vec<u8>) {
     out.extend_from_slice(ex.method());
 }
 
-/// Writes the head's rest behind its method. `host`: where the configuration sets none.
+/// Write the rest of the head after the method. `host`: used if the configuration sets none.
 pub fn head(
     ex: &Exchange,
     conf: &UpConf,
@@ -125,7 +125,7 @@ fn own_headers(ex: &Exchange, conf: &UpConf, host: &str, length: BodyLength, out
     }
     match length {
         BodyLength::Known(n) if !is_set("content-length") => {
-            // Writing into a vector cannot fail.
+            // Writing to a vector cannot fail.
             let _ = write!(out, "Content-Length: {n}\r\n");
         }
         BodyLength::Chunked if !is_set("transfer-encoding") => {
@@ -139,11 +139,11 @@ fn is_host(header: &Param) -> bool {
     header.name.eq_ignore_ascii_case("host")
 }
 
-/// The one `Host` of a request. Over HTTP/1.1 there must be one: where the configuration sets it to nothing, the
-/// server is asked by its own name, `host`.
+/// Write the only `Host` field. HTTP/1.1 requires one: if the configured value is empty, the
+/// server's own name `host` is sent.
 fn host_field(ex: &Exchange, conf: &UpConf, host: &str, out: &mut Vec<u8>) {
     let start = out.len();
-    // Each goes to the list's front: the last one of the configuration counts, as in nginx.
+    // As in nginx, the last setting of the configuration wins.
     let set = items(&conf.set_headers).iter().find(|h| is_host(h));
     if let Some(header) = set {
         set_field(ex, header, out);
@@ -154,7 +154,7 @@ fn host_field(ex: &Exchange, conf: &UpConf, host: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A field that the configuration sets; none where its value is empty.
+/// Write a field that the configuration sets, unless its value is empty.
 fn set_field(ex: &Exchange, header: &Param, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(header.name.as_bytes());
@@ -168,7 +168,7 @@ fn set_field(ex: &Exchange, header: &Param, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Fields that ask for less than the whole answer, which is what a cache wants.
+/// Fields that request less than the whole response, which a cache needs.
 const CONDITIONS: [&str; 6] = [
     "if-modified-since",
     "if-unmodified-since",
@@ -178,7 +178,7 @@ const CONDITIONS: [&str; 6] = [
     "if-range",
 ];
 
-/// A field of the client's that an answer to be kept must not depend on.
+/// Whether a client's field is withheld because the response is for a cache.
 pub fn is_withheld(ex: &Exchange, name: &[u8]) -> bool {
     ex.cached.as_ref().is_some_and(|n| n.cacheable)
         && CONDITIONS
@@ -186,7 +186,7 @@ pub fn is_withheld(ex: &Exchange, name: &[u8]) -> bool {
             .any(|c| name.eq_ignore_ascii_case(c.as_bytes()))
 }
 
-/// Conditions under which the old answer is still good.
+/// The conditions to revalidate a stale response.
 pub fn own_conditions(ex: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
     let Some(note) = ex.cached.as_ref().filter(|n| n.cacheable) else {
         return Vec::new();
@@ -207,7 +207,7 @@ fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
         return;
     }
     let set = items(&conf.set_headers);
-    // Fields that `Connection` names concern the client's connection alone.
+    // Fields that `Connection` names concern only the client's connection.
     let ends_here = |name: &[u8]| {
         let words = ex.head.get_all("connection");
         let mut words = words.flat_map(|v| v.split(|&c| c == b','));
@@ -235,7 +235,7 @@ fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A line break in a value would start a field that nobody meant to send.
+/// Replace line breaks in a value, which would start another field.
 fn break_no_line(value: &mut [u8]) {
     while let Some(at) = memchr::memchr2(b'\r', b'\n', value) {
         value[at] = b' ';

@@ -1,4 +1,4 @@
-//! Servers of groups whose names are looked up again and again while running (`resolve`).
+//! Periodic resolution of upstream servers' names (`resolve`).
 
 use super::found::key;
 use super::state::Balancers;
@@ -11,23 +11,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// `resolver_timeout` where there is none, in milliseconds.
+/// The default of `resolver_timeout` in milliseconds.
 const DEFAULT_TIMEOUT: u64 = 30_000;
-/// Milliseconds between two lookups of a name at least.
+/// The least milliseconds between two lookups of a name.
 const SHORTEST: u64 = 1000;
 
-/// A group, and what its names stand for now.
+/// A group and the current addresses of its names.
 struct Names {
     worker: Rc<Worker>,
     index: usize,
     conf: Arc<Upstream>,
-    /// By place in `conf.resolving`.
+    /// By index in `conf.resolving`.
     found: RefCell<Vec<Vec<SocketAddr>>>,
-    /// The name server to be asked next.
+    /// The next name server to ask.
     turn: Cell<usize>,
 }
 
-/// Looks the names up for as long as this thread runs, unless another thread does.
+/// Resolve the names while this thread runs, unless another thread does.
 pub fn start(worker: &Rc<Worker>) {
     let Some(http) = &worker.shared.config.http else {
         return;
@@ -39,7 +39,7 @@ pub fn start(worker: &Rc<Worker>) {
     }
     for (index, conf) in groups {
         let found = last(conf, &|name| worker.shared.history.found(name));
-        // The group may have been made from what was known a moment before.
+        // The group may have been created from slightly older addresses.
         let balancers = &worker.shared.balancers;
         balancers.replace(index, with_found(conf, &found));
         let names = Rc::new(Names {
@@ -55,7 +55,7 @@ pub fn start(worker: &Rc<Worker>) {
     }
 }
 
-/// What each name of a group stood for last.
+/// The last known addresses of each name of a group.
 fn last(conf: &Upstream, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Vec<Vec<SocketAddr>> {
     let of = |peer: &Peer| {
         let (host, port) = peer.resolve.as_ref()?;
@@ -70,7 +70,7 @@ fn with_port(found: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     found.collect()
 }
 
-/// A group with the servers that its names stood for last.
+/// A group with the last known addresses of its names.
 pub fn recall(conf: &Arc<Upstream>, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Arc<Upstream> {
     if conf.resolving.is_empty() {
         return conf.clone();
@@ -99,7 +99,7 @@ impl Names {
         };
         let name = key(&self.conf, &host);
         if let Some(known) = self.worker.shared.history.found(&name) {
-            // For the worker that comes next, should no answer come in time.
+            // Store the addresses for the next worker, in case its first lookup is late.
             self.remember(&name, &known);
         }
         let patience = self.conf.resolver_timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -118,7 +118,7 @@ impl Names {
                     resolver.valid.unwrap_or(patience)
                 }
                 Answered::Failed(reason) => {
-                    // What was known may still be right.
+                    // The known addresses may still be correct.
                     self.log(&reason);
                     patience
                 }

@@ -1,4 +1,4 @@
-//! The body of an upstream's answer, as it comes.
+//! The body of an upstream response as it arrives.
 
 use super::answer::Head;
 use super::buffers;
@@ -19,7 +19,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// How the body's end is told.
+/// The way that the body's end is signaled.
 enum Framing {
     Length(u64),
     Chunked(ChunkDecoder),
@@ -27,32 +27,32 @@ enum Framing {
     Ended,
 }
 
-/// Takes an upstream's bytes apart.
+/// Parses an upstream's bytes.
 pub enum Decoder {
     Http {
         framing: FramingState,
         keep: bool,
-        /// Lines after a chunked body.
+        /// The lines after a chunked body.
         trailers: Vec<u8>,
-        /// As many bytes of them are taken in, where they are passed on.
+        /// The most bytes of trailers to accept, if trailers are passed on.
         most: Option<usize>,
     },
     Fastcgi {
         reader: Box<RecordReader>,
         head: Box<ResponseHeadParser>,
         keep: bool,
-        /// Body bytes that came with the head.
+        /// Body bytes that arrived with the head.
         early: Vec<u8>,
         stderr: Vec<u8>,
         stdout_ended: bool,
-        /// Bytes of the body still to come, where the head told its length.
+        /// Bytes of the body that are still expected, if the head told its length.
         left: Option<u64>,
     },
 }
 
 pub struct FramingState(Framing);
 
-/// Longer heads of an application are refused by the buffer size; this bounds memory anyway.
+/// The most bytes of FastCGI standard error to keep.
 const MAX_STDERR: usize = 64 * 1024;
 
 impl Decoder {
@@ -77,7 +77,7 @@ impl Decoder {
         }
     }
 
-    /// The head, if it is complete; what belongs to it is taken off `input`.
+    /// Parse the head if it is complete, and remove it from `input`.
     pub fn head(&mut self, input: &mut Vec<u8>, limit: usize) -> Result<Option<Head>, String> {
         match self {
             Decoder::Http { .. } => {
@@ -137,7 +137,7 @@ impl Decoder {
                     stderr.extend_from_slice(data)
                 }
                 Some(Event::Stderr(_) | Event::StderrEnd) => {}
-                // Of an output that has ended no head will come.
+                // The output has ended without a head.
                 Some(Event::StdoutEnd | Event::End { .. }) => {
                     return Err(format!(
                         "upstream closed prematurely FastCGI stdout {doing}"
@@ -164,7 +164,7 @@ impl Decoder {
         }
     }
 
-    /// Learns from the head how the body ends.
+    /// Determine from the head how the body ends.
     pub fn start_body(&mut self, head: &Head, is_head: bool) {
         match self {
             Decoder::Http { framing, keep, .. } => {
@@ -183,7 +183,7 @@ impl Decoder {
                     }
                 };
             }
-            // An application may send a body even for HEAD, which a cache keeps for GET.
+            // An application may send a body even for HEAD, which a cache stores for GET.
             Decoder::Fastcgi { left, .. } => *left = head.content_length,
         }
     }
@@ -195,14 +195,14 @@ impl Decoder {
         }
     }
 
-    /// The connection can carry another request once the body has ended.
+    /// Whether the connection can be reused after the body's end.
     fn is_reusable(&self) -> bool {
         match self {
             Decoder::Http { keep, .. } | Decoder::Fastcgi { keep, .. } => *keep,
         }
     }
 
-    /// Takes body bytes off `input`; empty when more must be read.
+    /// Take body bytes from `input`; empty if more bytes are needed.
     fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
         match self {
             Decoder::Http {
@@ -246,7 +246,7 @@ impl Decoder {
         let mut rest = &input[..];
         loop {
             if reader.is_done() && !rest.is_empty() {
-                // What comes behind the end belongs to no request, and no other one goes the same way.
+                // Bytes after the end belong to no request, so the connection must not be reused.
                 *keep = false;
                 rest = &[];
                 break;
@@ -266,7 +266,7 @@ impl Decoder {
         input.drain(..used);
         *keep &= !reader.is_done() || reader.is_clean();
         if let Some(left) = left {
-            // More than the head told would be taken for the next answer.
+            // More bytes than announced would be taken for the next response.
             out.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
             *left -= out.len() as u64;
             if *left > 0 && out.is_empty() && (reader.is_done() || *stdout_ended) {
@@ -277,7 +277,7 @@ impl Decoder {
         Ok(Bytes::from(out))
     }
 
-    /// Whether a close here ends the body, or cuts it short.
+    /// Whether closing the connection here ends the body rather than cutting it off.
     fn may_close(&self) -> bool {
         match self {
             Decoder::Http { framing, .. } => {
@@ -296,10 +296,10 @@ fn too_big() -> String {
     "upstream sent too big header while reading response header from upstream".into()
 }
 
-/// Less is copied out of its buffer rather than given away with it.
+/// Smaller pieces are copied from the buffer instead of giving the buffer away.
 const SMALL: usize = 8 * 1024;
 
-/// The first `n` bytes, without copying when that is all and much.
+/// Take the first `n` bytes, without copying if these are all and many.
 fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
     if n < SMALL {
         let front = Bytes::copy_from_slice(&input[..n]);
@@ -314,7 +314,7 @@ fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
 }
 
 impl Framing {
-    /// `most`: more bytes of trailer fields than that are refused.
+    /// Parse a chunked body. `most`: the limit for bytes of trailer fields.
     fn take_chunked(
         &mut self,
         input: &mut Vec<u8>,
@@ -354,20 +354,20 @@ impl Framing {
     }
 }
 
-/// `limit_rate` of the upstream's settings, if it limits.
+/// `limit_rate` of the upstream's settings, if set.
 fn limit_rate(ex: &Exchange, plan: &Plan<'_>) -> Option<u64> {
     let text = template::eval(ex, plan.conf.limit_rate.as_ref()?);
     let rate = parse_size(std::str::from_utf8(&text).ok()?)?;
     (rate > 0 && plan.conf.buffering != Some(false)).then_some(rate)
 }
 
-/// Streams an answer's body; gives the connection back when it ended cleanly.
+/// Streams a response body, and returns the connection to the pool after a clean end.
 pub struct UpstreamBody {
     worker: Rc<Worker>,
     conn: Option<UpstreamConn>,
     decoder: Decoder,
     input: Vec<u8>,
-    /// The whole request was sent.
+    /// Whether the whole request was sent.
     request_sent: bool,
     chosen: Option<Chosen>,
     group: Option<usize>,
@@ -375,10 +375,10 @@ pub struct UpstreamBody {
     started: u64,
     idle: Deadline,
     read_ms: u64,
-    /// Bytes a second that are read at most, and when reading began.
+    /// The most bytes read per second, and the start time.
     rate: Option<(u64, u64)>,
     pause: Deadline,
-    /// Answers that are not buffered reach the client as they come.
+    /// Whether unbuffered pieces are flushed to the client at once.
     flush: bool,
     pending_flush: bool,
     pass_trailers: bool,
@@ -419,7 +419,7 @@ impl UpstreamBody {
         (reply.head, body)
     }
 
-    /// When the try began, in milliseconds.
+    /// Set the start time of the attempt in milliseconds.
     pub fn since(mut self, began: u64) -> UpstreamBody {
         self.started = began;
         self
@@ -433,13 +433,13 @@ impl UpstreamBody {
         self.flush = unbuffered;
     }
 
-    /// The connection and what came early, for a connection that is upgraded.
+    /// The connection and its early bytes, for an upgraded connection.
     pub fn into_upgrade(mut self) -> Option<(UpstreamConn, Vec<u8>)> {
         let input = std::mem::take(&mut self.input);
         self.conn.take().map(|c| (c, input))
     }
 
-    /// Lets the body go, and its connection too unless it has ended.
+    /// Drop the body, and its connection unless the body has ended.
     pub fn discard(mut self) {
         self.finish();
     }
@@ -464,7 +464,7 @@ impl UpstreamBody {
         self.chosen = None;
     }
 
-    /// Bytes that may be read now; `None`: later.
+    /// The number of bytes that may be read now; `None` while the rate limit is reached.
     fn allowed(&self) -> Option<usize> {
         const MOST: u64 = buffers::SIZE as u64;
         let Some((rate, began)) = self.rate else {
@@ -505,7 +505,8 @@ impl UpstreamBody {
     }
 }
 
-/// Fields that would change how the message is read (RFC 9110, section 6.5.1).
+/// Fields that must not be trailers, since they would change how the message is read (RFC 9110,
+/// section 6.5.1).
 const NO_TRAILERS: [&[u8]; 6] = [
     b"content-length",
     b"transfer-encoding",
@@ -515,7 +516,7 @@ const NO_TRAILERS: [&[u8]; 6] = [
     b"te",
 ];
 
-/// The fields in the lines after a chunked body.
+/// Parse the fields in the lines after a chunked body.
 fn trailer_fields(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let field = |line: &[u8]| {
         let colon = memchr::memchr(b':', line)?;
@@ -550,7 +551,7 @@ impl BodyStream for UpstreamBody {
                 Ok(data) => data,
                 Err(e) => return Poll::Ready(Some(Err(e))),
             };
-            // The framing of chunks counts, as in nginx.
+            // As in nginx, the framing of chunks counts.
             let used = match &self.decoder {
                 Decoder::Http { .. } => before - self.input.len(),
                 Decoder::Fastcgi { .. } => data.len(),
@@ -585,7 +586,7 @@ impl BodyStream for UpstreamBody {
                     return Poll::Ready(Some(Err(e)));
                 }
                 Poll::Pending if self.allowed().is_none() => {
-                    // It is this side that waits, not the server that is slow.
+                    // The delay is this server's, so restart the time limit for reading.
                     self.idle.set(self.read_ms);
                     std::task::ready!(self.pause.poll_over(cx));
                 }

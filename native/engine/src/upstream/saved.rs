@@ -1,5 +1,5 @@
-//! An answer that is written to a file while it comes: the client's side reads it from there, so that
-//! neither waits in memory nor on the other.
+//! A response that is written to a file while it arrives. The client's side reads from the file, so
+//! that neither side waits for the other.
 
 use super::response_body::UpstreamBody;
 use crate::body::{Body, BodyStream, Chunk};
@@ -13,14 +13,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A new file beside the place it will take; removed unless it gets there.
+/// A new file beside its final path; removed unless it is moved there.
 pub struct Temporary {
     pub file: Arc<File>,
     path: Option<PathBuf>,
 }
 
 impl Temporary {
-    /// Makes the file, and the folders above it.
+    /// Create the file and its missing parent folders.
     pub fn new(folder: &Path, mode: u32) -> io::Result<Temporary> {
         let prefix = std::str::from_utf8(crate::cache::disk::TEMPORARY).unwrap_or_default();
         let name = format!("{prefix}{}-{}", std::process::id(), crate::worker_unique());
@@ -50,7 +50,7 @@ impl Temporary {
         })
     }
 
-    /// Moves the file to its place.
+    /// Move the file to its final path.
     pub fn place(mut self, to: &Path) -> io::Result<()> {
         match &self.path {
             Some(path) => std::fs::rename(path, to)?,
@@ -64,32 +64,33 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Nothing more can be done about a file that cannot be removed.
+            // A file that cannot be removed is left behind.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// What becomes of a whole answer: its file, and the bytes in it.
+/// Called with a complete response: its file and its size.
 pub type Finish = Box<dyn FnOnce(Temporary, u64)>;
 
-/// What the writing task and the client's side share.
+/// The state shared by the writing task and the client's side.
 struct Progress {
     file: Arc<File>,
-    /// Bytes of the file that are written.
+    /// The number of bytes written to the file.
     written: Cell<u64>,
     ended: RefCell<Option<io::Result<()>>>,
     reader: RefCell<Option<Waker>>,
 }
 
-/// The client's side.
+/// The body for the client, read from the file.
 struct Saved {
     progress: Rc<Progress>,
     read: u64,
     over: bool,
 }
 
-/// Starts to write `body` behind the `start` bytes of the file. It goes on when the client leaves, until `abandoned`.
+/// Start writing `body` after the `start` bytes of the file. Writing continues after the client has
+/// left, until `abandoned`.
 pub fn save(
     body: UpstreamBody,
     temp: Temporary,

@@ -1,20 +1,20 @@
-//! Values that are settled when a request's head has come: they depend on the head and its connection alone,
-//! and can be asked for without going through the phases.
+//! Finds values that depend only on the request's head and connection, so that they can be computed
+//! before the phases run.
 
 use crate::exchange::Exchange;
 use gallop_conf::model::Map;
 use gallop_conf::template::{Part, Template};
 use gallop_conf::vars::{Builtin, VarId, VarKind};
 
-/// Tables that ask each other for values go no deeper than this.
+/// The deepest nesting of tables that refer to each other.
 const MAX_DEPTH: u32 = 8;
 
-/// Whether the value depends on nothing but the request's head and its connection.
+/// Whether the value depends only on the request's head and connection.
 pub fn is_settled(ex: &Exchange, value: &Template) -> bool {
     is_settled_within(ex, value, MAX_DEPTH)
 }
 
-/// Whether the value of a `map`, `geo` or `split_clients` is part of it.
+/// Whether the value uses a `map`, `geo`, or `split_clients`.
 pub fn uses_tables(ex: &Exchange, value: &Template) -> bool {
     value.parts.iter().any(|part| match part {
         Part::Var(id) => matches!(
@@ -56,7 +56,7 @@ fn is_settled_kind(ex: &Exchange, kind: &VarKind, depth: u32) -> bool {
     }
 }
 
-/// What an expression of a map matched would be there for later values.
+/// A map with regular expressions may set captures for later values.
 fn is_settled_map(map: &Map, settled: impl Fn(&Template) -> bool) -> bool {
     let tables = [&map.exact, &map.wildcard_head, &map.wildcard_tail];
     map.regexes.is_empty()

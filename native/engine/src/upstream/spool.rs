@@ -1,5 +1,5 @@
-//! Reading an upstream's answer ahead of the client: what a slow client has not taken yet waits in
-//! memory, then in a temporary file, so that the upstream is free for others.
+//! Reads an upstream response ahead of the client: bytes that a slow client has not taken are kept
+//! in memory, then in a temporary file, so that the upstream is released early.
 
 use super::response_body::UpstreamBody;
 use crate::body::{BodyStream, Chunk};
@@ -17,17 +17,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{ready, Context, Poll, Waker};
 
-/// Answers shorter than this fit into the socket's buffer and need no task of their own.
+/// Shorter responses fit into the socket's buffer and need no task.
 const INLINE: u64 = 32 * 1024;
 
-/// A temporary file: bytes between the two offsets wait.
+/// A temporary file; the bytes between the two offsets are unread.
 struct Temp {
     file: Arc<File>,
     read: u64,
     written: u64,
 }
 
-/// What the reading task and the client's side share.
+/// The state shared by the reading task and the client's side.
 struct Shared {
     memory: RefCell<VecDeque<Bytes>>,
     held: Cell<usize>,
@@ -35,13 +35,13 @@ struct Shared {
     ended: RefCell<Option<io::Result<()>>>,
     trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     reader: RefCell<Option<Waker>>,
-    /// Room was made.
+    /// Set when room was made.
     drained: Notify,
-    /// The client's side is gone.
+    /// Set when the client's side has ended.
     dropped: Notify,
 }
 
-/// Limits of what waits, in bytes.
+/// The limits of unread data in bytes.
 #[derive(Clone)]
 struct Limits {
     memory: usize,
@@ -50,7 +50,7 @@ struct Limits {
     folder: Folder,
 }
 
-/// The folder of temporary files where the configuration names none.
+/// The default folder for temporary files.
 #[derive(Clone)]
 pub struct Folder {
     pub config: Arc<Config>,
@@ -73,10 +73,10 @@ enum State {
     Ended,
 }
 
-/// The body as the client's side takes it.
+/// The body for the client.
 pub struct Spooled {
     state: State,
-    /// Known once the body has ended.
+    /// Known after the end of the body.
     trailers: Vec<(Vec<u8>, Vec<u8>)>,
     limits: Limits,
 }
@@ -186,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// Bytes wait in the file: later ones must go behind them.
+    /// Whether unread bytes are in the file, so that later ones must follow them.
     fn in_file(&self) -> bool {
         self.temp
             .borrow()
@@ -194,7 +194,7 @@ impl Shared {
             .is_some_and(|t| t.read < t.written)
     }
 
-    /// Keeps a piece; `false` when there is no room yet.
+    /// Store a piece; `false` if there is no room.
     fn put(&self, data: &Bytes, limits: &Limits) -> io::Result<bool> {
         let fits = self.held.get() == 0 || self.held.get() + data.len() <= limits.memory;
         if !self.in_file() && fits {
@@ -208,7 +208,7 @@ impl Shared {
             return Ok(false);
         }
         if temp.is_none() {
-            // Where no file can be made the upstream waits for the client instead.
+            // Without a temporary file, the upstream waits for the client.
             let Ok(file) = unnamed_file(limits) else {
                 return Ok(false);
             };
@@ -226,7 +226,7 @@ impl Shared {
     }
 }
 
-/// A file that nobody else can name, and that is gone when it is closed.
+/// An unnamed file that is deleted when closed.
 fn unnamed_file(limits: &Limits) -> io::Result<File> {
     let folder = limits.folder();
     crate::creating::make_private_folder(&folder)?;
@@ -243,7 +243,7 @@ fn unnamed_file(limits: &Limits) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the upstream's answer to its end, as far as there is room.
+/// Read the upstream response to its end, as far as there is room.
 async fn read_ahead(mut body: UpstreamBody, shared: Rc<Shared>, limits: Limits) {
     let result = loop {
         let next = poll_fn(|cx| body.poll_next(cx));
@@ -267,7 +267,7 @@ async fn read_ahead(mut body: UpstreamBody, shared: Rc<Shared>, limits: Limits) 
     shared.wake();
 }
 
-/// Waits for room where there is none; `false` when the client's side is gone.
+/// Store a piece, waiting for room; `false` if the client's side has ended.
 async fn keep(shared: &Shared, data: &Bytes, limits: &Limits) -> io::Result<bool> {
     loop {
         shared.drained.reset();

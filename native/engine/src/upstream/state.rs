@@ -1,4 +1,4 @@
-//! Choice of a server in a group; shared by the threads.
+//! Choosing a server of a group (load balancing); shared by the threads.
 
 use super::resolving;
 use crate::panics::lock_shared;
@@ -9,13 +9,14 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is known of one server.
+/// The state of a server.
 #[derive(Clone, Debug, Default)]
 struct PeerState {
     current_weight: i64,
     effective_weight: i64,
     fails: u32,
-    /// Milliseconds (monotonic): last failure, and when the fail timeout last began.
+    /// Times in milliseconds (monotonic clock): the last failure, and the last start of the fail
+    /// timeout.
     accessed: u64,
     checked: u64,
     connections: u32,
@@ -24,25 +25,26 @@ struct PeerState {
 /// A group of servers.
 pub struct Group {
     pub conf: Arc<Upstream>,
-    /// The place of its first server among all that are counted; none for a group of one request.
+    /// The index of its first server among all counted ones; `None` for a group that serves one
+    /// request.
     first: Option<usize>,
     peers: Mutex<Vec<PeerState>>,
     /// The servers' addresses as text.
     names: Vec<Arc<str>>,
-    /// Points of the consistent hash: hash and peer, sorted.
+    /// The points of the consistent hash: hash and peer, sorted.
     ring: Vec<(u32, usize)>,
 }
 
 pub struct Balancers {
     groups: Vec<Slot>,
-    /// A thread looks up the names of servers.
+    /// Whether a thread resolves the servers' names.
     looked_up: AtomicBool,
 }
 
-/// A group's servers now.
+/// The current servers of a group.
 enum Slot {
     Fixed(Arc<Group>),
-    /// Their names are looked up while running.
+    /// Their names are resolved periodically.
     Resolving(Mutex<Arc<Group>>),
 }
 
@@ -56,7 +58,8 @@ impl Slot {
 }
 
 impl Balancers {
-    /// `known`: what a name that is looked up while running stood for last, by group and name.
+    /// `known`: the last known addresses of a name that is resolved periodically, by group and
+    /// name.
     pub fn new(http: Option<&Http>, known: impl Fn(&str) -> Option<Vec<IpAddr>>) -> Balancers {
         let upstreams = http.map_or(&[][..], |h| &h.upstreams);
         let mut next = 0;
@@ -71,22 +74,22 @@ impl Balancers {
         }
     }
 
-    /// The group of this index in the configuration.
+    /// The group with this index in the configuration.
     pub fn group(&self, index: usize) -> Arc<Group> {
         self.groups[index].get()
     }
 
-    /// All groups, in the configuration's order.
+    /// All groups in the order of the configuration.
     pub fn groups(&self) -> impl Iterator<Item = Arc<Group>> + '_ {
         self.groups.iter().map(Slot::get)
     }
 
-    /// Whether it is the caller who is to look up the servers' names; true once.
+    /// Claim the task to resolve the servers' names; `true` only for the first caller.
     pub(super) fn claim_lookups(&self) -> bool {
         !self.looked_up.swap(true, Ordering::Relaxed)
     }
 
-    /// Gives a group other servers; what is known of those that stay is kept.
+    /// Replace the servers of a group; the state of remaining servers is kept.
     pub(super) fn replace(&self, index: usize, conf: Upstream) {
         let Slot::Resolving(slot) = &self.groups[index] else {
             return;
@@ -99,8 +102,8 @@ impl Balancers {
     }
 }
 
-/// `first`: the place of its first server among all that are counted. The names of those that change
-/// follow the others.
+/// Create the slot of a group. `first`: the index of its first server among all counted ones.
+/// Changing names come after the others.
 fn slot(conf: &Arc<Upstream>, first: usize, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Slot {
     let group = Arc::new(Group {
         first: Some(first),
@@ -113,7 +116,7 @@ fn slot(conf: &Arc<Upstream>, first: usize, known: &impl Fn(&str) -> Option<Vec<
     }
 }
 
-/// What the choice may depend on.
+/// Values that the choice may depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Hint {
     pub client: Option<IpAddr>,
@@ -121,7 +124,7 @@ pub struct Hint {
     pub key: Vec<u8>,
 }
 
-/// A server in use; counts as a connection until it is dropped.
+/// A chosen server; counts as a connection until it is dropped.
 pub struct Chosen {
     pub group: Arc<Group>,
     pub index: usize,
@@ -137,7 +140,7 @@ impl Chosen {
         &self.group.names[self.index]
     }
 
-    /// The server failed.
+    /// Record a failure of the server.
     pub fn failed(&self) {
         let peer = self.peer();
         let mut states = self.group.lock();
@@ -152,7 +155,7 @@ impl Chosen {
         }
     }
 
-    /// The server answered.
+    /// Record a response of the server.
     pub fn succeeded(&self) {
         let mut states = self.group.lock();
         let state = &mut states[self.index];
@@ -170,7 +173,7 @@ impl Drop for Chosen {
     }
 }
 
-/// Points of a server of weight 1 on the consistent hash's ring.
+/// The points of a server with weight 1 on the consistent hash's ring.
 const POINTS: u32 = 160;
 
 fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
@@ -204,7 +207,7 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     points
 }
 
-/// Whether a server failed too often to be asked just now.
+/// Whether a server has failed too often to be chosen now.
 fn is_failing(peer: &Peer, state: &PeerState) -> bool {
     peer.max_fails > 0
         && state.fails >= peer.max_fails
@@ -228,8 +231,8 @@ impl Group {
         }
     }
 
-    /// Copies what is known of the servers that `old` has too. Its connections are still counted
-    /// there: whoever uses one gives it back to the group it came from.
+    /// Copy the state of servers that `old` also has. Their open connections stay counted in `old`,
+    /// where they are released.
     fn take_over(&self, old: &Group) {
         let (mut own, states) = (self.lock(), old.lock());
         for (peer, state) in self.conf.peers.iter().zip(own.iter_mut()) {
@@ -247,7 +250,7 @@ impl Group {
         lock_shared(&self.peers)
     }
 
-    /// The place of a server among all that are counted: its name's, where it has its address from one.
+    /// The index of a server among all counted ones: that of its name if its address was resolved.
     pub fn meter(&self, index: usize) -> Option<usize> {
         let peer = &self.conf.peers[index];
         let place = match &peer.resolve {
@@ -262,7 +265,7 @@ impl Group {
         Some(self.first? + place)
     }
 
-    /// How its servers are, and the names that stand for none now.
+    /// The state of its servers, and its names without an address.
     pub fn states(&self) -> Vec<metrics::PeerState> {
         let states = self.lock();
         let peers = self.conf.peers.iter().zip(states.iter());
@@ -293,7 +296,7 @@ impl Group {
         }
     }
 
-    /// How many servers a request may try.
+    /// The number of servers that a request may try.
     pub fn tries(&self) -> usize {
         let main = self
             .conf
@@ -310,11 +313,11 @@ impl Group {
         main + backup
     }
 
-    /// A server that was not tried yet; `tried` is marked.
+    /// Choose a server that was not tried yet, and mark it in `tried`.
     pub fn choose(self: &Arc<Self>, hint: &Hint, tried: &mut Vec<bool>) -> Option<Chosen> {
         tried.resize(self.conf.peers.len(), false);
         if tried.is_empty() {
-            // None of the names has an address now.
+            // No name has an address now.
             return None;
         }
         let mut states = self.lock();
@@ -368,7 +371,7 @@ impl Group {
         .or_else(|| self.round_robin(states, tried, false, false))
     }
 
-    /// nginx's smooth weighted round robin, among the least busy if asked.
+    /// nginx's smooth weighted round robin; with `least_conn`, among the least busy servers.
     fn round_robin(
         &self,
         states: &mut [PeerState],
@@ -381,7 +384,7 @@ impl Group {
             .collect();
         if least_busy {
             let load = |i: usize| {
-                // Compared as fractions: connections by weight.
+                // Compare fractions: connections by weight.
                 (u64::from(states[i].connections) << 20) / u64::from(self.conf.peers[i].weight)
             };
             let least = candidates.iter().map(|&i| load(i)).min()?;
@@ -415,7 +418,7 @@ impl Group {
             .sum()
     }
 
-    /// The server a hash falls on.
+    /// The server for a hash value.
     fn at_weight(&self, mut point: u64) -> Option<usize> {
         for (i, peer) in self
             .conf
@@ -439,7 +442,7 @@ impl Group {
             None => vec![0; 3],
         };
         let mut hash = 89u64;
-        // As many new tries as nginx makes before it takes any server.
+        // nginx makes as many new attempts before it takes any server.
         for _ in 0..20 {
             for octet in &octets {
                 hash = (hash * 113 + u64::from(*octet)) % 6271;
@@ -478,13 +481,14 @@ impl Group {
             .find(|&i| self.usable(states, tried, i, false))
     }
 
-    /// One drawn by weight; of `two`, which are never the same, the one with less to do for its weight.
+    /// Draw a server by weight. With `two`, draw two different ones and choose the one with fewer
+    /// connections for its weight.
     fn random(&self, two: bool, states: &[PeerState], tried: &[bool]) -> Option<usize> {
         let load = |of: usize, other: usize| {
             u64::from(states[of].connections) * u64::from(self.conf.peers[other].weight)
         };
         let mut first = None;
-        // As many draws as nginx makes before it takes them in turn.
+        // nginx makes as many draws before it uses round robin.
         for _ in 0..21 {
             let i = self.at_weight(random_number() % self.total_weight())?;
             if first == Some(i) || !self.usable(states, tried, i, false) {

@@ -1,4 +1,4 @@
-//! proxy_store: answers saved as the files of their URIs.
+//! proxy_store: saves responses as files with the paths of their URIs.
 
 use super::answer::Head;
 use super::response_body::UpstreamBody;
@@ -12,19 +12,19 @@ use gallop_conf::parser::os_error;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-/// Where the answer is saved, if it is.
+/// The path for the response if it is saved.
 fn place(ex: &Exchange, conf: &UpConf) -> Option<FilePath> {
     let path = match conf.store.as_ref()? {
         StorePlace::Off => return None,
         StorePlace::On => FilePath::of_request(ex),
         StorePlace::Path(t) => FilePath::of_template(ex, None, t),
     };
-    // One that is refused is told of in the log; the client gets the answer all the same.
+    // The log reports a rejected path; the client gets the response nevertheless.
     path.ok()
         .filter(|path| !path.is_empty() && !path.ends_in_slash())
 }
 
-/// Saves the answer while it is sent; gives the body back if it is not saved.
+/// Save the response while it is sent; return the body unchanged if it is not saved.
 pub fn save(
     ex: &Exchange,
     conf: &UpConf,
@@ -54,7 +54,7 @@ pub fn save(
     let to = folder.path.join(name);
     let finish = move |temp: Temporary, _| {
         if let Some(seconds) = modified.and_then(|t| u64::try_from(t).ok()) {
-            // A file without its date is still good.
+            // A file without the correct date is still usable.
             let date = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             let _ = temp.file.set_modified(date);
         }

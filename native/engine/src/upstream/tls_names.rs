@@ -6,13 +6,13 @@ use crate::files::{self, FilePath};
 use crate::template::{self, Template};
 use gallop_conf::model::Level;
 
-/// Who a TLS server should be, and who this server is to it.
+/// The expected identity of a TLS server, and this server's own certificate.
 pub(super) struct TlsNames {
     pub name: String,
     pub certificate: Option<(String, String)>,
 }
 
-/// `None`: the path of a certificate is refused, which the error log tells.
+/// Evaluate the names; `None` if a certificate path was rejected, which the error log reports.
 pub(super) fn tls_names(ex: &Exchange, plan: &Plan<'_>) -> Option<TlsNames> {
     let eval = |t: &Template| String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
     let conf = &plan.conf;
@@ -31,13 +31,13 @@ pub(super) fn tls_names(ex: &Exchange, plan: &Plan<'_>) -> Option<TlsNames> {
     })
 }
 
-/// The path of a certificate or key, or its text behind `data:`. A file that variables name is read here if
-/// `confine_files` is set.
+/// The path of a certificate or key, or its text after `data:`. With `confine_files`, a file that
+/// variables name is read here.
 fn certificate_path(ex: &Exchange, template: &Template, text: String) -> Option<String> {
     if text.is_empty() || text.starts_with("data:") {
         return Some(text);
     }
-    // Variables may leave the path relative.
+    // Variables may produce a relative path.
     let base = &ex.worker.shared.config.conf_prefix;
     let path = FilePath::of_template(ex, Some(base), template).ok()?;
     if template.as_literal().is_some() || !files::is_confined(&ex.loc.conf) {

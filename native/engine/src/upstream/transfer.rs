@@ -1,5 +1,5 @@
-//! One request to an upstream: choice of a server, connection, request, head of the answer; and the
-//! next server when that fails.
+//! A request to an upstream: choosing a server, connecting, sending the request, and reading the
+//! response head; after a failure, the next server.
 
 use super::answer::{self, Giver, Head};
 use super::buffers;
@@ -30,20 +30,20 @@ pub enum Protocol {
     Fastcgi,
 }
 
-/// Everything about a request to an upstream but the server it goes to.
+/// The parameters of a request to an upstream, except for the server.
 pub struct Plan<'a> {
     pub group: Arc<Group>,
-    /// Index of a group that keeps idle connections.
+    /// The index of a group that keeps idle connections.
     pub index: Option<usize>,
     pub conf: Arc<UpConf>,
     pub hint: Hint,
     pub tls: bool,
     pub scheme: &'static str,
-    /// What a cache knows the answer by, unless the configuration says.
+    /// The cache key, unless the configuration sets one.
     pub cache_key: Vec<u8>,
-    /// Path and query as the error log shows them.
+    /// The path and query for the error log.
     pub uri: Rc<[u8]>,
-    /// The name a TLS server is asked for.
+    /// The default name for TLS.
     pub default_name: String,
     pub protocol: Protocol,
     pub pass: Option<&'a ProxyPass>,
@@ -59,21 +59,21 @@ impl Plan<'_> {
 }
 
 impl Plan<'_> {
-    /// The upstream is asked for the head alone.
+    /// Whether only the response head is requested.
     fn asks_head(&self, ex: &Exchange) -> bool {
         let as_get = matches!(&self.protocol, Protocol::Http(r) if r.as_get);
         ex.method() == b"HEAD" && !as_get
     }
 }
 
-/// Why a try failed.
+/// The reason for a failed attempt.
 pub struct Failure {
-    /// The bit of `next_upstream`; 0 when the fault is on this side.
+    /// The bit of `next_upstream`; 0 if this side is at fault.
     pub kind: u32,
     pub message: String,
-    /// Something of the request may have reached the server.
+    /// Whether the server may have received a part of the request.
     pub sent: bool,
-    /// An idle connection broke before the server could have seen the request.
+    /// Whether an idle connection broke before the server could see the request.
     pub stale: bool,
 }
 
@@ -87,22 +87,22 @@ impl Failure {
     }
 }
 
-/// An answer whose head has come.
+/// A response whose head has arrived.
 pub struct Reply {
     pub head: Head,
     pub conn: UpstreamConn,
     pub decoder: Decoder,
-    /// Bytes that came behind the head.
+    /// Bytes that arrived after the head.
     pub rest: Vec<u8>,
-    /// The whole request was sent.
+    /// Whether the whole request was sent.
     pub request_sent: bool,
 }
 
-/// A try's outcome.
+/// The outcome of an attempt.
 pub enum Tried {
     Answer(Box<Reply>),
     Failed(Failure),
-    /// The client's side ended the request.
+    /// The client side ended the request.
     Flow(Flow),
 }
 
@@ -115,7 +115,7 @@ fn no_certificate() -> Failure {
     }
 }
 
-/// `group`: the index of a group that keeps idle connections.
+/// The key for reuse of a connection. `group`: the index of a group that keeps idle connections.
 pub(super) fn pool_key(
     ex: &Exchange,
     group: Option<usize>,
@@ -142,7 +142,7 @@ pub(super) fn pool_key(
     }
 }
 
-/// Tries one server.
+/// Try one server.
 pub async fn one(
     ex: &mut Exchange,
     plan: &Plan<'_>,
@@ -276,7 +276,7 @@ async fn handshake(
     }
 }
 
-/// The request's bytes still to be sent.
+/// The unsent part of a request.
 struct Outgoing {
     buf: Vec<u8>,
     at: usize,
@@ -305,7 +305,7 @@ enum BodyFraming {
 }
 
 const FILE_STEP: u64 = 64 * 1024;
-/// Bytes read at a time until the answer's head is there.
+/// Bytes read at a time until the response head is complete.
 const HEAD_STEP: usize = 16 * 1024;
 
 impl Outgoing {
@@ -357,7 +357,7 @@ impl Outgoing {
             total: 0,
             body: 0,
         };
-        // A body at hand goes out with the head.
+        // A body in memory is sent together with the head.
         if let Feed::Bytes(data) = &mut out.feed {
             let data = std::mem::take(data);
             out.frame(&data);
@@ -370,7 +370,7 @@ impl Outgoing {
         out
     }
 
-    /// What is left of a request without a body.
+    /// The unsent rest of a request without a body.
     fn rest(buf: Vec<u8>, sent: u64) -> Outgoing {
         Outgoing {
             buf,
@@ -419,7 +419,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts more of the body behind what is to be written; an error ends the request.
+    /// Append more of the body to the unsent bytes; an error ends the request.
     fn poll_refill(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
         match &mut self.feed {
             Feed::Done => {}
@@ -448,7 +448,7 @@ impl Outgoing {
 }
 
 impl Outgoing {
-    /// Takes what the client has sent by now as one piece.
+    /// Take all bytes that the client has sent so far as one piece.
     fn poll_client(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
         let mut piece: Vec<u8> = Vec::new();
         let mut ended = false;
@@ -491,7 +491,7 @@ fn body_error(ex: &mut Exchange, e: BodyError) -> Flow {
     }
 }
 
-/// What happened while sending and receiving.
+/// An event while sending and receiving.
 enum Event {
     Received,
     Closed,
@@ -500,7 +500,7 @@ enum Event {
     Flow(Flow),
 }
 
-/// Sends the request and reads until the answer's head is there.
+/// Send the request and read until the response head is complete.
 async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
     let out = Outgoing::new(ex, plan);
@@ -514,7 +514,7 @@ async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) ->
     head_of(ex, plan, doing).await
 }
 
-/// Takes up a request that was sent already, as far as the socket took it.
+/// Continue with a request that was sent as far as the socket accepted it.
 async fn go_on(ex: &mut Exchange, plan: &Plan<'_>, started: Started) -> Tried {
     let mut input = Vec::new();
     let last = match started.last {
@@ -541,9 +541,9 @@ struct Doing {
     conn: UpstreamConn,
     out: Outgoing,
     input: Vec<u8>,
-    /// What has happened and was not looked at yet.
+    /// An event that was not handled yet.
     last: Option<Event>,
-    /// Milliseconds for the next step, if not as many as usual.
+    /// Milliseconds for the next step, if not the usual number.
     left: Option<u64>,
 }
 
@@ -558,9 +558,9 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
     let mut decoder = Decoder::new(plan);
     let idle = deadline();
     let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
-    // Bytes that came, and how many of those in the input were looked at before.
+    // Bytes received in total, and bytes of the input that were already parsed.
     let (mut got, mut seen) = (0u64, 0);
-    // Of interim answers.
+    // The bytes of interim responses.
     let mut hinted = 0;
     loop {
         let event = match last.take() {
@@ -614,10 +614,10 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
         }
         let mut before = input.len();
         let mut parsed = decoder.head(&mut input, limit);
-        // The real answer follows an interim one, often at once.
+        // The final response follows an interim one, often at once.
         while let Some(hints) = interim(&mut parsed) {
             hinted += before - input.len();
-            // Else a server could send them without end.
+            // Without a limit, a server could send interim responses forever.
             if hinted <= limit {
                 pass_hints(ex, plan, &hints).await;
             }
@@ -653,7 +653,7 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
     }
 }
 
-/// Takes an interim answer's head out of what was parsed.
+/// Take the head of an interim response from the parsed result.
 fn interim(parsed: &mut Result<Option<Head>, String>) -> Option<Head> {
     let is_interim = |head: &&Head| (100..200).contains(&head.status) && head.status != 101;
     match parsed {
@@ -662,7 +662,7 @@ fn interim(parsed: &mut Result<Option<Head>, String>) -> Option<Head> {
     }
 }
 
-/// Passes `103 Early Hints` on where `early_hints` says so.
+/// Pass on `103 Early Hints` if `early_hints` allows it.
 async fn pass_hints(ex: &Exchange, plan: &Plan<'_>, head: &Head) {
     let Some(interim) = ex.interim.as_ref().filter(|_| head.status == 103) else {
         return;
@@ -682,7 +682,7 @@ async fn pass_hints(ex: &Exchange, plan: &Plan<'_>, head: &Head) {
         .cloned()
         .collect();
     if let Err(e) = interim.early_hints(&fields).await {
-        // The answer itself meets the same end.
+        // The final response will fail in the same way.
         ex.log(
             Level::Info,
             &format!("{e} while sending early hints to client"),
@@ -690,7 +690,7 @@ async fn pass_hints(ex: &Exchange, plan: &Plan<'_>, head: &Head) {
     }
 }
 
-/// A text of `fastcgi_catch_stderr` that the application wrote.
+/// The first text of `fastcgi_catch_stderr` that the application wrote.
 fn caught(plan: &Plan<'_>, decoder: &Decoder) -> Option<String> {
     let wanted = plan.conf.catch_stderr.as_ref()?;
     let text = decoder.stderr();
@@ -700,7 +700,7 @@ fn caught(plan: &Plan<'_>, decoder: &Decoder) -> Option<String> {
         .cloned()
 }
 
-/// What an application wrote to its error stream.
+/// Log the application's standard error.
 pub fn log_stderr(ex: &Exchange, decoder: &mut Decoder) {
     if let Some(text) = decoder.take_stderr() {
         let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
@@ -722,7 +722,7 @@ fn failed(kind: u32, message: String, stale: bool) -> Tried {
     })
 }
 
-/// Sends what can be sent and reads what is there; ready when something was read or went wrong.
+/// Send and read as much as possible; ready after bytes were read or an error occurred.
 async fn step(
     ex: &mut Exchange,
     plan: &Plan<'_>,
@@ -742,7 +742,7 @@ async fn step(
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(flow)) => return Poll::Ready(Event::Flow(flow)),
                     Poll::Pending => {
-                        // The server is not to blame for a slow client.
+                        // The server is not responsible for a slow client.
                         idle.set(ex.loc.conf.client_body_timeout.unwrap_or(60_000));
                         break;
                     }
@@ -755,7 +755,7 @@ async fn step(
                     out.total += n as u64;
                     idle.set(if out.is_done() { read_ms } else { send_ms });
                 }
-                // The answer may have come before the server closed.
+                // The response may have arrived before the server closed the connection.
                 Poll::Ready(Err(e)) => broken = Some(e),
                 Poll::Pending => break,
             }

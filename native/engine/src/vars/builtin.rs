@@ -1,4 +1,4 @@
-//! Variables the server itself sets.
+//! Built-in variables.
 
 use crate::exchange::{Exchange, TlsInfo};
 use crate::phases::absolute_location;
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-/// Appends the value; `false` when there is none.
+/// Append the value; `false` if there is none.
 pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
     request(ex, b, out)
         .or_else(|| connection(ex, b, out))
@@ -21,10 +21,10 @@ pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
         .unwrap_or(false)
 }
 
-/// The protocol as the client names it: any minor version is answered as 1.1. Nothing, where there is
-/// no request line that could be read.
+/// The protocol in the request line. Unknown minor versions get an HTTP/1.1 response. Empty for an
+/// unreadable request line.
 fn protocol(ex: &Exchange) -> &[u8] {
-    // Of a line that is refused nothing is known, also once an error page has made it a GET.
+    // A rejected request line has no values, even after an error page turned it into a GET.
     if ex.version() < gallop_http::message::Version::Http2 && ex.head.line.end == 0 {
         return b"";
     }
@@ -54,7 +54,7 @@ fn some(out: &mut Vec<u8>, value: Option<&[u8]>) -> Option<bool> {
 }
 
 fn show(out: &mut Vec<u8>, value: impl std::fmt::Display) -> Option<bool> {
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = write!(out, "{value}");
     Some(true)
 }
@@ -93,7 +93,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::Https => text(out, if ex.tls { b"on" } else { b"" }),
         B::ContentLength => match ex.head.get("content-length") {
             Some(v) => text(out, v),
-            // Of a chunked body, what was read; nothing is left of one that was thrown away.
+            // For a chunked body, the bytes read; a discarded body has none.
             None => match &ex.received {
                 _ if !ex.chunked => Some(false),
                 Some(body) => show(out, body.len()),
@@ -155,7 +155,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             _ => Some(false),
         },
         B::LimitRate => {
-            // That of the location counts once something was sent.
+            // After the response was sent, the location's setting applies.
             let conf = ex
                 .loc
                 .conf
@@ -207,21 +207,22 @@ fn root(ex: &Exchange, out: &mut Vec<u8>) {
     }
 }
 
-/// `$date_gmt` or, with an offset, `$date_local`, as SSI's `timefmt` wants it.
+/// `$date_gmt` or, with an offset, `$date_local`, in the format of SSI's `timefmt`.
 fn date(ex: &Exchange, now: i64, offset: Option<i64>) -> String {
     let format = ex.time_format.as_deref();
     let format = format.unwrap_or("%A, %d-%b-%Y %H:%M:%S %Z");
     time::strftime(format, now, offset)
 }
 
-/// Gives the request its number, so that its subrequests have the same.
+/// Set `$request_id` so that subrequests have the same value.
 pub fn fix_request_id(ex: &Exchange) {
     ex.request_id.borrow_mut().get_or_insert_with(random_id);
 }
 
 fn random_id() -> String {
     let mut bytes = [0u8; 16];
-    // SAFETY: the kernel writes at most 16 bytes into `bytes`; so few never come in part.
+    // SAFETY: the kernel writes at most 16 bytes to `bytes`; so few bytes are never returned
+    // partially.
     unsafe {
         libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0);
     }
@@ -319,7 +320,7 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
     }
 }
 
-/// What the kernel knows of the client's connection; nothing where that is none of TCP.
+/// A value from the kernel about the client's TCP connection; nothing for other connections.
 fn tcp(ex: &Exchange, out: &mut Vec<u8>, pick: fn(&TcpInfo) -> u32) -> Option<bool> {
     match ex.conn.socket().and_then(gallop_runtime::tcp_info) {
         Some(info) => show(out, pick(&info)),
@@ -350,7 +351,7 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::BytesSent => show(out, ex.bytes_sent),
         B::BodyBytesSent => show(out, ex.body_sent),
         B::RequestCompletion => text(out, if ex.complete { b"OK" } else { b"" }),
-        // Without content, nothing is said of it.
+        // Without content there are no fields about it.
         B::SentHttpContentLength | B::SentHttpLastModified
             if r.status == 204 && ex.bytes_sent > 0 =>
         {
@@ -369,7 +370,7 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             None => Some(false),
         },
         B::SentHttpLocation => match r.location.as_deref() {
-            // The log shows it as it was sent; fields that are made before, as it was set.
+            // The log shows the value as sent; earlier uses see the value as set.
             Some(set) if ex.bytes_sent > 0 => text(out, &absolute_location(ex, set)),
             Some(set) => text(out, set),
             None => Some(sent(ex, "location", out)),
@@ -384,7 +385,7 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             _ => Some(false),
         },
         B::SentHttpTransferEncoding => {
-            // Not before the head was sent.
+            // Only after the head was sent.
             let chunked = ex.bytes_sent > 0
                 && !ex.header_only
                 && r.content_length.is_none()
@@ -500,7 +501,7 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::SslCurve => filled(out, &tls.curve),
         B::SslCurves => filled(out, &tls.curves),
         B::SslSigalgs => filled(out, &tls.sigalgs),
-        // There is no Encrypted Client Hello here.
+        // Encrypted Client Hello is not supported.
         B::SslEchStatus | B::SslEchOuterServerName => Some(false),
         B::SslSigalg => filled(out, tls.sigalg),
         B::SslClientSigalg => filled(out, tls.client_sigalg),
@@ -514,7 +515,7 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::SslClientCert => {
             let mut raw = Vec::new();
             let found = pem(tls, &mut raw);
-            // A header value may not hold bare newlines: each line goes on with a tab.
+            // A header value must not contain bare newlines, so each line continues with a tab.
             for line in raw.trim_ascii_end().split_inclusive(|&c| c == b'\n') {
                 out.extend_from_slice(line);
                 if line.ends_with(b"\n") {

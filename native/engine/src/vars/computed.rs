@@ -57,7 +57,7 @@ pub fn geo(ex: &Exchange, geo: &Geo) -> Vec<u8> {
     value.to_vec()
 }
 
-/// The address `X-Forwarded-For` tells, if it comes from a trusted proxy.
+/// The address in `X-Forwarded-For`, if it comes from a trusted proxy.
 fn through_proxies(ex: &Exchange, geo: &Geo, address: Option<IpAddr>) -> Option<IpAddr> {
     if geo.proxies.is_empty() {
         return address;
@@ -76,7 +76,7 @@ pub fn split(ex: &Exchange, split: &SplitClients) -> Vec<u8> {
     hit.map_or(Vec::new(), |(_, value)| template::eval(ex, value))
 }
 
-/// MurmurHash2 with seed 0, as nginx distributes clients by it.
+/// MurmurHash2 with seed 0, which nginx uses for split_clients.
 pub fn murmur2(data: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mut h = data.len() as u32;

@@ -11,7 +11,7 @@ use gallop_conf::vars::{Builtin, Prefix, VarId, VarKind};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Appends a variable's value; `false` when it has none.
+/// Append a variable's value; `false` if it has none.
 pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
     let shared = ex.worker.shared.clone();
     let var = shared.config.vars.get(id);
@@ -41,7 +41,7 @@ pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Appends the value of a variable that is computed from other variables.
+/// Append the value of a variable that is computed from other variables.
 fn compute(ex: &Exchange, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool {
     let (value, keep) = match kind {
         VarKind::Map(map) => (computed::map(ex, map), !map.volatile),
@@ -52,8 +52,8 @@ fn compute(ex: &Exchange, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool 
     remember(ex, id, keep, value, out)
 }
 
-/// Counts computed variables that wait for each other's values. A cycle of them would overflow the stack;
-/// nginx has the same limit.
+/// Counts nested evaluations of computed variables. A cycle would overflow the stack; nginx has the
+/// same limit.
 struct Depth;
 
 const MAX_DEPTH: u32 = 100;
@@ -63,7 +63,7 @@ thread_local! {
 }
 
 impl Depth {
-    /// `None`: the limit is reached.
+    /// `None` if the limit is reached.
     fn enter() -> Option<Depth> {
         let depth = DEPTH.get();
         (depth < MAX_DEPTH).then(|| {
@@ -79,7 +79,7 @@ impl Drop for Depth {
     }
 }
 
-/// What a request was found to be in one location, it is in those that answer for it.
+/// Whether a variable keeps its value when another location handles the request.
 fn is_judged_once(variable: Builtin) -> bool {
     matches!(
         variable,
@@ -87,7 +87,8 @@ fn is_judged_once(variable: Builtin) -> bool {
     )
 }
 
-/// Appends the value of a variable that only the request names; `false` when it has none.
+/// Append the value of a variable whose name is not declared, such as `$http_*`; `false` if it has
+/// none.
 pub fn by_name(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
     let shared = ex.worker.shared.clone();
     if let Some(id) = shared.config.vars.find(name) {
@@ -156,7 +157,7 @@ fn pairs(list: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
     sent.map(|(n, v)| (n.as_slice(), v.as_slice()))
 }
 
-/// Whether a field's name is that of a variable, where dashes are written as underscores.
+/// Whether a field's name equals that of a variable, in which underscores stand for dashes.
 fn same_name(field: &[u8], variable: &str) -> bool {
     field.len() == variable.len()
         && field
@@ -165,7 +166,7 @@ fn same_name(field: &[u8], variable: &str) -> bool {
             .all(|(f, v)| f.to_ascii_lowercase() == v || (*f == b'-' && v == b'_'))
 }
 
-/// All fields of that name, joined.
+/// The values of all fields with that name, joined.
 fn join<'a>(
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     name: &str,
@@ -190,7 +191,7 @@ fn sent_header(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The first argument of that name (any case), still encoded.
+/// The still encoded value of the first argument with that name, in any case.
 pub fn argument<'a>(args: &'a [u8], name: &str) -> Option<&'a [u8]> {
     args.split(|&c| c == b'&').find_map(|part| {
         let eq = memchr::memchr(b'=', part)?;
@@ -200,7 +201,7 @@ pub fn argument<'a>(args: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// A cookie's value out of one `Cookie` field.
+/// The value of a cookie in a `Cookie` field.
 fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
     field.split(|&c| c == b';').find_map(|part| {
         let part = part.trim_ascii_start();
@@ -212,14 +213,14 @@ fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// The fields of the upstream's answer, be it a kept one.
+/// The header fields of the upstream's response, including a cached one.
 fn upstream_fields(ex: &Exchange) -> &[(Vec<u8>, Vec<u8>)] {
     let kept = ex.cached.as_ref().and_then(|n| n.fields.as_ref());
     let fresh = ex.attempts.last().map(|a| &a.headers);
     kept.or(fresh).map_or(&[], |fields| fields.as_slice())
 }
 
-/// The value a `Set-Cookie` field gives the cookie of that name.
+/// The value that a `Set-Cookie` field sets for the cookie with that name.
 fn set_cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let blank = |text: &'a [u8]| {
         let n = text.iter().take_while(|c| **c == b' ').count();
@@ -271,8 +272,8 @@ fn tlv(tlvs: &[(u8, Vec<u8>)], kind: u8) -> Option<&[u8]> {
     found.map(|(_, v)| v.as_slice())
 }
 
-/// What the TLV about the proxy's TLS connection says: one byte of flags, four of the verification's
-/// result, then TLVs of its own.
+/// Read a value from the TLV about the proxy's TLS connection: one byte of flags, four bytes of the
+/// verification result, then nested TLVs.
 fn proxy_protocol_ssl(tlvs: &[(u8, Vec<u8>)], name: &str, out: &mut Vec<u8>) -> bool {
     let Some((fixed, mut rest)) = tlv(tlvs, 0x20).and_then(|v| v.split_at_checked(5)) else {
         return false;

@@ -1,11 +1,11 @@
-//! Single header fields and the request's target.
+//! Single header fields and the request target.
 
 use gallop_conf::cidr::Cidr;
 use gallop_engine::fields::{last_untrusted, lists_gzip, parse_ranges, Ranges};
 use gallop_engine::{escape, time, uri};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The value of `Range`, after `bytes=`: what is sent lies within the file and is not more than it.
+/// The value of `Range` after `bytes=`: the ranges are within the file and no larger than it.
 pub fn range(bytes: &[u8]) {
     for (length, max) in [
         (0, u64::MAX),
@@ -23,7 +23,7 @@ pub fn range(bytes: &[u8]) {
     }
 }
 
-/// Targets, dates, codings and addresses.
+/// Targets, dates, codings, and addresses.
 pub fn fields(bytes: &[u8]) {
     target(bytes);
     if let Some(date) = time::parse_http_date(bytes) {
@@ -46,7 +46,7 @@ pub fn fields(bytes: &[u8]) {
     }
 }
 
-/// No target leaves the root, in no encoding.
+/// No target leaves the root in any encoding.
 fn target(bytes: &[u8]) {
     for merge in [true, false] {
         let mut parsed = uri::ParsedUri::default();

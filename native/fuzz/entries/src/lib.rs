@@ -1,5 +1,5 @@
-//! What the fuzz targets do with an input. Each function panics when a promise of the parser it
-//! exercises is broken; what the parser refuses is fine.
+//! The functions that fuzz targets run on an input. Each panics if its parser breaks a promise; the
+//! parser may reject any input.
 
 mod fields;
 mod messages;
@@ -16,7 +16,7 @@ pub use quic::quic;
 /// Runs one input.
 pub type Entry = fn(&[u8]);
 
-/// Every entry by the name of its target and its corpus.
+/// Every entry with the name of its target and corpus.
 pub const ENTRIES: &[(&str, Entry)] = &[
     ("configuration", configuration),
     ("fastcgi", fastcgi),

@@ -1,4 +1,4 @@
-//! Text that is read whole or in pieces: the configuration, HTTP/1, FastCGI.
+//! Texts that are read as a whole or in pieces: the configuration, HTTP/1, and FastCGI.
 
 use arbitrary::{Arbitrary, Unstructured};
 use gallop_http::fastcgi::{decode_params, Error, Event, RecordReader, ResponseHeadParser};
@@ -9,9 +9,9 @@ use gallop_http::message::Head;
 use gallop_http::proxy_protocol;
 use std::path::Path;
 
-/// A configuration: refused with a message, or taken.
+/// A configuration: rejected with a message, or accepted.
 pub fn configuration(bytes: &[u8]) {
-    // What it includes would be read from this machine's disk.
+    // An include would read files of this machine.
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
     underscores: false,
 };
 
-/// A client's bytes on an HTTP/1 connection: the head is found at the same place however it arrives,
+/// A client's bytes on an HTTP/1 connection: the head ends at the same place however it arrives,
 /// and the body's framing is never ambiguous.
 pub fn http1(bytes: &[u8]) {
     let mut head = Head::default();
@@ -44,7 +44,7 @@ pub fn http1(bytes: &[u8]) {
         }
         let mut early = Head::default();
         for cut in [1, len / 2, len - 1] {
-            // What came so far never is a whole request already.
+            // A part of a request is never a complete request.
             let parsed = parse(&bytes[..cut], &mut early, &LIMITS);
             assert!(!matches!(parsed, Ok(Parsed::Complete { len: other }) if other != len));
         }
@@ -63,7 +63,7 @@ pub fn http1(bytes: &[u8]) {
     }
 }
 
-/// Decodes a chunked body in one piece and byte by byte.
+/// Decode a chunked body in one piece and byte by byte.
 fn chunked(bytes: &[u8]) {
     let whole = decode_chunks(bytes, bytes.len().max(1));
     assert_eq!(whole, decode_chunks(bytes, 1));
@@ -101,7 +101,7 @@ fn records(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), Error> {
     Ok((out, reader.is_done()))
 }
 
-/// A FastCGI application's bytes: whole or cut in two, they read alike.
+/// A FastCGI application's bytes mean the same as a whole and in two parts.
 pub fn fastcgi(bytes: &[u8]) {
     let Ok((cut, bytes)) = <(u8, &[u8])>::arbitrary_take_rest(Unstructured::new(bytes)) else {
         return;

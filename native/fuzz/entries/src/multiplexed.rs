@@ -1,11 +1,11 @@
-//! HTTP/2, HTTP/3 and their field sections.
+//! HTTP/2, HTTP/3, and their field sections.
 
 use arbitrary::{Arbitrary, Unstructured};
 use gallop_http::{h2, h3, hpack, qpack};
 use std::time::Instant;
 
-/// Field sections of one HTTP/2 connection, one after the other; what decodes must decode again
-/// after it was encoded.
+/// Successive field sections of an HTTP/2 connection; decoded fields must survive encoding and
+/// decoding.
 pub fn hpack(bytes: &[u8]) {
     let Ok(sections) = Vec::<Vec<u8>>::arbitrary_take_rest(Unstructured::new(bytes)) else {
         return;
@@ -29,7 +29,7 @@ pub fn hpack(bytes: &[u8]) {
     }
 }
 
-/// A client's bytes on an HTTP/2 connection whose requests are answered.
+/// A client's bytes on an HTTP/2 connection whose requests get responses.
 pub fn h2(bytes: &[u8]) {
     use h2::{Config, Connection, Event, PREFACE};
     let config = Config {
@@ -60,7 +60,7 @@ pub fn h2(bytes: &[u8]) {
     }
 }
 
-/// Field sections and instructions of HTTP/3, of a client that has filled its table or not.
+/// HTTP/3 field sections and instructions of a client with or without table entries.
 pub fn qpack(bytes: &[u8]) {
     use qpack::{decode, encode_field, encode_prefix, DecoderStream, Table};
     let _ = DecoderStream::default().receive(bytes);
@@ -114,18 +114,18 @@ pub fn h3(bytes: &[u8]) {
     }
 }
 
-/// What a stream's owner knows of it.
+/// The state that a stream's owner keeps.
 #[derive(Default)]
 struct Stream {
     held: Vec<u8>,
     fin: bool,
-    /// Nothing more may come.
+    /// No more bytes are expected.
     over: bool,
-    /// For the dynamic table.
+    /// Whether it waits for the dynamic table.
     waits: bool,
 }
 
-/// Hands in what is held; `None`: the connection is over.
+/// Pass held bytes on; `None` if the connection is over.
 fn h3_piece(
     connection: &mut h3::Connection,
     shared: &mut h3::Shared,

@@ -1,5 +1,6 @@
-//! A client's datagrams on the server's QUIC endpoint: raw bytes, Initial packets with any content
-//! under the right keys, and a real client whose datagrams get lost, damaged, doubled and swapped.
+//! A client's datagrams at the server's QUIC endpoint: raw bytes, Initial packets with arbitrary
+//! content under the correct keys, and a real client whose datagrams get lost, damaged, duplicated,
+//! and reordered.
 
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
@@ -19,7 +20,7 @@ enum Step {
     Raw(Vec<u8>),
     /// An Initial packet that decrypts to these frames.
     Initial(Vec<u8>),
-    /// The client's next datagram, with one byte changed where the mask is not zero.
+    /// The client's next datagram, with one byte changed if the mask is not zero.
     Damaged {
         at: u16,
         mask: u8,
@@ -27,7 +28,7 @@ enum Step {
     Lost,
     Doubled,
     Swapped,
-    /// What the server has to say reaches the client.
+    /// The server's datagrams reach the client.
     Answers,
     /// Bytes on a new stream of the client.
     Stream {
@@ -38,7 +39,8 @@ enum Step {
     Wait(u16),
 }
 
-/// Steps of one input, and datagrams the server may send for one: more would be a loop.
+/// The most steps per input, and the most datagrams that the server may send per step; more would
+/// be a loop.
 const MAX_STEPS: usize = 64;
 const MAX_DATAGRAMS: usize = 4096;
 
@@ -85,14 +87,14 @@ struct World {
     handle: ConnectionHandle,
     client: quinn_proto::Connection,
     now: Instant,
-    /// From the client, not yet delivered.
+    /// Datagrams from the client that are not delivered yet.
     pending: Vec<Vec<u8>>,
-    /// From the server, not yet delivered.
+    /// Datagrams from the server that are not delivered yet.
     answers: Vec<Vec<u8>>,
     sent: usize,
 }
 
-/// Runs the steps an input decodes to.
+/// Run the steps that an input decodes to.
 pub fn quic(bytes: &[u8]) {
     let Ok((retry, steps)) = <(bool, Vec<Step>)>::arbitrary_take_rest(Unstructured::new(bytes))
     else {
@@ -164,7 +166,7 @@ impl World {
                 let dir = if uni { Dir::Uni } else { Dir::Bi };
                 if let Some(id) = self.client.streams().open(dir) {
                     let mut stream = self.client.send_stream(id);
-                    // Refused when the window is used up or the connection is gone.
+                    // Fails if the window is used up or the connection is gone.
                     let _ = stream.write(&data);
                     if fin {
                         let _ = stream.finish();
@@ -183,7 +185,7 @@ impl World {
         (!self.pending.is_empty()).then(|| self.pending.remove(0))
     }
 
-    /// Takes what the client has to send.
+    /// Take the datagrams that the client wants to send.
     fn collect(&mut self) {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.client.poll_transmit(self.now, 1, &mut buffer) {
@@ -197,14 +199,14 @@ impl World {
             remote: address(4433),
             local: None,
             data: BytesMut::from(data),
-            // Any mark, the same whenever the input is replayed.
+            // Any mark that is the same in each replay of the input.
             ecn: Ecn::of(data.last().copied().unwrap_or_default()),
         };
         self.server.receive(self.now, datagram, &mut self.out);
         self.take_sent();
     }
 
-    /// What the HTTP/3 driver would do: every stream is read, and answered with what it said.
+    /// Act as the HTTP/3 driver: read every stream and echo its bytes.
     fn serve(&mut self) {
         while let Some(key) = self.server.next_active() {
             while let Some(event) = self.server.poll(key) {
@@ -254,7 +256,8 @@ impl World {
     }
 }
 
-/// A client's first packet (RFC 9000, section 17.2.2) with these frames, padded as section 14.1 wants.
+/// A client's first packet (RFC 9000, section 17.2.2) with these frames, padded as section 14.1
+/// requires.
 fn initial(frames: &[u8]) -> Vec<u8> {
     const ID: [u8; 8] = *b"fuzzfuzz";
     const NUMBER: usize = 4;
@@ -295,7 +298,8 @@ mod tests {
     #[test]
     fn our_own_initial_packets_are_understood() {
         let mut world = World::new(false);
-        // PING, then CONNECTION_CLOSE with an empty reason: the server answers an Initial it can read.
+        // PING, then CONNECTION_CLOSE with an empty reason: the server responds to an Initial that
+        // it can read.
         world.deliver(&initial(&[1]));
         world.serve();
         assert!(!world.answers.is_empty());

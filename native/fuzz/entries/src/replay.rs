@@ -1,12 +1,12 @@
-//! Every corpus, and damaged copies of it, through the entries of the fuzz targets: what a nightly
-//! compiler's fuzzer found stays found on a stable one.
+//! Runs every corpus, and damaged copies of it, through the entries of the fuzz targets, so that a
+//! stable compiler repeats the findings of fuzzing with a nightly one.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Damaged copies of each input.
+/// The number of damaged copies per input.
 const COPIES: usize = 4;
-/// The time an entry takes at most, however slow the machine: what is left of its corpus is left out.
+/// The time limit per entry; the rest of its corpus is skipped.
 const LIMIT: Duration = Duration::from_secs(4);
 
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -26,7 +26,7 @@ fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// A number that depends on nothing but the seed (xorshift).
+/// A number that depends only on the seed (xorshift).
 fn next(seed: &mut u64) -> usize {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -34,7 +34,7 @@ fn next(seed: &mut u64) -> usize {
     *seed as usize
 }
 
-/// Changes, drops, doubles or splices a few bytes.
+/// Change, drop, duplicate, or splice a few bytes.
 fn damage(bytes: &[u8], other: &[u8], seed: &mut u64) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for _ in 0..=next(seed) % 3 {
@@ -68,7 +68,7 @@ fn replay(name: &str) {
         if began.elapsed() > LIMIT {
             return;
         }
-        // Named before it is run: a crash names the input that makes it.
+        // Print the name before the run: after a crash, it names the input.
         eprintln!("{}", path.display());
         entry(bytes);
         for _ in 0..COPIES {

@@ -1,9 +1,7 @@
-//! FastCGI 1.0, the web server's side: requests out, responses in.
-//!
-//! Source: FastCGI Specification 1.0 (Open Market, 1996). One request at a time per connection
-//! (request id 1), as every responder in use expects; connections are kept alive with
-//! [`Begin::keep_connection`]. Nothing here allocates on behalf of the peer: records are read in
-//! pieces, as they arrive, whatever length they announce.
+//! FastCGI 1.0 for web servers: requests out, responses in.  Source: FastCGI Specification 1.0
+//! (Open Market, 1996). A connection carries one request at a time (request id 1), as every
+//! responder in use expects; [`Begin::keep_connection`] keeps it open. The peer cannot cause large
+//! allocations: records are parsed in pieces as they arrive, whatever their announced length.
 
 mod params;
 mod reader;
@@ -15,11 +13,11 @@ pub use reader::{is_ended, Event, ProtocolStatus, RecordReader};
 pub use response::{HeadError, ResponseHead, ResponseHeadParser};
 pub use writer::{record_header, Begin, RequestWriter, Role, MAX_CONTENT};
 
-/// The only version there is.
+/// The only version.
 pub const VERSION: u8 = 1;
 /// Length of a record header in bytes (section 3.3).
 pub const HEADER_LEN: usize = 8;
-/// The id every request of ours carries.
+/// The id of all our requests.
 pub const REQUEST_ID: u16 = 1;
 
 /// Record types (section 8).
@@ -30,9 +28,9 @@ pub enum RecordType {
     BeginRequest = 1,
     /// Cancels a request.
     AbortRequest = 2,
-    /// Ends a request, from the application.
+    /// Ends a request; sent by the application.
     EndRequest = 3,
-    /// Stream of name-value pairs.
+    /// A stream of name-value pairs.
     Params = 4,
     /// Stream of the request's body.
     Stdin = 5,
@@ -40,18 +38,18 @@ pub enum RecordType {
     Stdout = 6,
     /// Stream of error messages.
     Stderr = 7,
-    /// Second input stream of filters.
+    /// The second input stream of filters.
     Data = 8,
     /// Management query.
     GetValues = 9,
-    /// Management answer.
+    /// The response to a management query.
     GetValuesResult = 10,
-    /// Answer to a management record that was not understood.
+    /// The response to an unknown management record.
     UnknownType = 11,
 }
 
 impl RecordType {
-    /// The type with this number, if the specification has one.
+    /// The record type with this number, if the specification defines one.
     pub fn from_u8(value: u8) -> Option<Self> {
         use RecordType::*;
         const ALL: [RecordType; 11] = [
@@ -71,18 +69,18 @@ impl RecordType {
     }
 }
 
-/// What is wrong with the bytes an application sent. The connection cannot be used any more.
+/// A protocol error of an application. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The version byte is not 1.
     Version(u8),
-    /// A record type that an application may not send.
+    /// A record type that an application must not send.
     Type(u8),
-    /// A record for a request that was not made.
+    /// A record for an unknown request.
     RequestId(u16),
-    /// Records after the end of the request.
+    /// A record after the end of the request.
     AfterEnd,
-    /// A name-value pair longer than what is left of its stream.
+    /// A name-value pair that exceeds its stream.
     Params,
 }
 

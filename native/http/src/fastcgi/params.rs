@@ -2,10 +2,8 @@
 
 use super::Error;
 
-/// Appends one pair to `out`.
-///
-/// # Panics
-/// If a length does not fit in 31 bits, which no header that passed our own limits can reach.
+/// Append a pair to `out`.  # Panics If a length exceeds 31 bits, which no header within our own
+/// limits can.
 pub fn encode_param(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.reserve(8 + name.len() + value.len());
     if name.len() < 0x80 && value.len() < 0x80 {
@@ -27,12 +25,12 @@ fn encode_length(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&(len as u32 | 0x8000_0000).to_be_bytes());
 }
 
-/// Iterates over the pairs of a whole params stream, without copying.
+/// Iterate over the pairs of a params stream without copying.
 pub fn decode_params(stream: &[u8]) -> Params<'_> {
     Params { rest: stream }
 }
 
-/// See [`decode_params`]. Ends after the first error.
+/// The iterator of [`decode_params`]. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Params<'a> {
     rest: &'a [u8],

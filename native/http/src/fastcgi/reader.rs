@@ -1,23 +1,23 @@
-//! The application's records, as they arrive.
+//! Parsing of an application's records as they arrive.
 
 use super::{Error, RecordType, HEADER_LEN, REQUEST_ID, VERSION};
 
-/// What happened in the response. Slices borrow from the input.
+/// An event in the response. Slices borrow from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A piece of the response: never empty.
+    /// A piece of the response; never empty.
     Stdout(&'a [u8]),
-    /// The response stream is closed.
+    /// The end of the response stream.
     StdoutEnd,
-    /// A piece of an error message for the log: never empty.
+    /// A piece of an error message for the log; never empty.
     Stderr(&'a [u8]),
-    /// The error stream is closed.
+    /// The end of the error stream.
     StderrEnd,
-    /// The request is done; the connection may carry the next one.
+    /// The end of the request; the connection can carry the next one.
     End {
         /// Exit status of the application, 0 for success.
         app_status: u32,
-        /// Whether the request was taken at all.
+        /// The result at the level of the protocol.
         protocol_status: ProtocolStatus,
     },
 }
@@ -25,16 +25,16 @@ pub enum Event<'a> {
 /// FCGI_EndRequestBody.protocolStatus (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// Normal end.
+    /// A normal end.
     RequestComplete,
-    /// One request at a time, please.
+    /// The application handles one request at a time.
     CannotMultiplex,
-    /// Out of some resource.
+    /// The application lacks some resource.
     Overloaded,
-    /// The role asked for is not offered.
+    /// The application does not offer the role.
     UnknownRole,
-    /// A status that the specification does not have, or a record of another length than it has. That the
-    /// request is over is as clear, so what was said stands; what else comes that way is not to be relied on.
+    /// An unknown status, or a record with a wrong length. The request has ended, so its response
+    /// stands, but the connection must not be reused.
     Malformed,
 }
 
@@ -54,18 +54,19 @@ const END_LEN: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// `usize` bytes of the header (in `scratch`) are known.
+    /// This number of header bytes is in `scratch`.
     Header(usize),
-    /// `left` bytes of a stream's content are still to come.
+    /// `left` bytes of a stream's content are still expected.
     Content { kind: RecordType, left: usize },
-    /// Of an end-of-request body of `len` bytes `have` are read, the first eight of them into `scratch`.
+    /// `have` of the `len` bytes of an end-of-request body were read, the first eight into
+    /// `scratch`.
     End { have: usize, len: usize },
-    /// Padding, then the next header.
+    /// Padding, followed by the next header.
     Padding,
 }
 
-/// Splits an application's bytes into events, for one request at a time. Bytes may come in pieces
-/// of any size; nothing is buffered but a header or an end-of-request body cut in two.
+/// Splits an application's bytes into events, for one request at a time. Bytes may arrive in pieces
+/// of any size. Only a split header or a split end-of-request body is buffered.
 #[derive(Debug)]
 pub struct RecordReader {
     state: State,
@@ -89,8 +90,8 @@ impl Default for RecordReader {
     }
 }
 
-/// Whether these are whole records of which the last one ends the request. Only their lengths and types are
-/// looked at.
+/// Whether the bytes are complete records of which the last ends the request. Only lengths and
+/// types are checked.
 pub fn is_ended(mut records: &[u8]) -> bool {
     while let Some((header, rest)) = records.split_first_chunk::<HEADER_LEN>() {
         let [_, kind, _, _, len_hi, len_lo, padding, _] = *header;
@@ -104,22 +105,19 @@ pub fn is_ended(mut records: &[u8]) -> bool {
 }
 
 impl RecordReader {
-    /// Whether the request has ended and its last record was read to the end of its padding.
+    /// Whether the request has ended and the padding of its last record was read.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Whether it also ended as the specification has it: the connection can carry another request, after
-    /// [`RecordReader::default`].
+    /// Whether it also ended as the specification requires: the connection can carry another
+    /// request, after [`RecordReader::default`].
     pub fn is_clean(&self) -> bool {
         self.done && !self.malformed
     }
 
-    /// Takes the next event from the front of `input`; `None` when more bytes are needed (then
-    /// `input` is empty).
-    ///
-    /// # Errors
-    /// The application broke the protocol: close the connection.
+    /// Take the next event from the front of `input`; `None` if more bytes are needed (`input` is
+    /// then empty).  # Errors The application violated the protocol: close the connection.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Error> {
         loop {
             if let Some(event) = self.take_end() {
@@ -149,7 +147,7 @@ impl RecordReader {
         }
     }
 
-    /// The end is reported once its padding is consumed, so that "ended" always means "clean".
+    /// Report the end only after its padding was consumed, so that "ended" always means "clean".
     fn take_end(&mut self) -> Option<Event<'static>> {
         if !matches!(self.state, State::Header(0)) {
             return None;
@@ -231,7 +229,7 @@ impl RecordReader {
         self.end_read(have, len);
     }
 
-    /// `have` of the `len` bytes of the last record's content are read.
+    /// `have` of the `len` bytes of the last record's content were read.
     fn end_read(&mut self, have: usize, len: usize) {
         if have < len {
             return;

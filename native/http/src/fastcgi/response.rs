@@ -1,19 +1,18 @@
-//! The head of a CGI response (RFC 3875, section 6) inside a FastCGI stdout stream.
-//!
-//! Applications end lines with LF or CRLF, both are taken. `Status` sets the status; without it the
-//! status is 302 when there is a `Location`, else 200, as nginx has it.
+//! Parsing of a CGI response head (RFC 3875, section 6) in a FastCGI stdout stream.  Applications
+//! end lines with LF or CRLF; both are accepted. `Status` sets the status; without it, the status
+//! is 302 if there is a `Location`, otherwise 200, as in nginx.
 
 use memchr::{memchr, memchr2};
 use std::ops::Range;
 
-/// Why a response head is refused.
+/// The reason for rejecting a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// Longer than the limit: `fastcgi_buffer_size` is too small.
+    /// The head exceeds the limit: `fastcgi_buffer_size` is too small.
     TooBig,
-    /// A line that is no header, at this byte offset.
+    /// The line at this byte offset is no header field.
     Line(usize),
-    /// A `Status` that is no number from 100 to 999.
+    /// `Status` is no number from 100 to 999.
     Status,
 }
 
@@ -41,18 +40,18 @@ impl std::error::Error for HeadError {}
 pub struct ResponseHead {
     /// Status code, 100 to 999.
     pub status: u16,
-    /// Reason phrase after the status code, possibly empty.
+    /// The reason phrase after the status code, possibly empty.
     pub reason: Range<usize>,
-    /// Fields in order, without `Status`; values without surrounding blanks.
+    /// The fields in order, without `Status`; values have no surrounding blanks.
     pub fields: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// Collects stdout until the head is whole. The buffer is reused from one response to the next.
+/// Collects stdout until the head is complete. The buffer is reused for the next response.
 #[derive(Debug)]
 pub struct ResponseHeadParser {
     buffer: Vec<u8>,
     limit: usize,
-    /// Start of the line that is not finished.
+    /// The start of the incomplete line.
     line: usize,
     status: Option<(u16, Range<usize>)>,
     location: bool,
@@ -60,7 +59,7 @@ pub struct ResponseHeadParser {
 }
 
 impl ResponseHeadParser {
-    /// A parser that refuses heads longer than `limit` bytes.
+    /// A parser that rejects heads longer than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -72,16 +71,13 @@ impl ResponseHeadParser {
         }
     }
 
-    /// The head's bytes, which the ranges of a [`ResponseHead`] refer to.
+    /// The bytes of the head, to which the ranges of a [`ResponseHead`] refer.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Takes a piece of stdout. When the head is whole, returns it and leaves in `data` the bytes
-    /// of the body that came with it.
-    ///
-    /// # Errors
-    /// The head is malformed or too long: answer 502.
+    /// Add a piece of stdout. If this completes the head, return it and leave the following body
+    /// bytes in `data`.  # Errors The head is malformed or too long: respond with 502.
     pub fn push(&mut self, data: &mut &[u8]) -> Result<Option<ResponseHead>, HeadError> {
         while let Some(end) = memchr(b'\n', data) {
             self.append(&data[..=end])?;
@@ -95,14 +91,14 @@ impl ResponseHeadParser {
         Ok(None)
     }
 
-    /// Ready for another response, whose head may have `limit` bytes, in the memory that it has.
+    /// Prepare for another response with a head of up to `limit` bytes, reusing the memory.
     pub fn restart(&mut self, limit: usize) {
         self.buffer.clear();
         self.fields.clear();
         (self.limit, self.line, self.status, self.location) = (limit, 0, None, false);
     }
 
-    /// Takes back what the fields of a head lay in.
+    /// Take back the memory of a head's fields.
     pub fn recycle(&mut self, head: ResponseHead) {
         self.fields = head.fields;
     }
@@ -115,7 +111,7 @@ impl ResponseHeadParser {
         Ok(())
     }
 
-    /// Parses the line that ends the buffer; true when it is the empty line after the head.
+    /// Parse the line at the end of the buffer; `true` for the empty line after the head.
     fn finish_line(&mut self) -> Result<bool, HeadError> {
         let start = self.line;
         let mut end = self.buffer.len() - 1;
@@ -126,13 +122,13 @@ impl ResponseHeadParser {
         if end == start {
             return Ok(true);
         }
-        // A status line, as applications behind a server of their own give one.
+        // A status line, as applications with an HTTP server of their own send it.
         if self.buffer[start..end].starts_with(b"HTTP/") {
             return Ok(false);
         }
         let (name, value) = split_field(&self.buffer, start..end).ok_or(HeadError::Line(start))?;
         if self.buffer[name.clone()].eq_ignore_ascii_case(b"status") {
-            // Of two the first counts.
+            // The first `Status` counts.
             if self.status.is_none() {
                 self.status = Some(parse_status(&self.buffer, value).ok_or(HeadError::Status)?);
             }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// All of stdout, all of stderr, the exit status if the end came.
+/// All of stdout and stderr, and the exit status after the end.
 type Read = (Vec<u8>, Vec<u8>, Option<u32>);
 
 fn events(bytes: &[u8], cut: usize) -> Result<Read, Error> {
@@ -36,7 +36,7 @@ fn answer() -> Vec<u8> {
     .concat()
 }
 
-/// The records of a request, as an application would read them.
+/// The records of a request as an application reads them.
 fn split(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
@@ -136,7 +136,7 @@ fn an_answer_is_over_with_the_record_that_ends_the_request() {
     }
     assert!(is_ended(&bytes));
     assert!(!is_ended(&[&bytes[..], &[1]].concat()));
-    // What only looks like it within a page is not it.
+    // The same bytes inside of a page have no meaning.
     let page = [bytes, record(RecordType::Stdout, &answer())].concat();
     let page = record(RecordType::Stdout, &page);
     for cut in 0..=page.len() {

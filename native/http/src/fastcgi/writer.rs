@@ -1,37 +1,35 @@
-//! The request: begin, params, stdin.
+//! Writing of requests: begin, params, and stdin.
 
 use super::{params::encode_param, RecordType, HEADER_LEN, REQUEST_ID, VERSION};
 
-/// Longest content of one record of ours: the largest multiple of 8 that fits, so that full
-/// records need no padding.
+/// The longest content of a record: the largest multiple of 8 that fits, so that full records need
+/// no padding.
 pub const MAX_CONTENT: usize = 65528;
 
-/// What the application is asked to be (section 6).
+/// The role of the application (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Role {
-    /// Answers the request: what PHP-FPM does.
+    /// Responds to the request, as PHP-FPM does.
     Responder = 1,
-    /// Says whether the request is allowed.
+    /// Decides whether the request is allowed.
     Authorizer = 2,
     /// Transforms a second input stream.
     Filter = 3,
 }
 
-/// How a request begins.
+/// The start of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Begin {
     /// The application's role.
     pub role: Role,
-    /// Ask that the application leave the connection open (FCGI_KEEP_CONN).
+    /// Ask the application to keep the connection open (FCGI_KEEP_CONN).
     pub keep_connection: bool,
 }
 
-/// A record header for `len` bytes of content, and how many bytes of padding follow the content.
-/// For senders that gather header, content and padding in one `writev` without copying.
-///
-/// # Panics
-/// If `len` exceeds [`MAX_CONTENT`].
+/// The record header for `len` bytes of content, and the number of padding bytes after the content.
+/// For senders that pass header, content, and padding to one `writev` without copying.  # Panics If
+/// `len` exceeds [`MAX_CONTENT`].
 pub fn record_header(kind: RecordType, len: usize) -> ([u8; HEADER_LEN], usize) {
     assert!(len <= MAX_CONTENT, "FastCGI record of {len} bytes");
     let padding = len.wrapping_neg() & 7;
@@ -50,19 +48,18 @@ pub fn record_header(kind: RecordType, len: usize) -> ([u8; HEADER_LEN], usize) 
     (header, padding)
 }
 
-/// Writes a request into one buffer that can be reused for the next.
-///
-/// The order is the protocol's: [`RequestWriter::begin`], any number of params, `end_params`, any
-/// number of `stdin`, `end_stdin`.
+/// Writes a request to a buffer that can be reused for the next.  The calls follow the protocol's
+/// order: [`RequestWriter::begin`], any number of params, `end_params`, any number of `stdin`,
+/// `end_stdin`.
 #[derive(Debug, Default)]
 pub struct RequestWriter {
     out: Vec<u8>,
-    /// Where the params record that is open has its header.
+    /// The position of the open params record's header.
     params_at: usize,
 }
 
 impl RequestWriter {
-    /// Starts a request, forgetting what the buffer held.
+    /// Start a request and discard the buffer's contents.
     pub fn begin(&mut self, begin: Begin) {
         self.out.clear();
         let (header, _) = record_header(RecordType::BeginRequest, 8);
@@ -79,16 +76,16 @@ impl RequestWriter {
         self.out.extend_from_slice(&[0; HEADER_LEN]);
     }
 
-    /// Adds one parameter.
+    /// Add a parameter.
     pub fn param(&mut self, name: &[u8], value: &[u8]) {
         encode_param(&mut self.out, name, value);
     }
 
-    /// Ends the params stream.
+    /// End the params stream.
     pub fn end_params(&mut self) {
         let start = self.params_at + HEADER_LEN;
         if self.out.len() - start > MAX_CONTENT {
-            // Pairs may straddle records (section 3.3), so a long stream is simply cut.
+            // A pair may cross records (section 3.3), so a long stream is cut anywhere.
             let stream = self.out.split_off(start);
             self.out.truncate(self.params_at);
             push_stream(&mut self.out, RecordType::Params, &stream);
@@ -102,12 +99,12 @@ impl RequestWriter {
         self.end_stream(RecordType::Params);
     }
 
-    /// Adds a piece of the request's body. An empty piece adds nothing.
+    /// Add a piece of the request body. An empty piece adds nothing.
     pub fn stdin(&mut self, data: &[u8]) {
         push_stream(&mut self.out, RecordType::Stdin, data);
     }
 
-    /// Ends the request's body.
+    /// End the request body.
     pub fn end_stdin(&mut self) {
         self.end_stream(RecordType::Stdin);
     }
@@ -121,12 +118,12 @@ impl RequestWriter {
         &self.out
     }
 
-    /// The bytes written so far, and the memory they lie in.
+    /// The bytes written so far, with their memory.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    /// Forgets the bytes (they have been sent), keeping the allocation.
+    /// Discard the bytes after sending, and keep the memory.
     pub fn clear(&mut self) {
         self.out.clear();
     }

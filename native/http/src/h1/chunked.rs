@@ -2,7 +2,7 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// At a chunk's size; how many digits were seen.
+    /// In a chunk's size, with the number of digits seen.
     Size {
         digits: u8,
     },
@@ -22,15 +22,15 @@ enum State {
     Done,
 }
 
-/// Takes a chunked body apart, however its bytes are cut up.
+/// Decodes a chunked body whose bytes may be split anywhere.
 #[derive(Clone, Debug)]
 pub struct ChunkDecoder {
     state: State,
-    /// Bytes left of the current chunk.
+    /// The remaining bytes of the current chunk.
     left: u64,
-    /// Bytes of trailer fields so far.
+    /// The bytes of trailer fields so far.
     trailer: u32,
-    /// The trailer fields as they came.
+    /// The trailer fields as received.
     fields: Vec<u8>,
 }
 
@@ -39,11 +39,11 @@ pub struct ChunkError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// All input was framing; give more.
+    /// All input was framing; more bytes are needed.
     More { consumed: usize },
-    /// `data` bytes of body follow the first `consumed` bytes; both are used up.
+    /// `data` bytes of body follow the first `consumed` bytes; both are consumed.
     Data { consumed: usize, data: usize },
-    /// The body ended; bytes after `consumed` belong to the next message.
+    /// The body has ended; the bytes after `consumed` belong to the next message.
     End { consumed: usize },
 }
 
@@ -66,17 +66,17 @@ impl ChunkDecoder {
         self.state == State::Done
     }
 
-    /// The lines of the trailer section, for who passes them on.
+    /// Take the lines of the trailer section.
     pub fn take_trailers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.fields)
     }
 
-    /// Bytes of the trailer section so far, but for the line feed that ends it.
+    /// The bytes of the trailer section so far, without its final line feed.
     pub fn trailers_len(&self) -> usize {
         self.fields.len()
     }
 
-    /// Bytes certainly still missing from the current chunk's data.
+    /// The bytes of the current chunk that have not arrived.
     pub fn left_in_chunk(&self) -> u64 {
         if self.state == State::Data {
             self.left
@@ -116,7 +116,7 @@ impl ChunkDecoder {
     fn framing(&mut self, c: u8) -> Result<State, ChunkError> {
         Ok(match (self.state, c) {
             (State::Size { digits }, _) if c.is_ascii_hexdigit() => {
-                // Sixteen digits would overflow; leading zeros do not help anyone.
+                // Sixteen digits would overflow, even with leading zeros.
                 if digits >= 15 {
                     return Err(ChunkError);
                 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Feeds the input in pieces; the body and the bytes left over.
+    /// Decode the input in pieces. Returns the body and the remaining bytes.
     fn decode(input: &[u8], piece: usize) -> Result<(Vec<u8>, Option<usize>), ChunkError> {
         let mut decoder = ChunkDecoder::default();
         let (mut body, mut pos) = (Vec::new(), 0);

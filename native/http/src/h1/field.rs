@@ -1,14 +1,15 @@
-//! Field lines as nearly all of them are written, read in one pass over each byte. Whatever is written
-//! otherwise is left to those who know every rule.
+//! A fast parser for common header field lines, with one pass over each byte. The general parser
+//! handles all others.
 
 use crate::message::{Header, Span};
 use crate::token::alphanumeric_and;
 
-/// Bytes of the names that everybody uses: letters, digits and `-`.
+/// The bytes of common names: letters, digits, and `-`.
 const NAME: [bool; 256] = alphanumeric_and(b"-");
 
-/// The field line at `start`, and where the next line begins. `None`: it is not whole, or it has more than
-/// a usual name, a colon, one blank or none, a value without controls or blanks around it, and CRLF.
+/// Parse the field line at `start`. Returns the field and the start of the next line; `None` if the
+/// line is incomplete or is not a common name, a colon, at most one blank, a value without control
+/// characters or surrounding blanks, and CRLF.
 #[inline]
 pub(super) fn usual(input: &[u8], start: usize) -> Option<(Header, usize)> {
     let name_end = start
@@ -37,14 +38,15 @@ pub(super) fn usual(input: &[u8], start: usize) -> Option<(Header, usize)> {
     Some((header, next))
 }
 
-/// Where the text at `start` ends with CRLF, and what comes behind that. `None`: it is not whole, or has a tab
-/// or another control character that matters in a line.
+/// The end of the text at `start` before CRLF, and the start of the next line. `None` if the line
+/// is incomplete or contains a tab or another relevant control character.
 pub(super) fn line_end(input: &[u8], start: usize) -> Option<(usize, usize)> {
     let end = start + until_control(input.get(start..)?);
     (input.get(end..end + 2)? == b"\r\n").then_some((end, end + 2))
 }
 
-/// Bytes before the first control character up to CR: NUL, tab, LF and CR are among them.
+/// The number of bytes before the first control character up to CR; these include NUL, tab, LF, and
+/// CR.
 #[inline]
 fn until_control(text: &[u8]) -> usize {
     const LAST: u8 = b'\r';
@@ -52,7 +54,7 @@ fn until_control(text: &[u8]) -> usize {
     let mut at = 0;
     for chunk in &mut chunks {
         let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        // The top bit of each byte that is at most LAST; only behind the first of them it may be wrong.
+        // The top bit of each byte that is at most LAST. Bits after the first of them may be wrong.
         let found = word.wrapping_sub(each(LAST + 1)) & !word & each(0x80);
         if found != 0 {
             return at + found.trailing_zeros() as usize / 8;
@@ -63,7 +65,7 @@ fn until_control(text: &[u8]) -> usize {
     at + rest.iter().position(|&c| c <= LAST).unwrap_or(rest.len())
 }
 
-/// Eight times the same byte.
+/// The same byte eight times.
 const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }

@@ -1,4 +1,4 @@
-//! How long a request's body is (RFC 9112, section 6).
+//! The length of a request body (RFC 9112, section 6).
 
 use crate::message::{Head, Version};
 
@@ -9,7 +9,7 @@ pub enum BodyFraming {
     Chunked,
 }
 
-/// The framing, or the status and nginx's words for refusing the request.
+/// The framing, or the status and nginx's message for rejecting the request.
 pub fn body_framing(head: &Head) -> Result<BodyFraming, (u16, &'static str)> {
     let mut lengths = head.get_all("content-length");
     let mut codings = head.get_all("transfer-encoding");
@@ -50,7 +50,7 @@ pub fn body_framing(head: &Head) -> Result<BodyFraming, (u16, &'static str)> {
     }
 }
 
-/// Digits only; a sign, a list or a blank is refused.
+/// Parse digits; a sign, a list, or a blank is rejected.
 pub fn parse_length(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! HTTP/1: request heads, body framing and chunked bodies (RFC 9112), as strict as nginx.
+//! HTTP/1: request heads, body framing, and chunked bodies (RFC 9112), as strict as nginx.
 
 mod chunked;
 mod field;

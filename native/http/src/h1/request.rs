@@ -1,23 +1,23 @@
-//! Request heads.
+//! Parsing of request heads.
 
 use super::field;
 use crate::message::{Head, Header, Span, Version};
 use memchr::memchr;
 
-/// What a server allows in a head.
+/// The limits for a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of the request line or of one header line.
+    /// The most bytes of the request line or of a header line.
     pub line: usize,
-    /// Bytes of the whole head.
+    /// The most bytes of the whole head.
     pub total: usize,
     pub headers: usize,
-    /// Names with characters other than letters, digits and `-` are dropped.
+    /// Whether to drop fields whose names have characters other than letters, digits, and `-`.
     pub ignore_invalid: bool,
     pub underscores: bool,
 }
 
-/// Why a request is refused; each has nginx's status.
+/// The reason for rejecting a request; each has nginx's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     InvalidMethod,
@@ -30,7 +30,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The answer's status; 494 is shown as 400 with a text of its own.
+    /// The status of the response; 494 becomes 400 with a text of its own.
     pub fn status(self) -> u16 {
         match self {
             HeadError::InvalidVersion => 505,
@@ -40,7 +40,7 @@ impl HeadError {
         }
     }
 
-    /// nginx's words in the error log.
+    /// nginx's message for the error log.
     pub fn reason(self) -> &'static str {
         match self {
             HeadError::InvalidMethod => "client sent invalid method",
@@ -56,20 +56,18 @@ impl HeadError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// More bytes are needed; `started` once anything but blank lines was seen.
+    /// More bytes are needed; `started` once anything except blank lines was seen.
     Partial { started: bool },
-    /// The head ends after this many bytes.
+    /// The head ends after this number of bytes.
     Complete { len: usize },
 }
 
-/// Parses the head at the start of `input` into `head`, which is overwritten.
-///
-/// # Errors
-/// What is wrong with it. `head` then has what came before a wrong field, and its `buf` is empty where
-/// that is less than the request line.
+/// Parse the head at the start of `input` into `head`, which is overwritten.  # Errors The problem
+/// with the head. `head` then contains the part before a malformed field; its `buf` is empty if the
+/// request line is incomplete.
 pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, HeadError> {
     head.clear();
-    // Blank lines before a request are skipped (RFC 9112, section 2.2).
+    // Skip blank lines before a request (RFC 9112, section 2.2).
     let skip = input
         .iter()
         .take_while(|c| matches!(c, b'\r' | b'\n'))
@@ -101,7 +99,7 @@ pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, H
     parsed
 }
 
-/// The lines from `pos` on, which moves to the one that is wrong or not there yet.
+/// Parse the lines from `pos` on, which moves to the line that is malformed or incomplete.
 fn fields(
     head: &mut Head,
     input: &[u8],
@@ -147,7 +145,7 @@ fn finish(head: &mut Head, input: &[u8], len: usize) -> Result<Parsed, HeadError
 
 type Line = Result<Span, HeadError>;
 
-/// The line at `pos` without its end, and where the next one starts; `None` if it is not complete.
+/// The line at `pos` without its end, and the start of the next one; `None` if it is incomplete.
 fn next_line(input: &[u8], pos: usize, max: usize) -> Option<(Line, usize)> {
     let rest = &input[pos..];
     let lf = memchr(b'\n', rest)?;
@@ -167,7 +165,7 @@ fn next_line(input: &[u8], pos: usize, max: usize) -> Option<(Line, usize)> {
     Some((line, pos + lf + 1))
 }
 
-/// Refuses early what can no longer become a valid head.
+/// Reject bytes early that cannot become a valid head.
 fn check_partial(rest: &[u8], request_line: bool, limits: &Limits) -> Result<(), HeadError> {
     if rest.len() >= limits.line {
         return Err(if request_line {
@@ -268,14 +266,14 @@ fn version(text: &[u8]) -> Result<Version, HeadError> {
     }
 }
 
-/// Splits the target: origin form, absolute form, or authority form for CONNECT.
+/// Split the target: origin form, absolute form, or authority form for CONNECT.
 fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), HeadError> {
     let span = |a: usize, z: usize| Span {
         start: base + a as u32,
         end: base + z as u32,
     };
     if method == b"CONNECT" {
-        // Host and port, neither of them missing (RFC 9110, section 9.3.6).
+        // Host and port are both required (RFC 9110, section 9.3.6).
         let colon = text.iter().rposition(|&c| c == b':');
         let port = colon
             .filter(|&at| at > 0)
@@ -310,8 +308,8 @@ fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// A name or an address (in brackets anything that one may become), and perhaps a port; user names
-/// have no place in a request.
+/// Whether the text is a name or an address (anything in brackets) with an optional port; user
+/// names are not allowed in a request.
 fn is_authority(text: &[u8]) -> bool {
     let in_address = |c: &u8| c.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:".contains(c);
     let in_name = |c: &u8| c.is_ascii_alphanumeric() || b".-".contains(c);
@@ -349,7 +347,7 @@ fn header_line(
     let valid = valid && (limits.underscores || !name.contains(&b'_'));
     let value_start = name_end + 1;
     let value = &text[value_start..];
-    // A CR inside a line and NUL anywhere would be read differently by others.
+    // Other programs would read a CR inside of a line, and NUL, differently.
     if value.iter().any(|&c| c == 0 || c == b'\r') {
         return Err(HeadError::InvalidHeader);
     }
@@ -385,8 +383,8 @@ fn is_name_char(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'-' || c == b'_'
 }
 
-/// Where an unusual name ends: blanks and control characters make the request invalid, as does a
-/// line without a colon or one that continues the line before.
+/// The end of an unusual name. Blanks and control characters make the request invalid, as does a
+/// line without a colon or one that continues the previous line.
 fn odd_name_end(text: &[u8]) -> Result<usize, HeadError> {
     let colon = memchr(b':', text)
         .filter(|&i| i > 0)
@@ -501,7 +499,7 @@ mod tests {
         );
     }
 
-    /// The fields as those read them who know every rule.
+    /// Parse the fields with the general parser.
     fn by_every_rule(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, HeadError> {
         head.clear();
         let mut pos = 0;

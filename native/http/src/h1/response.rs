@@ -1,10 +1,10 @@
-//! Response heads of upstream servers.
+//! Parsing of response heads from upstream servers.
 
 use super::field;
 use crate::message::{Header, Span};
 use memchr::memchr;
 
-/// A response head; text lies in `buf`.
+/// A response head; its text is in `buf`.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
     pub buf: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct ResponseHead {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
-    /// No status line at all: HTTP/0.9, or not HTTP.
+    /// There is no status line: HTTP/0.9, or not HTTP.
     NoStatusLine,
     InvalidHeader,
 }
@@ -40,8 +40,8 @@ impl ResponseHead {
     }
 }
 
-/// Parses a head at the start of `input`; its length when complete. `status_line` is false for
-/// gateways that answer with header fields only.
+/// Parse a head at the start of `input`. Returns its length when complete. `status_line` is false
+/// for gateways whose responses start with header fields.
 pub fn parse_response(
     input: &[u8],
     head: &mut ResponseHead,
@@ -79,7 +79,7 @@ pub fn parse_response(
     }
 }
 
-/// Reads a status line as nearly all of them are written; where the next line begins.
+/// Parse a common status line. Returns the start of the next line.
 fn usual_status(input: &[u8], head: &mut ResponseHead) -> Option<usize> {
     const REASON: usize = "HTTP/1.1 200 ".len();
     let (minor, code) = match input.get(..REASON)? {
@@ -160,7 +160,7 @@ fn parse_field(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), 
     let colon = memchr(b':', text)
         .filter(|&i| i > 0)
         .ok_or(ResponseError::InvalidHeader)?;
-    // Blanks around the name would be read differently by others.
+    // Other programs would read blanks around the name differently.
     if text[..colon].iter().any(|&c| c <= 0x20 || c == 0x7f) {
         return Err(ResponseError::InvalidHeader);
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The fields as those read them who know every rule.
+    /// Parse the fields with the general parser.
     fn by_every_rule(
         input: &[u8],
         head: &mut ResponseHead,

@@ -1,4 +1,4 @@
-//! What the peer sends.
+//! The receiving side of an HTTP/2 connection.
 
 use super::frame::{self, Header};
 use super::streams::{Ended, Stream, Streams};
@@ -11,62 +11,61 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Size of the dynamic table we keep for the peer: the protocol's initial value.
+/// The size of the dynamic table for the peer's fields: the protocol's initial value.
 pub(super) const TABLE_SIZE: usize = 4096;
-/// Heads remembered by connection, as a power of two.
+/// The number of request heads cached per connection, as a power of two.
 const CACHE_BITS: u32 = 3;
-/// Frames one field section may be spread over.
+/// The most frames of a field section.
 const MAX_SECTION_FRAMES: u32 = 64;
-/// More than this many streams at once the stream table cannot hold.
+/// The most simultaneous streams that the stream table supports.
 const MAX_STREAMS: usize = 32_768;
-/// Input waits while this much output does.
+/// Input waits while more output than this is unsent.
 const MAX_UNSENT: usize = 256 * 1024;
 
-/// What happened. Data borrows from the input.
+/// An event. Data borrows from the input.
 #[derive(Debug)]
 pub enum Event<'a, T> {
-    /// A request. The stream now exists until it is answered or reset.
+    /// A request. The stream exists until its response is complete or it is reset.
     Request {
-        /// Its stream.
+        /// The stream of the request.
         stream: u32,
-        /// Its head; equal requests may share one.
+        /// The head; equal requests may share one.
         head: Rc<RequestHead>,
-        /// There is no body.
+        /// Whether there is no body.
         end_stream: bool,
     },
-    /// A request that must be refused with 400. The answer is sent like any other; a reset follows
-    /// it by itself.
+    /// A request that must be rejected with 400. Its response is sent like any other; a reset
+    /// follows automatically.
     Malformed {
-        /// Its stream.
+        /// The stream of the request.
         stream: u32,
-        /// For the error log.
+        /// The error for the log.
         error: HeadError,
     },
-    /// A piece of a request's body. To be given back with [`Connection::release`].
+    /// A piece of a request body, to be returned with [`Connection::release`].
     Data {
-        /// Its stream.
+        /// The stream of the request.
         stream: u32,
         /// The piece; empty only at the end.
         data: &'a [u8],
-        /// This is the last piece.
+        /// Whether this is the last piece.
         end_stream: bool,
     },
-    /// The body of a request is not what its head promised: answer with 400. A reset follows the
-    /// answer by itself.
+    /// The body contradicts its head: respond with 400. A reset follows the response automatically.
     BadBody {
-        /// Its stream.
+        /// The stream of the request.
         stream: u32,
     },
-    /// The stream is gone: stop working on it.
+    /// The stream was reset: stop its work.
     Reset {
-        /// The stream that was.
+        /// The stream that was reset.
         stream: u32,
-        /// Why.
+        /// The reason.
         code: ErrorCode,
-        /// What the owner kept with it.
+        /// The owner's data for the stream.
         user: T,
     },
-    /// The peer will not open more streams; close when those open are done.
+    /// The peer opens no more streams: close when the open ones are done.
     GoAway,
 }
 
@@ -77,7 +76,7 @@ enum State {
     Closed,
 }
 
-/// A field section whose CONTINUATION is to come.
+/// A field section whose CONTINUATION frames are expected.
 #[derive(Debug)]
 struct Section {
     stream: u32,
@@ -87,7 +86,7 @@ struct Section {
     frames: u32,
 }
 
-/// One HTTP/2 connection; `T` is what its owner keeps with each stream.
+/// An HTTP/2 connection; `T` is the owner's data for each stream.
 #[derive(Debug)]
 pub struct Connection<T> {
     pub(super) config: Config,
@@ -95,38 +94,39 @@ pub struct Connection<T> {
     decoder: Decoder,
     cache: SectionCache,
     pub(super) streams: Streams<T>,
-    /// Highest stream id the peer used.
+    /// The highest stream id that the peer used.
     last_stream: u32,
-    /// Highest stream id that was not refused: what GOAWAY names.
+    /// The highest stream id that was not refused, for GOAWAY.
     pub(super) last_taken: u32,
     pub(super) going_away: bool,
     section: Option<Section>,
-    /// A stream whose head came too late: it is only decoded to keep the table right.
+    /// A stream whose head was late: the head is decoded only to keep the table correct.
     late: Option<u32>,
-    /// Largest frame the peer takes.
+    /// The largest frame that the peer accepts.
     pub(super) peer_max_frame: usize,
     pub(super) send_window: i64,
     recv_window: i64,
-    /// The peer knows our settings.
+    /// Whether the peer has acknowledged our settings.
     pub(super) acknowledged: bool,
     released: u32,
     pub(super) initial_send_window: i64,
-    /// The peer lowered its table size: the next section of ours must acknowledge it.
+    /// The peer lowered its table size: our next field section must acknowledge this.
     pub(super) table_off: bool,
     pub(super) ready: VecDeque<u32>,
     pub(super) out: Vec<u8>,
     pub(super) meter: Meter,
-    /// Window updates the peer has reason for.
+    /// The number of window updates that the peer has a reason for.
     pub(super) updates_due: u32,
     requests: u64,
-    /// Streams that were answered before their request was whole.
+    /// Streams whose response is complete but whose request is not.
     pub(super) unfinished: usize,
 }
 
 pub(super) type Handled<'a, T> = Result<Option<Event<'a, T>>, Error>;
 
 impl<T: Default> Connection<T> {
-    /// A connection that waits for the client's preface. Our own is in the output already.
+    /// A connection that expects the client's preface. The server's preface is already in the
+    /// output.
     pub fn new(mut config: Config) -> Self {
         config.max_streams = config.max_streams.min(MAX_STREAMS);
         let mut connection = Self {
@@ -186,12 +186,10 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Takes the next event from the front of `input`, consuming whole frames. `None` when the rest
-    /// of `input` is no whole frame, or when the output must be sent first (see
-    /// [`Connection::wants_drain`]). After an error everything is consumed unread.
-    ///
-    /// # Errors
-    /// The connection is lost; the GOAWAY that says so is in the output.
+    /// Take the next event from the front of `input`, consuming complete frames. `None` if the rest
+    /// of `input` is an incomplete frame, or if output must be sent first (see
+    /// [`Connection::wants_drain`]). After an error, all input is consumed unread.  # Errors The
+    /// connection is lost; the output contains the GOAWAY.
     pub fn receive<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -274,12 +272,12 @@ impl<T: Default> Connection<T> {
         Err(Error::flood("http2 flood detected"))
     }
 
-    /// A stream id that a frame may carry which needs one.
+    /// Check a stream id in a frame that requires one.
     pub(super) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// Ends a stream with a stream error that is the peer's fault.
+    /// End a stream with a stream error that the peer caused.
     pub(super) fn stream_error<'a>(
         &mut self,
         stream: u32,
@@ -293,7 +291,7 @@ impl<T: Default> Connection<T> {
                 .remember(stream, Ended::Reset { body_left: None });
         }
         self.charge(flood::RESET, now)?;
-        // The owner is done with a stream that is answered.
+        // The owner has no data for a stream whose response is complete.
         let removed = removed.filter(|s| s.answered == 0);
         Ok(removed.map(|s| Event::Reset {
             stream,
@@ -305,7 +303,7 @@ impl<T: Default> Connection<T> {
     pub(super) fn remove(&mut self, stream: u32, how: Ended) -> Option<Stream<T>> {
         let removed = self.streams.remove(stream, how)?;
         self.unfinished -= usize::from(removed.answered > 0);
-        // What was handed out and never released must not shrink the connection's window for good.
+        // Return bytes that were handed out but never released to the connection's window.
         let held = i64::from(removed.window) - removed.recv_window;
         self.release_connection((held - i64::from(removed.released)).max(0) as u32);
         Some(removed)
@@ -380,7 +378,7 @@ impl<T: Default> Connection<T> {
         Ok(None)
     }
 
-    /// A whole field section: a request, trailers, or neither.
+    /// Handle a complete field section: a request, trailers, or neither.
     fn on_section<'a>(
         &mut self,
         stream: u32,
@@ -403,8 +401,8 @@ impl<T: Default> Connection<T> {
             self.skip_section(block)?;
             return self.charge(flood::RESET, now);
         }
-        // Its body may already be on the way, sent in the belief that windows are as large as they are
-        // by default; the client can try again once it knows better.
+        // The body may already be on its way, sent before the client knew our smaller windows; the
+        // client can retry.
         let small = i64::from(self.config.stream_window) < INITIAL_WINDOW;
         let unaware = small && !self.acknowledged && !end_stream;
         if unaware || self.streams.len() >= self.config.max_streams {
@@ -422,9 +420,8 @@ impl<T: Default> Connection<T> {
         Ok(Some(self.open(stream, head, end_stream)))
     }
 
-    /// Gives up on a head that has begun and is not whole, at the end of the client's time: its
-    /// stream is reset. `rest` is the input that [`Connection::receive`] left. False when there is
-    /// none, or it is not the first time.
+    /// Give up on an incomplete head whose time is up: its stream is reset. `rest` is the input
+    /// that [`Connection::receive`] left. `false` if there is none, or on a second time.
     pub fn expire_head(&mut self, rest: &[u8]) -> bool {
         let stream = match (&self.section, Header::parse(rest)) {
             (Some(section), _) => section.stream,
@@ -442,13 +439,12 @@ impl<T: Default> Connection<T> {
         true
     }
 
-    /// Whether [`Connection::expire_head`] gave up on a head whose rest has not come.
+    /// Whether [`Connection::expire_head`] gave up on a head whose rest has not arrived.
     pub fn head_is_late(&self) -> bool {
         self.late.is_some()
     }
 
-    /// Whether a head has begun and is not whole; `rest` is the input that
-    /// [`Connection::receive`] left.
+    /// Whether a head is incomplete; `rest` is the input that [`Connection::receive`] left.
     pub fn awaits_head(&self, rest: &[u8]) -> bool {
         self.section.is_some() || rest.get(3) == Some(&frame::HEADERS)
     }
@@ -612,7 +608,7 @@ impl<T: Default> Connection<T> {
         }))
     }
 
-    /// DATA for a stream that has ended.
+    /// Handle DATA for a stream that has ended.
     fn on_late_data<'a>(
         &mut self,
         id: u32,
@@ -629,17 +625,17 @@ impl<T: Default> Connection<T> {
         self.charge(flood::IDLE_FRAME, now)
     }
 
-    /// Opens the windows again by `len` bytes of a stream's body that were dealt with.
+    /// Open the windows again by `len` processed bytes of a stream's body.
     pub fn release(&mut self, id: u32, len: usize) {
         let len = len as u32;
         let Some(stream) = self.streams.get_mut(id) else {
-            // Already released when the stream was removed.
+            // The bytes were released when the stream was removed.
             return;
         };
         stream.released += len;
         if !stream.remote_done && stream.released >= stream.window / 2 {
             let mut more = std::mem::take(&mut stream.released);
-            // A body that is read as it comes gets a larger window.
+            // A body that is read as it arrives gets a larger window.
             let grown = stream.window.saturating_mul(2);
             if grown <= self.config.connection_window / 4 {
                 more += grown - stream.window;
@@ -662,23 +658,23 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Whether the output must be sent before more input is taken: a peer that sends and never
-    /// reads makes no more than this wait.
+    /// Whether output must be sent before more input is taken. This bounds the memory for a peer
+    /// that sends but never reads.
     pub fn wants_drain(&self) -> bool {
         self.out.len() > MAX_UNSENT
     }
 
-    /// Whether the connection has come to its end: send the output, then close.
+    /// Whether the connection has ended: send the output, then close.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed || (self.going_away && self.streams.len() == 0)
     }
 
-    /// Streams that are open.
+    /// The number of open streams.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Gives back memory that an idle connection does not need.
+    /// Release memory that an idle connection does not need.
     pub fn trim(&mut self) {
         self.decoder.trim();
         self.cache.clear();
@@ -690,7 +686,7 @@ impl<T: Default> Connection<T> {
     }
 }
 
-/// A section that ends inside a field is told from one that means nothing, as nginx does.
+/// Convert a decoding error. As in nginx, a truncated section and an invalid one differ.
 fn field_error(error: hpack::Error) -> Error {
     let code = match error {
         hpack::Error::Truncated => ErrorCode::FRAME_SIZE_ERROR,
@@ -699,10 +695,10 @@ fn field_error(error: hpack::Error) -> Error {
     Error::new(code, "client sent invalid field section")
 }
 
-/// Bytes at the start of a field block that are looked at before the frame is whole.
+/// Bytes at the start of a field block that are checked before the frame is complete.
 const LOOK_AHEAD: usize = 64;
 
-/// Refuses what no further byte of the frame could make right, so that nobody waits for it.
+/// Reject at once what no further byte of the frame could correct.
 fn check_partial(header: &Header, payload: &[u8]) -> Result<(), Error> {
     match header.kind {
         frame::PUSH_PROMISE => Err(Error::protocol("client sent PUSH_PROMISE frame")),
@@ -714,7 +710,8 @@ fn check_partial(header: &Header, payload: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Accounts for a DATA frame of `len` bytes, `data` of them content; nothing when it is refused.
+/// Account for a DATA frame of `len` bytes with the content `data`; returns nothing for a rejected
+/// frame.
 fn take_data<T>(
     stream: &mut Stream<T>,
     len: i64,
@@ -733,7 +730,7 @@ fn take_data<T>(
     Ok(())
 }
 
-/// Holds a body to its content-length (section 8.1.1).
+/// Compare a body with its content-length (section 8.1.1).
 fn count_body(left: &mut Option<u64>, len: usize, end_stream: bool) -> Result<(), ErrorCode> {
     let Some(left) = left else {
         return Ok(());

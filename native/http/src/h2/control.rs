@@ -1,4 +1,4 @@
-//! Frames that concern the connection: settings, pings, windows, resets.
+//! Frames about the connection: settings, pings, windows, and resets.
 
 use super::connection::{Event, Handled, TABLE_SIZE};
 use super::frame::{self, Header};
@@ -49,7 +49,7 @@ impl<T: Default> Connection<T> {
         }
         let Some(removed) = self.remove(stream, Ended::Closed) else {
             if let Some(how) = self.streams.how_ended(stream) {
-                // The peer knows, too: nothing more can be under way.
+                // The peer knows of the end, so no more frames can be on their way.
                 *how = Ended::Closed;
             }
             return self.charge(flood::IDLE_FRAME, now);
@@ -114,7 +114,7 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
-    /// Applies a new initial window to all streams (section 6.9.2), once per frame.
+    /// Apply a new initial window to all streams (section 6.9.2), once per frame.
     fn change_windows(&mut self, window: i64) -> Result<(), Error> {
         let change = window - self.initial_send_window;
         self.initial_send_window = window;

@@ -1,8 +1,8 @@
-//! Frames as bytes (RFC 9113, sections 4.1 and 6).
+//! Encoding of frames (RFC 9113, sections 4.1 and 6).
 
 use super::{Error, ErrorCode};
 
-/// What a client sends first (section 3.4).
+/// The first bytes of a client (section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame header in bytes.
 pub const HEADER_LEN: usize = 9;
@@ -52,7 +52,7 @@ impl Header {
         })
     }
 
-    /// Whether the payload of a HEADERS frame is nothing but fields.
+    /// Whether the payload of a HEADERS frame consists only of fields.
     pub fn is_plain(&self) -> bool {
         self.flags & (PADDED | PRIORITY_FLAG) == 0
     }
@@ -62,7 +62,7 @@ impl Header {
     }
 }
 
-/// Appends a frame header.
+/// Append a frame header.
 #[inline]
 pub fn push_header(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     let [_, l0, l1, l2] = (len as u32).to_be_bytes();
@@ -70,13 +70,13 @@ pub fn push_header(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u
     out.extend_from_slice(&[l0, l1, l2, kind, flags, s0, s1, s2, s3]);
 }
 
-/// Appends a frame whose payload is one number.
+/// Append a frame whose payload is one number.
 pub fn push_u32(out: &mut Vec<u8>, kind: u8, stream: u32, value: u32) {
     push_header(out, 4, kind, 0, stream);
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Removes padding from a DATA or HEADERS payload (section 6.1).
+/// Remove the padding from a DATA or HEADERS payload (section 6.1).
 pub fn unpad<'a>(header: &Header, payload: &'a [u8]) -> Result<&'a [u8], Error> {
     if !header.has(PADDED) {
         return Ok(payload);
@@ -88,8 +88,8 @@ pub fn unpad<'a>(header: &Header, payload: &'a [u8]) -> Result<&'a [u8], Error> 
     Ok(&rest[..len])
 }
 
-/// Splits the field block of a HEADERS payload from what comes before; the stream it depends on, if
-/// it says (section 6.2).
+/// Split a HEADERS payload. Returns the field block, and the stream dependency if present (section
+/// 6.2).
 pub fn field_block<'a>(
     header: &Header,
     payload: &'a [u8],
@@ -103,12 +103,12 @@ pub fn field_block<'a>(
     Ok((Some(depends_on(priority)), block))
 }
 
-/// The stream a priority depends on.
+/// The stream dependency of a priority.
 pub fn depends_on(priority: &[u8; 5]) -> u32 {
     u32::from_be_bytes([priority[0], priority[1], priority[2], priority[3]]) & 0x7fff_ffff
 }
 
-/// The number that is a whole payload.
+/// Parse a payload that is one number.
 pub fn number(payload: &[u8], reason: &'static str) -> Result<u32, Error> {
     match *payload {
         [a, b, c, d] => Ok(u32::from_be_bytes([a, b, c, d])),
@@ -116,7 +116,7 @@ pub fn number(payload: &[u8], reason: &'static str) -> Result<u32, Error> {
     }
 }
 
-/// The settings of a SETTINGS payload.
+/// Parse the settings of a SETTINGS payload.
 pub fn settings(payload: &[u8]) -> Result<impl Iterator<Item = (u16, u32)> + '_, Error> {
     if !payload.len().is_multiple_of(6) {
         return Err(Error::frame_size(
@@ -129,7 +129,7 @@ pub fn settings(payload: &[u8]) -> Result<impl Iterator<Item = (u16, u32)> + '_,
     }))
 }
 
-/// Appends GOAWAY (section 6.8).
+/// Append GOAWAY (section 6.8).
 pub fn push_goaway(out: &mut Vec<u8>, last: u32, code: ErrorCode) {
     push_header(out, 8, GOAWAY, 0, 0);
     out.extend_from_slice(&last.to_be_bytes());

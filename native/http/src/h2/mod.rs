@@ -1,14 +1,11 @@
-//! HTTP/2, the server's side (RFC 9113), without sockets.
-//!
-//! Bytes go in through [`Connection::receive`], which hands out one [`Event`] at a time; answers are
-//! written into [`Connection::output`]. Request bodies are not buffered here: they are slices of
-//! the input, and the windows that bound them open again when the owner says so with
-//! [`Connection::release`]. Nor are response bodies: [`Connection::send_data`] takes what the
-//! peer's windows allow, and [`Connection::next_ready`] says who may go on.
-//!
-//! Priorities (deprecated by section 5.3) are checked for form and ignored: streams take turns.
-//!
-//! Every resource a peer can make this code spend has a bound, see [`Config`] and [`crate::flood`].
+//! HTTP/2 for servers (RFC 9113), without sockets.  [`Connection::receive`] takes input and returns
+//! one [`Event`] at a time; responses are written to [`Connection::output`]. Request bodies are not
+//! buffered here: they are slices of the input, and the windows that limit them open when the owner
+//! calls [`Connection::release`]. Response bodies are not buffered either:
+//! [`Connection::send_data`] takes what the peer's windows allow, and [`Connection::next_ready`]
+//! names the streams that may continue.  Priorities (deprecated by section 5.3) are validated and
+//! ignored: streams take turns.  Every resource that a peer can consume is limited, see [`Config`]
+//! and [`crate::flood`].
 
 mod connection;
 mod control;
@@ -21,13 +18,13 @@ pub use frame::PREFACE;
 
 use crate::head::HeadLimits;
 
-/// SETTINGS_MAX_FRAME_SIZE's initial value.
+/// The initial value of SETTINGS_MAX_FRAME_SIZE.
 pub const MAX_FRAME: usize = 16_384;
-/// What a receive buffer must hold so that every frame fits.
+/// The least size of a receive buffer, so that every frame fits.
 pub const MIN_RECEIVE_BUFFER: usize = MAX_FRAME + frame::HEADER_LEN;
-/// Largest value of a flow-control window (section 6.9.1).
+/// The largest value of a flow-control window (section 6.9.1).
 const MAX_WINDOW: i64 = 0x7fff_ffff;
-/// Initial value of all windows (section 6.9.2).
+/// The initial value of all windows (section 6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
 
 /// Error codes (section 7).
@@ -35,34 +32,34 @@ const INITIAL_WINDOW: i64 = 65_535;
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Graceful shutdown, or "no need to send the rest of the request".
+    /// Graceful shutdown, or the rest of the request is not needed.
     pub const NO_ERROR: Self = Self(0);
-    /// Unspecific violation of the protocol.
+    /// A violation of the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1);
-    /// The fault is ours.
+    /// An error of this server.
     pub const INTERNAL_ERROR: Self = Self(2);
-    /// A window was overrun or overflowed.
+    /// A window was exceeded or overflowed.
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
-    /// A frame on a stream that is closed.
+    /// A frame on a closed stream.
     pub const STREAM_CLOSED: Self = Self(5);
-    /// A frame of the wrong length.
+    /// A frame with a wrong length.
     pub const FRAME_SIZE_ERROR: Self = Self(6);
-    /// Nothing was done with the stream: try again.
+    /// The stream was not processed: retry.
     pub const REFUSED_STREAM: Self = Self(7);
-    /// The stream is not wanted any more.
+    /// The stream is no longer needed.
     pub const CANCEL: Self = Self(8);
     /// The field compression state is lost.
     pub const COMPRESSION_ERROR: Self = Self(9);
-    /// The peer makes too much work.
+    /// The peer causes too much work.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 
-/// Why a connection ends. GOAWAY is already in the output; send it, then close.
+/// The reason for the end of a connection. GOAWAY is already in the output; send it, then close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What the GOAWAY says.
+    /// The error code in the GOAWAY.
     pub code: ErrorCode,
-    /// For the error log.
+    /// The reason for the error log.
     pub reason: &'static str,
 }
 
@@ -96,25 +93,26 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a connection grants its peer.
+/// The limits that a connection sets for its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Streams open at once: `http2_max_concurrent_streams`.
+    /// The most open streams: `http2_max_concurrent_streams`.
     pub max_streams: usize,
-    /// Body bytes a stream may send before any is released: `http2_body_preread_size`. At most
-    /// 2^31 - 1.
+    /// Body bytes that a stream may send before any are released: `http2_body_preread_size`. At
+    /// most 2^31 - 1.
     pub stream_window: u32,
     /// The same for all streams together; at least 65535, at most 2^31 - 1.
     pub connection_window: u32,
-    /// Size of request heads once decoded.
+    /// The most bytes of a decoded request head.
     pub head: HeadLimits,
-    /// Size of request heads as sent, over all their frames, in bytes.
+    /// The most bytes of an encoded request head over all its frames.
     pub max_section: usize,
-    /// Largest frame payload taken, 16384 to 2^24 - 1; the receive buffer must hold it with its header.
+    /// The largest accepted frame payload, 16384 to 2^24 - 1; the receive buffer must hold it with
+    /// its header.
     pub max_frame: usize,
     /// Requests after which the connection is asked to end: `keepalive_requests`.
     pub max_requests: u64,
-    /// Bytes in one of our DATA frames at most: `http2_chunk_size`.
+    /// The most bytes in a DATA frame: `http2_chunk_size`.
     pub chunk: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the owner sends.
+//! The sending side of an HTTP/2 connection.
 
 use super::connection::Handled;
 use super::frame;
@@ -8,40 +8,40 @@ use crate::flood;
 use crate::hpack::DYNAMIC_TABLE_OFF;
 use std::time::Instant;
 
-/// A DATA frame shorter than this only because of a window counts as a game with windows.
+/// A DATA frame that is shorter than this because of a window counts as abuse of windows.
 const TINY: usize = 64;
 
 impl<T: Default> Connection<T> {
-    /// What the owner keeps with a stream. `None` when the stream is gone.
+    /// The owner's data for a stream; `None` if the stream is gone.
     pub fn user_mut(&mut self, stream: u32) -> Option<&mut T> {
         Some(&mut self.streams.sending(stream)?.user)
     }
 
-    /// Whether the stream still waits for an answer, or the rest of one.
+    /// Whether the stream's response is incomplete.
     pub fn is_open(&self, stream: u32) -> bool {
         self.streams.get(stream).is_some_and(|s| s.answered == 0)
     }
 
-    /// Bytes to be sent to the peer. The owner removes what it has sent.
+    /// Bytes for the peer. The owner removes the bytes that it has sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Whether anything waits in the output.
+    /// Whether there is output.
     pub fn has_output(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Sends an interim response (1xx).
+    /// Send an interim response (1xx).
     pub fn send_interim(&mut self, stream: u32, block: &[u8]) {
         if self.streams.get(stream).is_some_and(|s| !s.head_sent) {
             self.push_section(stream, block, false);
         }
     }
 
-    /// Sends a response's head, or with `end_stream` all of it. `block` is a field section made
-    /// with [`crate::hpack::encode_status`] and [`crate::hpack::encode_field`]. False when the
-    /// stream is gone.
+    /// Send the head of a response, or with `end_stream` the whole response. `block` is a field
+    /// section made with [`crate::hpack::encode_status`] and [`crate::hpack::encode_field`].
+    /// `false` if the stream is gone.
     pub fn send_head(&mut self, stream: u32, block: &[u8], end_stream: bool) -> bool {
         let Some(s) = self.streams.sending(stream) else {
             return false;
@@ -54,7 +54,7 @@ impl<T: Default> Connection<T> {
         true
     }
 
-    /// Sends trailers, which end the response.
+    /// Send trailers, which end the response.
     pub fn send_trailers(&mut self, stream: u32, block: &[u8]) {
         if self.is_open(stream) {
             self.push_section(stream, block, true);
@@ -90,15 +90,15 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// How many bytes of body the peer would take now.
+    /// The number of body bytes that the peer would accept now.
     pub fn capacity(&self, stream: u32) -> usize {
         let window = self.streams.get(stream).map_or(0, |s| s.send_window);
         window.min(self.send_window).max(0) as usize
     }
 
-    /// Sends a piece of a response's body: as much as the windows allow, the number of bytes taken.
-    /// With `end_stream`, and when all is taken, the response is whole. When not all is taken, the
-    /// stream comes out of [`Connection::next_ready`] once it may go on.
+    /// Send a piece of a response body, as far as the windows allow. Returns the number of bytes
+    /// taken. With `end_stream`, the response is complete once all bytes are taken. Otherwise
+    /// [`Connection::next_ready`] returns the stream once it may continue.
     pub fn send_data(&mut self, stream: u32, data: &[u8], end_stream: bool) -> usize {
         let Some(s) = self.streams.sending(stream) else {
             return 0;
@@ -115,7 +115,7 @@ impl<T: Default> Connection<T> {
         let chunk = s.chunk.min(self.peer_max_frame);
         self.push_data(stream, &data[..taken], chunk, whole && end_stream);
         if !whole && taken < TINY {
-            // Cannot fail the connection from here: the next frame received will.
+            // The connection cannot fail here; the next received frame reports the error.
             self.updates_due = 0;
             self.meter.debit(flood::TINY_WINDOW);
         }
@@ -125,7 +125,7 @@ impl<T: Default> Connection<T> {
         taken
     }
 
-    /// Sets how many bytes one of a stream's DATA frames has at most.
+    /// Set the most bytes of a stream's DATA frames.
     pub fn set_chunk(&mut self, stream: u32, bytes: usize) {
         if let Some(s) = self.streams.get_mut(stream) {
             s.chunk = bytes.max(1);
@@ -161,9 +161,9 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Our side of the stream is done. If the peer's is not, it need not go on (section 8.1). It is
-    /// told so at once if a part of the body has come; otherwise a peer in the middle of what it sends
-    /// with a head gets the time to, see [`Connection::end_unfinished`].
+    /// Complete our side of the stream. If the peer's side is incomplete, the peer need not
+    /// continue (section 8.1). It is told at once if a part of the body has arrived; otherwise it
+    /// gets time to finish what it sends with the head, see [`Connection::end_unfinished`].
     fn finish(&mut self, stream: u32) {
         let Some(s) = self.streams.sending(stream) else {
             return;
@@ -195,7 +195,7 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Something came for a stream that was answered: its request's end, or what nobody waits for.
+    /// Handle a frame for a stream whose response is complete.
     pub(super) fn end_answered<'a>(&mut self, stream: u32, now: Instant) -> Handled<'a, T> {
         match self.streams.get(stream) {
             Some(s) if s.remote_done => _ = self.remove(stream, Ended::Closed),
@@ -204,13 +204,13 @@ impl<T: Default> Connection<T> {
         self.charge(flood::IDLE_FRAME, now)
     }
 
-    /// Whether streams were answered before their requests were whole, and wait for the rest.
+    /// Whether there are streams whose response is complete but whose request is not.
     pub fn has_unfinished(&self) -> bool {
         self.unfinished > 0
     }
 
-    /// Resets (with NO_ERROR) the answered streams that waited for the rest of their requests when
-    /// this was called before. To be called every now and then while
+    /// Reset (with NO_ERROR) the streams with a complete response that already waited for the rest
+    /// of their request at the previous call. Call this periodically while
     /// [`Connection::has_unfinished`].
     pub fn end_unfinished(&mut self) {
         let waited = self.streams.iter().filter(|s| s.answered > 1);
@@ -223,7 +223,7 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Gives a stream up; what its owner kept with it.
+    /// Reset a stream. Returns the owner's data for it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) -> Option<T> {
         let body_left = self.streams.get(stream)?.body_left;
         let removed = self.remove(stream, Ended::Reset { body_left })?;
@@ -231,7 +231,7 @@ impl<T: Default> Connection<T> {
         Some(removed.user)
     }
 
-    /// Forgets all streams, as when the connection is lost; what their owner kept with them.
+    /// Remove all streams after the loss of the connection. Returns the owner's data for them.
     pub fn take_all(&mut self) -> Vec<T> {
         let users = self
             .streams
@@ -243,14 +243,14 @@ impl<T: Default> Connection<T> {
         users
     }
 
-    /// Takes no more requests; those that are open go on (GOAWAY with NO_ERROR).
+    /// Accept no more requests; the open ones continue (GOAWAY with NO_ERROR).
     pub fn shutdown(&mut self) {
         if !std::mem::replace(&mut self.going_away, true) {
             frame::push_goaway(&mut self.out, self.last_taken, ErrorCode::NO_ERROR);
         }
     }
 
-    /// A stream whose window opened, or that its owner marked; the streams take turns.
+    /// The next stream whose window opened or that its owner marked; the streams take turns.
     pub fn next_ready(&mut self) -> Option<u32> {
         while let Some(id) = self.ready.pop_front() {
             if let Some(stream) = self.streams.get_mut(id) {
@@ -261,7 +261,7 @@ impl<T: Default> Connection<T> {
         None
     }
 
-    /// Puts a stream at the end of the queue that [`Connection::next_ready`] takes from.
+    /// Append a stream to the queue of [`Connection::next_ready`].
     pub fn mark_ready(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
             if !std::mem::replace(&mut stream.queued, true) {
@@ -270,7 +270,7 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Queues every stream that waited for a window and need not any more.
+    /// Queue every stream whose window has opened.
     pub(super) fn wake_all(&mut self) {
         if self.send_window <= 0 {
             return;

@@ -1,42 +1,42 @@
-//! The open streams, and how the last ones ended.
+//! The table of open streams, and the ends of recent ones.
 
 use super::ErrorCode;
 use crate::stream_table::StreamTable;
 
-/// One open stream and what its owner keeps with it.
+/// An open stream with its owner's data.
 #[derive(Debug)]
 pub struct Stream<T> {
     pub id: u32,
-    /// What the peer lets us send; negative after it shrank its initial window.
+    /// The bytes that the peer allows us to send; negative after it reduced its initial window.
     pub send_window: i64,
-    /// What we let the peer send.
+    /// The bytes that the peer may send.
     pub recv_window: i64,
-    /// What the peer may send before any of it is released.
+    /// The bytes that the peer may send before any are released.
     pub window: u32,
-    /// Bytes in one of our DATA frames at most.
+    /// The most bytes in one of our DATA frames.
     pub chunk: usize,
-    /// Bytes released but not yet announced in a WINDOW_UPDATE.
+    /// Released bytes that are not yet announced by WINDOW_UPDATE.
     pub released: u32,
-    /// Body bytes announced by content-length and not yet received.
+    /// Body bytes that content-length announced and that have not arrived.
     pub body_left: Option<u64>,
-    /// END_STREAM came.
+    /// Whether END_STREAM has arrived.
     pub remote_done: bool,
-    /// Our response head went out.
+    /// Whether our response head was sent.
     pub head_sent: bool,
-    /// The owner has data that did not fit into the window.
+    /// Whether the owner has data that exceeded the window.
     pub blocked: bool,
-    /// The stream stands in the queue of those that may go on.
+    /// Whether the stream is in the queue of streams that may continue.
     pub queued: bool,
-    /// Our answer is whole though the request is not: how many times
-    /// [`super::Connection::end_unfinished`] has found it so, from 1.
+    /// If our response is complete but the request is not: the number of
+    /// [`super::Connection::end_unfinished`] calls that found this, plus 1.
     pub answered: u8,
-    /// The request is malformed: no more events, and this code once the answer is whole.
+    /// The request is malformed: no more events, and a reset with this code after the response.
     pub malformed: Option<ErrorCode>,
     pub user: T,
 }
 
 impl<T> Stream<T> {
-    /// The body broke its promise with a frame of `len` bytes: what still comes is thrown away.
+    /// Mark the body as invalid after a frame of `len` bytes; the rest is discarded.
     pub fn spoil(&mut self, len: i64, end_stream: bool) {
         self.malformed = Some(ErrorCode::PROTOCOL_ERROR);
         self.body_left = None;
@@ -45,26 +45,25 @@ impl<T> Stream<T> {
     }
 }
 
-/// How a stream ended, for frames that still come for it.
+/// The way a stream ended, for late frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// By END_STREAM from both sides, or by the peer's reset.
     Closed,
-    /// By our reset: frames may have been under way. They are thrown away, but must still be what
-    /// they promised: the bytes of body that content-length left.
+    /// By our reset. Late frames are discarded but must match the remaining content-length.
     Reset { body_left: Option<u64> },
 }
 
-/// See the module.
+/// The table of streams.
 #[derive(Debug)]
 pub struct Streams<T> {
     table: StreamTable<Stream<T>>,
-    /// The last streams that ended; id 0 stands for none.
+    /// The streams that ended last; id 0 marks an empty slot.
     ended: [(u32, Ended); REMEMBERED],
     next_ended: usize,
 }
 
-/// How many ended streams are told from those that never were.
+/// The number of ended streams that are remembered.
 const REMEMBERED: usize = 32;
 
 impl<T> Streams<T> {
@@ -93,7 +92,7 @@ impl<T> Streams<T> {
         self.table.get_mut(u64::from(id))
     }
 
-    /// A stream whose answer is not whole yet.
+    /// A stream whose response is incomplete.
     #[inline]
     pub fn sending(&mut self, id: u32) -> Option<&mut Stream<T>> {
         self.get_mut(id).filter(|stream| stream.answered == 0)
@@ -113,24 +112,24 @@ impl<T> Streams<T> {
         Some(removed)
     }
 
-    /// Notes how a stream ended that may never have been in the table.
+    /// Remember the end of a stream, which may never have been in the table.
     pub fn remember(&mut self, id: u32, how: Ended) {
         self.ended[self.next_ended] = (id, how);
         self.next_ended = (self.next_ended + 1) % REMEMBERED;
     }
 
-    /// How a stream ended, if it was among the last.
+    /// The end of a stream, if it is remembered.
     pub fn how_ended(&mut self, id: u32) -> Option<&mut Ended> {
         let found = self.ended.iter_mut().find(|(ended, _)| *ended == id);
         found.map(|(_, how)| how)
     }
 
-    /// Removes all streams.
+    /// Remove all streams.
     pub fn clear(&mut self) {
         self.table = StreamTable::new(1);
     }
 
-    /// Gives back what a burst of streams needed.
+    /// Release memory after a burst of streams.
     pub fn trim(&mut self) {
         self.table.trim();
     }

@@ -1,4 +1,4 @@
-//! Conversations with a connection, as a client would have them.
+//! Tests: conversations of a client with a connection.
 
 mod attacks;
 mod exchange;
@@ -9,7 +9,7 @@ use crate::hpack::{encode_field, integer};
 use frame::*;
 use std::time::{Duration, Instant};
 
-/// What an event said, without borrows.
+/// An event without borrowed data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Request(u32, String, bool),
@@ -20,7 +20,7 @@ enum Seen {
     GoAway,
 }
 
-/// A frame the server sent.
+/// A frame that the server sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
     kind: u8,
@@ -35,14 +35,14 @@ struct Client {
 }
 
 impl Client {
-    /// After the handshake.
+    /// A client after the handshake.
     fn new(config: Config) -> Self {
         let mut client = Self::unaware(config);
         client.send(&frame_of(SETTINGS, ACK, 0, &[])).unwrap();
         client
     }
 
-    /// After the client's settings; it has not acknowledged the server's.
+    /// A client that has not acknowledged the server's settings.
     fn unaware(config: Config) -> Self {
         let server = Connection::new(config);
         let now = Instant::now();
@@ -80,7 +80,7 @@ impl Client {
         Ok(seen)
     }
 
-    /// Everything the server has sent since the last look.
+    /// The frames that the server sent since the last call.
     fn sent(&mut self) -> Vec<Sent> {
         let out = std::mem::take(self.server.output());
         let mut rest = &out[..];
@@ -105,7 +105,7 @@ impl Client {
         frames
     }
 
-    /// Sends what must end the connection; the code of the GOAWAY.
+    /// Send bytes that must end the connection. Returns the code of the GOAWAY.
     fn dies_of(mut self, bytes: &[u8]) -> ErrorCode {
         let error = self.send(bytes).expect_err("the connection should end");
         let last = self.sent().pop().expect("a GOAWAY");
@@ -122,7 +122,8 @@ impl Client {
         assert_eq!(seen, [Seen::Request(stream, "/".into(), true)]);
     }
 
-    /// Time passes, and the server waits no longer for requests it has answered.
+    /// Let time pass until the server stops waiting for incomplete requests with complete
+    /// responses.
     fn give_up(&mut self) {
         self.server.end_unfinished();
         self.server.end_unfinished();

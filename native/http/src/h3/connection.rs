@@ -1,4 +1,4 @@
-//! What the client's streams carry.
+//! The client's streams of an HTTP/3 connection.
 
 use super::control::{closed_critical_stream, Opened, UniStream};
 use super::fields::{Fields, Shared};
@@ -10,63 +10,63 @@ use crate::stream_table::StreamTable;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What happened. Data borrows from the input.
+/// An event. Data borrows from the input.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A request on a new stream.
     Request {
-        /// Its stream.
+        /// The stream of the request.
         stream: u64,
-        /// Its head; equal requests may share one.
+        /// The head; equal requests may share one.
         head: Rc<RequestHead>,
-        /// There is no body.
+        /// Whether there is no body.
         end_stream: bool,
     },
-    /// A request that must be refused with 400 (431 for [`HeadError::TooLarge`]).
+    /// A request that must be rejected with 400 (431 for [`HeadError::TooLarge`]).
     Malformed {
-        /// Its stream.
+        /// The stream of the request.
         stream: u64,
-        /// For the error log.
+        /// The error for the log.
         error: HeadError,
-        /// There is no body to be thrown away.
+        /// Whether there is no body to discard.
         end_stream: bool,
     },
-    /// A piece of a request's body; empty only at the end.
+    /// A piece of a request body; empty only at the end.
     Data {
-        /// Its stream.
+        /// The stream of the request.
         stream: u64,
         /// The piece.
         data: &'a [u8],
-        /// This is the last piece.
+        /// Whether this is the last piece.
         end_stream: bool,
     },
-    /// The body of a request is not what its head promised: answer with 400. Nothing more comes of
-    /// the stream.
+    /// The body contradicts its head: respond with 400. The stream has no more events.
     BadBody {
-        /// Its stream.
+        /// The stream of the request.
         stream: u64,
-        /// It has ended.
+        /// Whether the stream has ended.
         end_stream: bool,
     },
-    /// The stream is lost to an error of the client's, and forgotten here: reset it both ways.
+    /// A stream error of the client; the stream's state is removed. Reset the stream in both
+    /// directions.
     StreamError {
-        /// Its stream.
+        /// The stream with the error.
         stream: u64,
-        /// For RESET_STREAM and STOP_SENDING.
+        /// The code for RESET_STREAM and STOP_SENDING.
         code: ErrorCode,
     },
-    /// A field section refers to entries of the dynamic table that have not come yet. Keep what is
-    /// left of the input, and hand it in again when [`Connection::unblocked`] names the stream.
+    /// A field section refers to entries of the dynamic table that have not arrived. Keep the rest
+    /// of the input, and pass it again when [`Connection::unblocked`] returns the stream.
     Blocked {
-        /// Its stream.
+        /// The blocked stream.
         stream: u64,
     },
-    /// A stream of no use: send STOP_SENDING.
+    /// A useless stream: send STOP_SENDING.
     Unwanted {
-        /// Its stream.
+        /// The useless stream.
         stream: u64,
     },
-    /// The client will not send more requests.
+    /// The client sends no more requests.
     GoAway,
 }
 
@@ -75,24 +75,24 @@ enum Phase {
     Head,
     Body,
     Trailers,
-    /// The request is malformed: the rest is thrown away.
+    /// The request is malformed: discard the rest.
     Discard,
 }
 
 #[derive(Debug)]
 struct RequestStream {
     reader: FrameReader,
-    /// Type of the frame at hand.
+    /// The type of the current frame.
     kind: u64,
     phase: Phase,
-    /// The section at hand waits for the dynamic table.
+    /// Whether the current section waits for the dynamic table.
     blocked: bool,
-    /// A field section that comes in pieces, or waits.
+    /// A field section that arrives in pieces or waits.
     section: Vec<u8>,
     body_left: Option<u64>,
 }
 
-/// The HTTP/3 state of one QUIC connection.
+/// The HTTP/3 state of a QUIC connection.
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
@@ -102,7 +102,7 @@ pub struct Connection {
     fields: Fields,
     meter: Meter,
     taken: u64,
-    /// Streams from this id on are not served.
+    /// Streams from this id on are rejected.
     next_stream: u64,
     going_away: Option<u64>,
 }
@@ -110,7 +110,7 @@ pub struct Connection {
 type Handled<'a> = Result<Option<Event<'a>>, Error>;
 
 impl Connection {
-    /// A fresh connection. What [`super::send::control_stream`] gives is to be sent at once.
+    /// A new connection. Send the bytes of [`super::send::control_stream`] at once.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -125,13 +125,10 @@ impl Connection {
         }
     }
 
-    /// Takes the next event from the bytes that came on a stream of the client's, in their order.
-    /// `None` when `input` is used up. `fin`: the stream ends after `input`; the end is reported
-    /// with the last event, or by an empty last piece of the body. After an event that says
-    /// `end_stream`, or a stream error, the stream is not to be asked again.
-    ///
-    /// # Errors
-    /// The connection is lost: close it.
+    /// Take the next event from the bytes of a client's stream, in order; `None` when `input` is
+    /// consumed. `fin`: the stream ends after `input`; the end is reported by the last event, or by
+    /// an empty last piece of the body. After an event with `end_stream`, or a stream error, do not
+    /// pass bytes of the stream again.  # Errors The connection is lost: close it.
     pub fn receive<'a>(
         &mut self,
         shared: &mut Shared,
@@ -297,7 +294,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// The stream ended, and its last bytes did not say so to the owner.
+    /// Report the end of the stream, unless its last bytes did so.
     fn end<'a>(&mut self, stream: &RequestStream, id: u64, now: Instant) -> Handled<'a> {
         if stream.phase == Phase::Discard {
             return Ok(None);
@@ -336,7 +333,7 @@ impl Connection {
         Ok(Some(Event::StreamError { stream, code }))
     }
 
-    /// Notes that a request is served.
+    /// Note that a request is served.
     fn take(&mut self, id: u64) {
         self.taken += 1;
         self.next_stream = self.next_stream.max(id + 4);
@@ -381,7 +378,7 @@ impl Connection {
         }))
     }
 
-    /// Takes trailers, which are checked and not kept.
+    /// Validate trailers and drop them.
     fn trailers<'a>(
         &mut self,
         shared: &mut Shared,
@@ -403,35 +400,33 @@ impl Connection {
         Ok(None)
     }
 
-    /// Whether a request that begins with these bytes has to wait for the dynamic table. The end of
-    /// its stream is then best left unread: transports tell of no reset after it.
+    /// Whether a request that begins with these bytes must wait for the dynamic table. Leave the
+    /// end of its stream unread then: transports report no reset after it.
     pub fn would_wait(&self, mut data: &[u8]) -> bool {
         let found = super::varint::decode(&mut data);
         let len = super::varint::decode(&mut data);
         found == Some(kind::HEADERS) && len.is_some() && self.fields.waits(data)
     }
 
-    /// A stream that waited for the dynamic table and need not any more.
+    /// A stream that no longer needs to wait for the dynamic table.
     pub fn unblocked(&mut self) -> Option<u64> {
         self.fields.unblocked()
     }
 
-    /// What is to be sent on our QPACK decoder stream, after [`super::send::decoder_stream`].
+    /// The bytes to send on our QPACK decoder stream, after [`super::send::decoder_stream`].
     pub fn take_instructions(&mut self) -> Option<Vec<u8>> {
         self.fields.take_instructions()
     }
 
-    /// Whether a request's head has begun and is not whole.
+    /// Whether a request's head is incomplete.
     pub fn awaits_head(&self, stream: u64) -> bool {
         let known = self.requests.get(stream);
         known.is_some_and(|stream| stream.phase == Phase::Head)
     }
 
-    /// The client gave up on a stream (RESET_STREAM or STOP_SENDING) before it was answered whole.
-    /// True when its head had arrived and waited for the dynamic table.
-    ///
-    /// # Errors
-    /// It does so too often, or gave up a stream that must stay open: close the connection.
+    /// Handle the client's RESET_STREAM or STOP_SENDING before the response was complete. `true` if
+    /// the head had arrived and waited for the dynamic table.  # Errors The client does this too
+    /// often, or the stream must stay open: close the connection.
     pub fn peer_reset(&mut self, stream: u64, now: Instant) -> Result<bool, Error> {
         let control = self.control.remove(stream);
         if control.is_some_and(|stream| stream.is_critical()) {
@@ -443,34 +438,34 @@ impl Connection {
         Ok(waited)
     }
 
-    /// Nothing more is wanted from a stream (STOP_SENDING was sent).
+    /// Remove a stream's state after STOP_SENDING was sent.
     pub fn forget(&mut self, stream: u64) {
         if self.requests.remove(stream).is_some() {
             self.fields.cancel(stream);
         }
     }
 
-    /// A response was sent whole.
+    /// Note that a response was sent completely.
     pub fn request_done(&mut self) {
         self.meter.credit(flood::REQUEST_DONE);
     }
 
-    /// Takes no requests but those that have come: [`Connection::is_used_up`] says so.
+    /// Accept no further requests: [`Connection::is_used_up`] becomes true.
     pub fn use_up(&mut self) {
         self.config.max_requests = self.taken;
     }
 
-    /// Whether as many requests were served as are allowed on a connection.
+    /// Whether the connection has served as many requests as allowed.
     pub fn is_used_up(&self) -> bool {
         self.taken >= self.config.max_requests
     }
 
-    /// Whether a request has come.
+    /// Whether a request has arrived.
     pub fn has_served(&self) -> bool {
         self.taken > 0
     }
 
-    /// Takes no more requests: the id to say so with [`super::send::push_goaway`].
+    /// Accept no more requests. Returns the id for [`super::send::push_goaway`].
     pub fn shutdown(&mut self) -> u64 {
         *self.going_away.get_or_insert(self.next_stream)
     }
@@ -480,13 +475,13 @@ impl Connection {
         self.going_away.is_some()
     }
 
-    /// Requests that have not arrived whole.
+    /// The number of incomplete requests.
     pub fn open_requests(&self) -> usize {
         self.requests.len()
     }
 }
 
-/// A field section, whole in the input or collected in its stream.
+/// A field section, complete in the input or collected in its stream.
 #[derive(Clone, Copy)]
 enum Section<'a> {
     Input(&'a [u8]),
@@ -502,10 +497,10 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What a piece of a request stream amounts to.
+/// The result of a piece of a request stream.
 enum Step<'a> {
     Nothing,
-    /// A frame without use.
+    /// A useless frame.
     Idle,
     Data(&'a [u8]),
     Head(Section<'a>),
@@ -526,7 +521,7 @@ impl RequestStream {
         }
     }
 
-    /// A frame begins (section 4.1 for the order, 7.2.8 for unknown types).
+    /// Begin a frame (section 4.1 for the order, 7.2.8 for unknown types).
     fn start<'a>(&mut self, kind: u64, len: u64, max_section: usize) -> Result<Step<'a>, Error> {
         self.kind = kind;
         if self.phase == Phase::Discard {
@@ -554,7 +549,7 @@ impl RequestStream {
         }
     }
 
-    /// Checks a DATA frame against content-length before any of it is handed out.
+    /// Compare a DATA frame with content-length before passing on any of it.
     fn start_data<'a>(&mut self, len: u64) -> Step<'a> {
         if let Some(left) = &mut self.body_left {
             match left.checked_sub(len) {
@@ -568,13 +563,14 @@ impl RequestStream {
         Step::Nothing
     }
 
-    /// The body breaks its promise: the rest is thrown away.
+    /// Mark the body as invalid; the rest is discarded.
     fn spoil<'a>(&mut self) -> Step<'a> {
         self.phase = Phase::Discard;
         Step::BadBody
     }
 
-    /// A piece of the frame's payload; `whole`: the frame ends with it; `last`: so does the stream.
+    /// Handle a piece of the frame's payload; `whole`: the frame ends with it; `last`: the stream
+    /// ends too.
     fn payload<'a>(&mut self, data: &'a [u8], whole: bool, last: bool) -> Step<'a> {
         if self.phase == Phase::Discard {
             return Step::Nothing;
@@ -603,7 +599,7 @@ impl RequestStream {
         }
     }
 
-    /// Keeps a section that waits for the dynamic table.
+    /// Keep a section that waits for the dynamic table.
     fn wait<'a>(&mut self, id: u64, section: Section<'_>) -> Event<'a> {
         if let Section::Input(bytes) = section {
             self.section = bytes.to_vec();

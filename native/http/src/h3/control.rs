@@ -4,22 +4,22 @@ use super::reader::{FrameReader, Piece};
 use super::{kind, setting, varint, Error, ErrorCode};
 use crate::qpack::{DecoderStream, Table};
 
-/// Longest payload of a control frame that is looked at.
+/// The longest payload of a control frame that is read.
 const MAX_PAYLOAD: u64 = 1024;
 
-/// What the bytes of a unidirectional stream mean.
+/// The state of a unidirectional stream.
 #[derive(Debug)]
 pub enum UniStream {
-    /// Its type is not known yet: the bytes of it so far.
+    /// The type is unknown yet: its bytes so far.
     Type(Vec<u8>),
     Control(Box<Control>),
     Encoder,
     Decoder(DecoderStream),
-    /// Of an unknown type: read and thrown away.
+    /// A stream with an unknown type, whose bytes are discarded.
     Ignored,
 }
 
-/// Which of the streams that may exist once do.
+/// The unique streams that were opened.
 #[derive(Debug, Default)]
 pub struct Opened {
     control: bool,
@@ -28,7 +28,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Makes a stream of a type, the first of its kind.
+    /// Open a stream with a type; each type may be opened once.
     fn open(&mut self, kind: u64) -> Result<UniStream, Error> {
         let (once, stream) = match kind {
             kind::CONTROL_STREAM => (&mut self.control, UniStream::Control(Box::default())),
@@ -51,19 +51,19 @@ impl Opened {
     }
 }
 
-/// What a piece of a unidirectional stream amounted to.
+/// The result of a piece of a unidirectional stream.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The client will not open more requests.
+    /// Whether the client will open no more requests.
     pub goaway: bool,
-    /// Frames without use, to be charged for.
+    /// The number of useless frames, to be charged.
     pub idle_frames: u32,
-    /// The stream is of an unknown type: tell the client to stop.
+    /// Whether the stream has an unknown type: send STOP_SENDING.
     pub stop: bool,
 }
 
 impl UniStream {
-    /// Takes bytes, and the end of the stream if it came.
+    /// Process bytes, and the end of the stream if it has come.
     pub fn receive(
         &mut self,
         mut input: &[u8],
@@ -79,7 +79,7 @@ impl UniStream {
             *self = opened.open(kind)?;
             outcome.stop = matches!(self, UniStream::Ignored);
         }
-        // nginx's words for any error of such a stream, which its clients may look for.
+        // nginx's message for every error of such a stream.
         let qpack = |code| move |_| Error::new(code, "stream error");
         match self {
             UniStream::Control(control) => control.receive(input, &mut outcome)?,
@@ -97,7 +97,7 @@ impl UniStream {
         Ok(outcome)
     }
 
-    /// Whether the connection cannot do without it.
+    /// Whether the connection requires the stream.
     pub fn is_critical(&self) -> bool {
         !matches!(self, UniStream::Type(_) | UniStream::Ignored)
     }
@@ -108,7 +108,7 @@ pub fn closed_critical_stream() -> Error {
     Error::new(ErrorCode::CLOSED_CRITICAL_STREAM, reason)
 }
 
-/// Collects a stream's type, byte by byte: it has at most eight.
+/// Collect a stream's type byte by byte; it has at most eight bytes.
 fn stream_type(bytes: &mut Vec<u8>, input: &mut &[u8]) -> Option<u64> {
     while let Some((&byte, rest)) = input.split_first() {
         *input = rest;
@@ -124,7 +124,7 @@ fn stream_type(bytes: &mut Vec<u8>, input: &mut &[u8]) -> Option<u64> {
 #[derive(Debug, Default)]
 pub struct Control {
     reader: FrameReader,
-    /// Type of the frame at hand.
+    /// The type of the current frame.
     kind: u64,
     payload: Vec<u8>,
     settings: bool,
@@ -179,7 +179,7 @@ impl Control {
             }
             kind::CANCEL_PUSH => {
                 self.number()?;
-                // Nothing is ever pushed, so no push id exists (section 7.2.3).
+                // The server never pushes, so no push id is valid (section 7.2.3).
                 return Err(Error::new(
                     ErrorCode::ID_ERROR,
                     "client cancelled an unknown push",
@@ -211,7 +211,7 @@ impl Control {
         Ok(())
     }
 
-    /// The number that is a whole payload.
+    /// Parse a payload that is one number.
     fn number(&self) -> Result<u64, Error> {
         let mut payload = &self.payload[..];
         varint::decode(&mut payload)
@@ -229,8 +229,8 @@ fn is_known(kind: u64) -> bool {
     )
 }
 
-/// Settings concern what we may send: no pushes, no references to a table, heads of moderate size. Only
-/// their form matters (section 7.2.4).
+/// Validate the settings. They concern features that the server does not use, such as pushes and
+/// table references, so only their form matters (section 7.2.4).
 fn check_settings(mut payload: &[u8]) -> Result<(), Error> {
     let mut seen = Vec::new();
     while !payload.is_empty() {

@@ -1,4 +1,5 @@
-//! Field sections of one connection: the client's dynamic table, and what its decoder says of it.
+//! The field sections of a connection: the client's dynamic table and the decoder's messages about
+//! it.
 
 use super::{Error, ErrorCode};
 use crate::head::{HeadBuilder, HeadError, HeadLimits, RequestHead};
@@ -14,7 +15,7 @@ pub struct Shared {
 }
 
 impl Default for Shared {
-    /// Up to 512 heads are remembered.
+    /// Up to 512 heads are cached.
     fn default() -> Self {
         Self {
             cache: SectionCache::new(9),
@@ -23,22 +24,22 @@ impl Default for Shared {
     }
 }
 
-/// Scratch memory larger than this is given back.
+/// Larger scratch memory is freed.
 const SCRATCH_KEPT: usize = 64 * 1024;
 
-/// See the module.
+/// The decoder of a connection's field sections.
 #[derive(Debug)]
 pub struct Fields {
-    /// What the client's encoder stream fills.
+    /// The table that the client's encoder stream fills.
     pub table: Table,
     limits: HeadLimits,
-    /// Heads by sections that refer to the table.
+    /// Cached heads of sections that refer to the table.
     cache: SectionCache,
-    /// Entries that the client knows to have arrived.
+    /// The number of entries that the decoder has acknowledged.
     acknowledged: u64,
-    /// For our decoder stream.
+    /// Bytes for our decoder stream.
     instructions: Vec<u8>,
-    /// Streams that wait for entries, and for how many.
+    /// Streams that wait for entries, and the required number of entries.
     blocked: Vec<(u64, u64)>,
 }
 
@@ -54,14 +55,14 @@ impl Fields {
         }
     }
 
-    /// The head that is in a section; `None` when the stream has to wait for the table.
+    /// The head in a section; `None` if the stream must wait for the table.
     pub fn head(
         &mut self,
         shared: &mut Shared,
         stream: u64,
         section: &[u8],
     ) -> Result<Option<Result<Rc<RequestHead>, HeadError>>, Error> {
-        // A Required Insert Count of 0: equal bytes mean equal fields on every connection.
+        // With a Required Insert Count of 0, equal bytes mean equal fields on every connection.
         let anywhere = section.first() == Some(&0);
         let generation = if anywhere { 0 } else { self.table.generation() };
         let cache = if anywhere {
@@ -91,7 +92,7 @@ impl Fields {
         Ok(Some(head))
     }
 
-    /// The fields of a section; `None` when the stream has to wait for the table.
+    /// The fields of a section; `None` if the stream must wait for the table.
     pub fn decode(
         &mut self,
         shared: &mut Shared,
@@ -120,7 +121,7 @@ impl Fields {
         Ok(Some(builder))
     }
 
-    /// Whether a section that begins with these bytes has to wait for the table.
+    /// Whether a section that begins with these bytes must wait for the table.
     pub fn waits(&self, section: &[u8]) -> bool {
         qpack::waits(section, &self.table)
     }
@@ -130,8 +131,8 @@ impl Fields {
         self.acknowledged = self.acknowledged.max(required);
     }
 
-    /// Sections of a stream will not be read; the client may forget that they refer to entries. True
-    /// when one waited for the table.
+    /// Cancel a stream's sections, so that the client may drop their references. `true` if one
+    /// waited for the table.
     pub fn cancel(&mut self, stream: u64) -> bool {
         let before = self.blocked.len();
         self.blocked.retain(|&(id, _)| id != stream);
@@ -140,7 +141,7 @@ impl Fields {
         waited
     }
 
-    /// A stream that waits no more.
+    /// A stream that no longer waits.
     pub fn unblocked(&mut self) -> Option<u64> {
         let inserted = self.table.inserted();
         let ready = |&(_, required): &(u64, u64)| required <= inserted;
@@ -148,7 +149,7 @@ impl Fields {
         Some(self.blocked.swap_remove(at).0)
     }
 
-    /// What our decoder stream has to say.
+    /// Take the bytes for our decoder stream.
     pub fn take_instructions(&mut self) -> Option<Vec<u8>> {
         let news = self.table.inserted() - self.acknowledged;
         if news > 0 {

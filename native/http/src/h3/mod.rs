@@ -1,9 +1,7 @@
-//! HTTP/3, the server's side (RFC 9114), above any QUIC.
-//!
-//! The owner of the QUIC connection hands in what arrives on each of the client's streams
-//! ([`Connection::receive`]) and sends what [`send`] writes on the streams itself. Bodies are not
-//! buffered here, nor is anything else but field sections that come in pieces, up to
-//! [`Config::max_section`] on each stream that QUIC let the client open.
+//! HTTP/3 for servers (RFC 9114), above any QUIC implementation.  The owner of the QUIC connection
+//! passes the bytes of each client stream to [`Connection::receive`] and sends the bytes of
+//! [`send`]. Only field sections that arrive in pieces are buffered here, up to
+//! [`Config::max_section`] for each open stream.
 
 mod connection;
 mod control;
@@ -23,31 +21,31 @@ use crate::head::HeadLimits;
 pub struct ErrorCode(pub u64);
 
 impl ErrorCode {
-    /// No error: the connection or stream is just not needed any more.
+    /// No error: the connection or stream is no longer needed.
     pub const NO_ERROR: Self = Self(0x100);
-    /// Unspecific violation of the protocol.
+    /// A violation of the protocol.
     pub const GENERAL_PROTOCOL_ERROR: Self = Self(0x101);
-    /// The fault is ours.
+    /// An error of this server.
     pub const INTERNAL_ERROR: Self = Self(0x102);
-    /// A stream the peer may not open.
+    /// A stream that the peer must not open.
     pub const STREAM_CREATION_ERROR: Self = Self(0x103);
-    /// A stream without which there is no connection was closed.
+    /// A required stream was closed.
     pub const CLOSED_CRITICAL_STREAM: Self = Self(0x104);
-    /// A frame that may not stand here.
+    /// A frame in a wrong place.
     pub const FRAME_UNEXPECTED: Self = Self(0x105);
-    /// A frame whose content does not fit its length.
+    /// A frame whose content does not match its length.
     pub const FRAME_ERROR: Self = Self(0x106);
-    /// The peer makes too much work.
+    /// The peer causes too much work.
     pub const EXCESSIVE_LOAD: Self = Self(0x107);
-    /// A push or stream id that may not be used.
+    /// An invalid push or stream id.
     pub const ID_ERROR: Self = Self(0x108);
-    /// Wrong settings.
+    /// Invalid settings.
     pub const SETTINGS_ERROR: Self = Self(0x109);
-    /// No SETTINGS at the start of the control stream.
+    /// The control stream does not start with SETTINGS.
     pub const MISSING_SETTINGS: Self = Self(0x10a);
-    /// Nothing was done with the request: try again.
+    /// The request was not processed: retry.
     pub const REQUEST_REJECTED: Self = Self(0x10b);
-    /// The request or its response is not wanted any more.
+    /// The request or its response is no longer needed.
     pub const REQUEST_CANCELLED: Self = Self(0x10c);
     /// The stream ended before the request did.
     pub const REQUEST_INCOMPLETE: Self = Self(0x10d);
@@ -55,18 +53,18 @@ impl ErrorCode {
     pub const MESSAGE_ERROR: Self = Self(0x10e);
     /// A field section that cannot be decoded.
     pub const QPACK_DECOMPRESSION_FAILED: Self = Self(0x200);
-    /// A wrong instruction on the encoder stream.
+    /// An invalid instruction on the encoder stream.
     pub const QPACK_ENCODER_STREAM_ERROR: Self = Self(0x201);
-    /// A wrong instruction on the decoder stream.
+    /// An invalid instruction on the decoder stream.
     pub const QPACK_DECODER_STREAM_ERROR: Self = Self(0x202);
 }
 
-/// Why a connection ends: close it with this code.
+/// The reason for the end of a connection: close it with this code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// For CONNECTION_CLOSE.
+    /// The code for CONNECTION_CLOSE.
     pub code: ErrorCode,
-    /// For the error log.
+    /// The reason for the error log.
     pub reason: &'static str,
 }
 
@@ -92,18 +90,18 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a connection grants its peer.
+/// The limits that a connection sets for its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Size of request heads once decoded.
+    /// The limits for a decoded request head.
     pub head: HeadLimits,
-    /// Size of a request head as sent, in bytes.
+    /// The most bytes of an encoded request head.
     pub max_section: usize,
-    /// Size of a name or value in the dynamic table.
+    /// The most bytes of a name or value in the dynamic table.
     pub max_field: usize,
     /// Requests after which the connection is asked to end: `keepalive_requests`.
     pub max_requests: u64,
-    /// Streams open at once; QUIC's limits keep it, this is for a QUIC that does not.
+    /// The most open streams, for a QUIC implementation that does not enforce its own limit.
     pub max_streams: usize,
 }
 
@@ -134,7 +132,7 @@ mod kind {
     pub const ENCODER_STREAM: u64 = 0x2;
     pub const DECODER_STREAM: u64 = 0x3;
 
-    /// Frame types of HTTP/2 without an equivalent, reserved so that they are noticed.
+    /// Frame types of HTTP/2 without an equivalent; they are reserved.
     pub fn is_http2(kind: u64) -> bool {
         matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
     }

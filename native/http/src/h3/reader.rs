@@ -1,22 +1,23 @@
-//! Frames out of a stream of bytes (RFC 9114, section 7.1).
+//! Parsing of frames from a stream (RFC 9114, section 7.1).
 
 use super::varint;
 
-/// What comes next in a stream of frames.
+/// The next piece of a stream of frames.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A frame begins.
+    /// The start of a frame.
     Start { kind: u64, len: u64 },
-    /// A piece of its payload; a frame without any has one empty piece.
+    /// A piece of the payload; a frame without payload has one empty piece.
     Payload { data: &'a [u8], last: bool },
 }
 
-/// A frame header that is all there needs no copy; one cut in two is kept here until it is whole.
+/// Parses frame headers. A complete header needs no copy; a split one is kept here until it is
+/// complete.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     scratch: [u8; 16],
     have: u8,
-    /// Payload bytes still to come, while inside a frame.
+    /// The payload bytes that are still expected, while inside of a frame.
     left: Option<u64>,
 }
 
@@ -26,7 +27,7 @@ impl FrameReader {
         self.have == 0 && self.left.is_none()
     }
 
-    /// Takes the next piece; `None` when more bytes are needed (then `input` is empty).
+    /// Take the next piece; `None` if more bytes are needed (`input` is then empty).
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Piece<'a>> {
         let Some(left) = self.left else {

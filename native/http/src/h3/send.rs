@@ -1,9 +1,9 @@
-//! What a server sends, as bytes for its streams.
+//! Encoding of the server's streams.
 
 use super::{kind, setting, varint, Config};
 use crate::qpack;
 
-/// The beginning of our control stream: its type and SETTINGS.
+/// The start of our control stream: its type and SETTINGS.
 pub fn control_stream(config: &Config) -> Vec<u8> {
     let mut settings = Vec::new();
     for (id, value) in [
@@ -23,7 +23,7 @@ pub fn control_stream(config: &Config) -> Vec<u8> {
     out
 }
 
-/// The beginning of our QPACK decoder stream, which is opened when there is something to say.
+/// The start of our QPACK decoder stream, which is opened when needed.
 pub fn decoder_stream() -> Vec<u8> {
     vec![kind::DECODER_STREAM as u8]
 }
@@ -34,22 +34,22 @@ fn push_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Appends a HEADERS frame: a response's head, an interim one, or trailers. `section` is made with
-/// [`crate::qpack::encode_prefix`] and its companions.
+/// Append a HEADERS frame: a response head, an interim one, or trailers. `section` is made with
+/// [`crate::qpack::encode_prefix`] and related functions.
 pub fn push_head(out: &mut Vec<u8>, section: &[u8]) {
     push_frame(out, kind::HEADERS, section);
 }
 
-/// Appends the header of a DATA frame, `len` bytes of body follow.
+/// Append the header of a DATA frame with `len` bytes of body.
 pub fn push_data_header(out: &mut Vec<u8>, len: u64) {
     varint::encode(out, kind::DATA);
     varint::encode(out, len);
 }
 
-/// What GOAWAY says first of a connection whose requests under way are all to be served (section 5.2).
+/// The id in the first GOAWAY of a connection whose open requests are all served (section 5.2).
 pub const LAST_STREAM: u64 = (1 << 62) - 4;
 
-/// Appends GOAWAY: requests on streams from `stream` on are not served (section 5.2).
+/// Append GOAWAY: requests on streams from `stream` on are not served (section 5.2).
 pub fn push_goaway(out: &mut Vec<u8>, stream: u64) {
     let mut id = Vec::new();
     varint::encode(&mut id, stream);

@@ -4,7 +4,7 @@ use crate::qpack;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// What an event said, without borrows.
+/// An event without borrowed data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Request(u64, String, bool),
@@ -21,7 +21,7 @@ struct Client {
     server: Connection,
     shared: Shared,
     now: Instant,
-    /// What came behind a section that waits.
+    /// The bytes after a section that waits.
     held: Vec<u8>,
 }
 
@@ -514,7 +514,7 @@ fn a_section_too_large_is_refused_without_being_kept() {
     assert_eq!(client.server.open_requests(), 0);
 }
 
-/// Sends on one stream after the other until the connection ends; how often.
+/// Send on one stream after another until the connection ends. Returns the number of streams.
 fn until_death(
     client: &mut Client,
     mut round: impl FnMut(&mut Client, u64) -> Result<(), Error>,
@@ -629,7 +629,7 @@ fn what_the_server_sends_can_be_read() {
 }
 
 proptest! {
-    /// Whatever the pieces, the same events but for how the body is cut.
+    /// The events do not depend on how the input is split, except for the pieces of the body.
     #[test]
     fn pieces_do_not_matter(cut in 1usize..40) {
         let bytes = [post("8"), frame(0x21, b"zz"), frame(0, b"abcd"), frame(0, b"efgh")].concat();
@@ -665,7 +665,7 @@ proptest! {
     }
 }
 
-/// Inserts `:path: /dynamic` as entry 0; preceded by the stream's type.
+/// Inserts `:path: /dynamic` as entry 0, after the stream's type.
 const ENCODER: &[u8] = b"\x02\x3f\xe1\x1f\xc1\x08/dynamic";
 
 /// A request whose path is entry 0.
@@ -681,7 +681,7 @@ fn a_section_may_refer_to_the_dynamic_table() {
         let seen = client.send(stream, &get_dynamic(), true).unwrap();
         assert_eq!(seen, [Seen::Request(stream, "/dynamic".into(), true)]);
     }
-    // Both sections acknowledged; that acknowledges the entry, too.
+    // The acknowledgments of both sections also acknowledge the entry.
     assert_eq!(client.server.take_instructions(), Some(vec![0x80, 0x84]));
     assert_eq!(client.server.take_instructions(), None);
 }

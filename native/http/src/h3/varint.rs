@@ -1,14 +1,14 @@
-//! Integers of 1, 2, 4 or 8 bytes (RFC 9000, section 16).
+//! Integers of 1, 2, 4, or 8 bytes (RFC 9000, section 16).
 
-/// Largest value: 2^62 - 1.
+/// The largest value: 2^62 - 1.
 pub const MAX: u64 = (1 << 62) - 1;
 
-/// Length in bytes of the integer that begins with this byte.
+/// The length in bytes of an integer with this first byte.
 pub fn len(first: u8) -> usize {
     1 << (first >> 6)
 }
 
-/// Takes an integer; `None`, taking nothing, when it is not all there.
+/// Take an integer; `None`, without consuming bytes, if it is incomplete.
 #[inline]
 pub fn decode(input: &mut &[u8]) -> Option<u64> {
     let first = *input.first()?;
@@ -18,10 +18,7 @@ pub fn decode(input: &mut &[u8]) -> Option<u64> {
     Some(bytes[1..].iter().fold(start, |n, &b| n << 8 | u64::from(b)))
 }
 
-/// Appends `value` in its shortest form.
-///
-/// # Panics
-/// Above [`MAX`].
+/// Append `value` in its shortest form.  # Panics Above [`MAX`].
 pub fn encode(out: &mut Vec<u8>, value: u64) {
     match value {
         0..=0x3f => out.push(value as u8),

@@ -1,19 +1,19 @@
-//! Field sections in.
+//! Decoding of field sections.
 
 use super::{huffman, integer, table, Error, FieldRing};
 
-/// Decodes the field sections of one connection, in their order.
+/// Decodes the field sections of one connection in order.
 #[derive(Debug)]
 pub struct Decoder {
     table: FieldRing,
-    /// What we announced in SETTINGS_HEADER_TABLE_SIZE.
+    /// Our SETTINGS_HEADER_TABLE_SIZE.
     max_table: usize,
     name: Vec<u8>,
     value: Vec<u8>,
     generation: u64,
 }
 
-/// A string that lies in the input, or was decoded into a scratch buffer.
+/// A string in the input, or decoded into a scratch buffer.
 enum Text<'a> {
     Raw(&'a [u8]),
     Coded(&'a [u8]),
@@ -31,17 +31,15 @@ impl Decoder {
         }
     }
 
-    /// Changes whenever the dynamic table does. Equal bytes under an equal generation decode to
-    /// equal fields, so a caller may remember what a section meant.
+    /// A number that changes with the dynamic table. With equal generations, equal bytes decode to
+    /// equal fields, so a caller may cache a section's meaning.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Decodes a whole section, handing each field to `field`. All fields are decoded whatever
-    /// `field` makes of them, because the table must follow the peer's.
-    ///
-    /// # Errors
-    /// The section is malformed; no other can be decoded on this connection.
+    /// Decode a whole section and pass each field to `field`. All fields are decoded in any case,
+    /// since the table must match the peer's.  # Errors The section is malformed; no further
+    /// section of the connection can be decoded.
     pub fn decode(
         &mut self,
         mut input: &[u8],
@@ -67,8 +65,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Size updates may only come first in a section (section 4.2). Two suffice for any change;
-    /// more are taken without harm, each costs the sender a byte.
+    /// Process table size updates, which must come first in a section (section 4.2). Two suffice
+    /// for any change; more are harmless, since each costs the sender a byte.
     fn size_updates(&mut self, input: &mut &[u8]) -> Result<(), Error> {
         while input.first().is_some_and(|first| first & 0xe0 == 0x20) {
             let size = integer::decode(input, 5)?;
@@ -81,7 +79,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a literal into the scratch buffers.
+    /// Read a literal into the scratch buffers.
     fn literal(&mut self, input: &mut &[u8], bits: u32) -> Result<(&[u8], &[u8]), Error> {
         let index = integer::decode(input, bits)?;
         self.name.clear();
@@ -100,7 +98,7 @@ impl Decoder {
         self.generation += 1;
     }
 
-    /// Gives back scratch memory a long field left behind, for a connection that goes idle.
+    /// Free scratch memory after a long field, before the connection becomes idle.
     pub fn trim(&mut self) {
         self.name = Vec::new();
         self.value = Vec::new();
@@ -112,13 +110,11 @@ impl Decoder {
     }
 }
 
-/// No index, and no length in a field section, is above this.
+/// No index or length in a field section exceeds this.
 const MAX_NUMBER: u64 = 1 << 21;
 
-/// Looks at the start of a field block for what no more bytes could make right.
-///
-/// # Errors
-/// An integer out of bounds.
+/// Check the start of a field block for errors that no further bytes could correct.  # Errors An
+/// integer exceeds its limit.
 pub fn check_start(mut block: &[u8]) -> Result<(), Error> {
     let more = |result: Result<(), Error>| match result {
         Err(Error::Truncated) => Ok(false),

@@ -1,13 +1,13 @@
-//! Response field sections without a dynamic table.
+//! Encoding of response field sections without a dynamic table.
 
 use super::{huffman, integer, table};
 use crate::message::status_digits;
 
-/// A dynamic table size update to 0: what goes first in the next section after the peer lowered
+/// A dynamic table size update to 0, which starts the next section after the peer lowered
 /// SETTINGS_HEADER_TABLE_SIZE (RFC 7541, section 4.2).
 pub const DYNAMIC_TABLE_OFF: u8 = 0x20;
 
-/// Appends `:status`, in three digits whatever its value is: see [`status_digits`].
+/// Append `:status` with three digits for any value: see [`status_digits`].
 pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     let indexed = match status {
         200 => 8,
@@ -27,7 +27,7 @@ pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(&[0x08, 3, digits[0], digits[1], digits[2]]);
 }
 
-/// Appends a field as a literal without indexing; `name` may be in any case.
+/// Append a field as a literal without indexing; `name` may be in any case.
 pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let mut lower = [0; 64];
     let name = match lower.get_mut(..name.len()) {
@@ -48,8 +48,9 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     encode_string(out, value);
 }
 
-/// Appends a field whose value is written as it is, so that it can be replaced in place by another
-/// of the same length, as a date is. `name` must be lower-case. Returns where the value begins.
+/// Append a field whose value is stored as plain bytes, so that a value with the same length, such
+/// as a date, can replace it in place. `name` must be in lower case. Returns the position of the
+/// value.
 pub fn encode_plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize {
     match table::response_name(name) {
         Some(index) => integer::encode(out, 0, 4, index),
@@ -63,7 +64,7 @@ pub fn encode_plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize
     out.len() - value.len()
 }
 
-/// Huffman where that is shorter, which for short strings of digits it often is not.
+/// Encode with Huffman if that is shorter; for short strings of digits it often is not.
 fn encode_string(out: &mut Vec<u8>, text: &[u8]) {
     let coded = huffman::encoded_len(text);
     if coded < text.len() {

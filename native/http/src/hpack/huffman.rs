@@ -1,11 +1,10 @@
-//! The Huffman code of RFC 7541, appendix B, used by HPACK and QPACK.
-//!
-//! The code is canonical: codes of one length are consecutive, in the order of their symbols. The
-//! lengths alone therefore define it, and every table here is computed from them by the compiler.
+//! The Huffman code of RFC 7541, appendix B, for HPACK and QPACK.  The code is canonical: codes of
+//! the same length are consecutive, in the order of their symbols. So the lengths define it, and
+//! the compiler computes all tables here from them.
 
 use super::Error;
 
-/// Code length in bits of each byte, then of the end-of-string symbol.
+/// The code length in bits of each byte, then of the end-of-string symbol.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13,23,28,28,28,28,28,28,28,24,30,28,28,30,28,28,28,28,28,28,28,28,30,28,28,28,28,28,28,28,28,28,
@@ -19,16 +18,16 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// Section 5.2 allows 7 bits. Encoders that add a whole byte to a code that needs none are about, and
-/// nginx takes what they send; no string can be read in two ways for it.
+/// Section 5.2 allows 7 bits. Some encoders add a whole byte, and nginx accepts this; it makes no
+/// string ambiguous.
 const MAX_PADDING: u32 = 8;
 const EOS: u16 = 256;
 const LONGEST: usize = 30;
 const SHORTEST: usize = 5;
-/// Bits that one lookup resolves: enough for every printable ASCII character but six.
+/// The bits resolved by one lookup: enough for every printable ASCII character except six.
 const FAST_BITS: u32 = 11;
 
-/// How many codes each length has.
+/// The number of codes of each length.
 const COUNTS: [u32; LONGEST + 1] = {
     let mut counts = [0; LONGEST + 1];
     let mut i = 0;
@@ -39,7 +38,7 @@ const COUNTS: [u32; LONGEST + 1] = {
     counts
 };
 
-/// First code of each length.
+/// The first code of each length.
 const FIRST_CODE: [u32; LONGEST + 1] = {
     let mut first = [0; LONGEST + 1];
     let mut len = 1;
@@ -50,7 +49,7 @@ const FIRST_CODE: [u32; LONGEST + 1] = {
     first
 };
 
-/// Where the symbols of each length begin in [`SYMBOLS`].
+/// The position in [`SYMBOLS`] of the first symbol with each length.
 const FIRST_SYMBOL: [u32; LONGEST + 1] = {
     let mut first = [0; LONGEST + 1];
     let mut len = 1;
@@ -61,7 +60,7 @@ const FIRST_SYMBOL: [u32; LONGEST + 1] = {
     first
 };
 
-/// Symbols in the order of their codes.
+/// The symbols in the order of their codes.
 static SYMBOLS: [u16; 257] = {
     let mut symbols = [0; 257];
     let mut next = FIRST_SYMBOL;
@@ -75,7 +74,7 @@ static SYMBOLS: [u16; 257] = {
     symbols
 };
 
-/// Code of each symbol.
+/// The code of each symbol.
 static CODES: [u32; 257] = {
     let mut codes = [0; 257];
     let mut i = 0;
@@ -88,7 +87,7 @@ static CODES: [u32; 257] = {
     codes
 };
 
-/// For the next [`FAST_BITS`] bits: symbol and length of the code they start with, or length 0.
+/// For the next [`FAST_BITS`] bits: the symbol and length of the code at their start, or length 0.
 static FAST: [(u8, u8); 1 << FAST_BITS] = {
     let mut fast = [(0, 0); 1 << FAST_BITS];
     let mut symbol = 0;
@@ -108,7 +107,7 @@ static FAST: [(u8, u8); 1 << FAST_BITS] = {
     fast
 };
 
-/// Bits not yet decoded, left-aligned.
+/// The bits that are not decoded yet, left-aligned.
 struct Bits<'a> {
     rest: &'a [u8],
     acc: u64,
@@ -142,11 +141,9 @@ impl Bits<'_> {
     }
 }
 
-/// Appends the decoded string to `out`. The result is at most 8/5 of the input's length.
-///
-/// # Errors
-/// [`Error::Huffman`] for the end-of-string symbol, for padding of more than a byte, and for padding
-/// that is not the start of that symbol (section 5.2).
+/// Append the decoded string to `out`. The result has at most 8/5 of the input's length.  # Errors
+/// [`Error::Huffman`] for the end-of-string symbol, for more than a byte of padding, and for
+/// padding that is not a prefix of that symbol (section 5.2).
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     out.reserve(input.len() * 8 / SHORTEST);
     let mut bits = Bits {
@@ -174,7 +171,7 @@ pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// Whether all bits left are ones: a prefix of the end-of-string symbol.
+/// Whether all remaining bits are ones: a prefix of the end-of-string symbol.
 fn is_padding(bits: &Bits<'_>) -> bool {
     bits.acc >> (64 - bits.have) == (1 << bits.have) - 1
 }
@@ -195,7 +192,7 @@ fn decode_long(bits: &Bits<'_>) -> Result<(u8, u32), Error> {
     Err(Error::Huffman)
 }
 
-/// Length in bytes of `text` when coded.
+/// The length of the encoded `text` in bytes.
 pub fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -204,7 +201,7 @@ pub fn encoded_len(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends `text`, coded.
+/// Append the encoded `text`.
 pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut acc, mut have) = (0u64, 0u32);
     for &byte in text {

@@ -2,13 +2,12 @@
 
 use super::Error;
 
-/// No length or index of ours is larger; keeps arithmetic far from overflow.
+/// Larger than every length and index in use; far from an overflow.
 const MAX: u64 = (1 << 32) - 1;
 
-/// Takes an integer whose first `bits` (1 to 8) bits are the low bits of the first byte.
-///
-/// # Errors
-/// [`Error::Truncated`], or [`Error::Integer`] above 2^32 - 1 or with needless continuation bytes.
+/// Take an integer whose first `bits` (1 to 8) bits are the low bits of the first byte.  # Errors
+/// [`Error::Truncated`], or [`Error::Integer`] above 2^32 - 1 or with unnecessary continuation
+/// bytes.
 #[inline]
 pub fn decode(input: &mut &[u8], bits: u32) -> Result<usize, Error> {
     let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
@@ -37,7 +36,7 @@ fn decode_rest(input: &mut &[u8], mut value: u64) -> Result<usize, Error> {
     Err(Error::Integer)
 }
 
-/// Whether an integer of which only `input` has come is above `max`, whatever follows.
+/// Whether an incomplete integer exceeds `max` regardless of the bytes that follow.
 pub fn is_above(input: &[u8], bits: u32, max: u64) -> bool {
     let mask = (1u64 << bits) - 1;
     let Some((&first, rest)) = input.split_first() else {
@@ -51,7 +50,7 @@ pub fn is_above(input: &[u8], bits: u32, max: u64) -> bool {
     mask + more > max
 }
 
-/// Appends `value` with a prefix of `bits` bits below the flags in `first`.
+/// Append `value` with a prefix of `bits` bits below the flags in `first`.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
     let mask = (1usize << bits) - 1;

@@ -1,8 +1,6 @@
-//! HPACK, header compression for HTTP/2 (RFC 7541).
-//!
-//! The decoder has the whole of it. The encoder uses the static table only: a response's field
-//! section then is the same bytes on every connection and can be kept with the file it describes,
-//! and no client can make the server hold a table for it.
+//! HPACK, header compression for HTTP/2 (RFC 7541).  The decoder is complete. The encoder uses only
+//! the static table: a response's field section has the same bytes on every connection and can be
+//! stored with the file, and clients cannot make the server keep tables.
 
 mod decoder;
 mod encoder;
@@ -16,21 +14,21 @@ pub use encoder::{encode_field, encode_plain_field, encode_status, DYNAMIC_TABLE
 pub use ring::FieldRing;
 pub use table::static_field;
 
-/// Bytes that every table entry counts for besides its name and value (section 4.1).
+/// The bytes that each table entry counts for in addition to its name and value (section 4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
-/// Why a field section cannot be decoded. The connection is lost: COMPRESSION_ERROR.
+/// The reason why a field section cannot be decoded. The connection is lost: COMPRESSION_ERROR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The section ends in the middle of a field.
+    /// The section ends inside of a field.
     Truncated,
-    /// An integer longer than any length or index may be (section 5.1).
+    /// An integer exceeds every valid length and index (section 5.1).
     Integer,
     /// An index beyond both tables, or 0 (section 2.3.3).
     Index,
-    /// A string that is no Huffman code, or is padded wrongly (section 5.2).
+    /// A string is not valid Huffman code, or has wrong padding (section 5.2).
     Huffman,
-    /// A table size above what was allowed, or not at the start of the section (section 4.2).
+    /// A table size exceeds the limit, or is not at the start of the section (section 4.2).
     TableSize,
 }
 

@@ -1,5 +1,4 @@
-//! Storage of a dynamic table: fields in the order they came, the oldest evicted first. HPACK and
-//! QPACK share it.
+//! The storage of a dynamic table, which evicts the oldest fields first. HPACK and QPACK share it.
 
 use super::ENTRY_OVERHEAD;
 use std::collections::VecDeque;
@@ -17,11 +16,12 @@ impl Entry {
     }
 }
 
-/// A dynamic table (RFC 7541, section 4; RFC 9204, section 3.2). Holds nothing until the first
+/// A dynamic table (RFC 7541, section 4; RFC 9204, section 3.2). It uses no memory before the first
 /// insertion, and never more than twice its capacity in bytes.
 #[derive(Debug, Default)]
 pub struct FieldRing {
-    /// Bytes of all entries, oldest first, after a dead part that belonged to evicted ones.
+    /// The bytes of all entries, oldest first, after an unused part that belonged to evicted
+    /// entries.
     bytes: Vec<u8>,
     entries: VecDeque<Entry>,
     size: usize,
@@ -30,7 +30,7 @@ pub struct FieldRing {
 }
 
 impl FieldRing {
-    /// An empty table of `capacity` bytes, as the protocol counts them.
+    /// An empty table with `capacity` bytes, as the protocol counts them.
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -38,7 +38,7 @@ impl FieldRing {
         }
     }
 
-    /// Entries in the table.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -48,22 +48,22 @@ impl FieldRing {
         self.entries.is_empty()
     }
 
-    /// Size as the protocol counts it: names, values and 32 bytes for each.
+    /// The size as the protocol counts it: names, values, and 32 bytes per entry.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The size that is not exceeded.
+    /// The largest allowed size.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Entries ever inserted: QPACK's insert count.
+    /// The number of entries ever inserted: QPACK's insert count.
     pub fn inserted(&self) -> u64 {
         self.inserted
     }
 
-    /// Changes the capacity, evicting what does not fit.
+    /// Change the capacity and evict entries that do not fit.
     pub fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.evict_to(capacity);
@@ -72,7 +72,7 @@ impl FieldRing {
         }
     }
 
-    /// Name and value of the entry inserted `age` insertions ago; 0 is the newest.
+    /// The name and value of the entry that was inserted `age` insertions ago; 0 is the newest.
     #[inline]
     pub fn newest(&self, age: usize) -> Option<(&[u8], &[u8])> {
         let index = self.entries.len().checked_sub(age + 1)?;
@@ -81,8 +81,8 @@ impl FieldRing {
         Some(bytes.split_at(entry.name as usize))
     }
 
-    /// Inserts a field, evicting the oldest until it fits. A field larger than the capacity leaves
-    /// the table empty; `false` then.
+    /// Insert a field and evict the oldest entries until it fits. A field above the capacity
+    /// empties the table and returns `false`.
     pub fn insert(&mut self, name: &[u8], value: &[u8]) -> bool {
         let size = name.len() + value.len() + ENTRY_OVERHEAD;
         self.evict_to(self.capacity.saturating_sub(size));
@@ -97,9 +97,9 @@ impl FieldRing {
         true
     }
 
-    /// Inserts a copy of the entry `age` insertions ago (QPACK's Duplicate), or a field with its
-    /// name and a new `value`. `None` when there is no such entry, `Some(false)` when the new one
-    /// is larger than the capacity.
+    /// Insert a copy of the entry from `age` insertions ago (QPACK's Duplicate), or a field with
+    /// its name and a new `value`. `None` if there is no such entry, `Some(false)` if the new one
+    /// exceeds the capacity.
     pub fn insert_from(&mut self, age: usize, value: Option<&[u8]>) -> Option<bool> {
         let (name, old_value) = self.newest(age)?;
         let (name, value) = (name.to_vec(), value.unwrap_or(old_value).to_vec());
@@ -128,8 +128,8 @@ impl FieldRing {
         }
     }
 
-    /// Moves the live bytes to the front when the dead part has grown to the table's capacity: each
-    /// byte is moved at most once for each byte inserted.
+    /// Move the used bytes to the front once the unused part is as large as the capacity: each
+    /// inserted byte causes at most one moved byte.
     fn make_room(&mut self, len: usize) {
         if self.bytes.len() + len <= 2 * self.capacity {
             return;

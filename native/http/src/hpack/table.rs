@@ -20,20 +20,21 @@ static FIELDS: [(&str, &str); 61] = [
     ("via", ""), ("www-authenticate", ""),
 ];
 
-/// Fields in the static table; indices run from 1 to this.
+/// The number of static fields; indexes run from 1 to this.
 pub const LEN: usize = FIELDS.len();
 
-/// Name and value of static entry `index` (from 1).
+/// The name and value of the static entry `index` (from 1).
 #[inline]
 pub fn static_field(index: usize) -> Option<(&'static [u8], &'static [u8])> {
     let (name, value) = FIELDS.get(index.wrapping_sub(1))?;
     Some((name.as_bytes(), value.as_bytes()))
 }
 
-/// Index of the first static entry with this lower-case name, among those that responses use.
+/// The index of the first static entry with this lower-case name, among the names that responses
+/// use.
 pub fn response_name(name: &[u8]) -> Option<usize> {
-    // The table is in alphabetical order from 15 on but for three pairs, too short a list for
-    // anything cleverer than a scan of the names with the right length.
+    // From 15 on, the table is in alphabetical order except for three pairs. It is so short that
+    // scanning the names with the correct length is best.
     let found = FIELDS[14..].iter().position(|(n, _)| n.as_bytes() == name);
     found.map(|i| i + 15)
 }

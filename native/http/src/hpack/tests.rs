@@ -246,8 +246,8 @@ fn an_entry_may_be_made_from_one_it_evicts() {
     assert_eq!(table.insert_from(1, None), None);
 }
 
-/// A section of one-byte references to one long entry (the "HPACK bomb"): what reaches the caller is
-/// counted by the caller, and nothing is kept here beyond the table.
+/// A section of one-byte references to one long entry (the "HPACK bomb"). The caller counts what it
+/// receives; the decoder keeps nothing beyond the table.
 #[test]
 fn a_bomb_costs_the_decoder_nothing() {
     let mut decoder = Decoder::new(4096);
@@ -308,7 +308,7 @@ fn every_static_entry_is_found_by_name() {
     assert_eq!(table::response_name(b"x-powered-by"), None);
 }
 
-/// A plain encoder with a dynamic table, to test the decoder with.
+/// A simple encoder with a dynamic table, to test the decoder.
 fn with_indexing(fields: &Fields, table: &mut FieldRing) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -351,7 +351,7 @@ proptest! {
         if result.is_ok() {
             let mut again = Vec::new();
             huffman::encode(&back, &mut again);
-            // A whole byte of padding is taken and not made.
+            // The decoder accepts a whole byte of padding, but the encoder never writes it.
             prop_assert_eq!(&again[..], text.strip_suffix(&[0xff]).filter(|t| t.len() == again.len()).unwrap_or(&text));
         }
     }

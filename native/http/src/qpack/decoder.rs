@@ -1,16 +1,14 @@
-//! Field sections in (RFC 9204, section 4.5).
+//! Decoding of field sections (RFC 9204, section 4.5).
 
 use super::table::static_field;
 use super::{Error, Table};
 use crate::hpack::{huffman, integer};
 
-/// Decodes a whole section, handing each field to `field`; its Required Insert Count, which is 0
-/// when it does not refer to the dynamic table. `scratch` is reused memory for names and values that
-/// do not lie in the section as they are.
-///
-/// # Errors
-/// [`Error::Blocked`], before the first field, when entries are missing that are still to come. Any
-/// other: the section is malformed: QPACK_DECOMPRESSION_FAILED, the connection is lost.
+/// Decode a whole section and pass each field to `field`. Returns the Required Insert Count, which
+/// is 0 without references to the dynamic table. `scratch` is reusable memory for names and values
+/// that are not in the section in plain form.  # Errors [`Error::Blocked`], before the first field,
+/// if entries have not arrived yet. Any other error means that the section is malformed:
+/// QPACK_DECOMPRESSION_FAILED, the connection is lost.
 pub fn decode(
     mut input: &[u8],
     table: &Table,
@@ -52,7 +50,7 @@ pub fn waits(mut input: &[u8], table: &Table) -> bool {
         .is_ok_and(|required| required > table.inserted())
 }
 
-/// What a section's references count from (section 4.5.1).
+/// The base of a section's references (section 4.5.1).
 #[derive(Clone, Copy)]
 struct Prefix {
     required: u64,
@@ -73,7 +71,8 @@ impl Prefix {
         Ok(Self { required, base })
     }
 
-    /// An entry that is not younger than the section says (section 2.2.3).
+    /// The entry with an absolute index, which must be below the section's Required Insert Count
+    /// (section 2.2.3).
     #[inline]
     fn entry(self, index: Option<u64>, table: &Table) -> Result<(&[u8], &[u8]), Error> {
         let index = index.filter(|&index| index < self.required);
@@ -121,7 +120,7 @@ impl Prefix {
     }
 }
 
-/// A string that lies in the section, or at a place in the scratch memory.
+/// A string in the section, or in the scratch memory.
 enum Text<'a> {
     Raw(&'a [u8]),
     Decoded(usize, usize),
@@ -136,7 +135,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Takes a string whose length has `bits` bits in its first byte, below the Huffman flag.
+/// Take a string whose length has `bits` bits in its first byte, below the Huffman flag.
 fn string<'a>(input: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Result<Text<'a>, Error> {
     let coded = input.first().ok_or(Error::Truncated)? & (1 << bits) != 0;
     let len = integer::decode(input, bits)?;

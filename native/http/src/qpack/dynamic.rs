@@ -1,21 +1,20 @@
-//! The dynamic table that a peer's encoder fills (RFC 9204, sections 3.2 and 4.3).
+//! The dynamic table that the peer's encoder fills (RFC 9204, sections 3.2 and 4.3).
 
 use super::{table, Error};
 use crate::hpack::{huffman, integer, FieldRing, ENTRY_OVERHEAD};
 
-/// Bytes of the table at most, as the protocol counts them: what we announce in
-/// SETTINGS_QPACK_MAX_TABLE_CAPACITY.
+/// The most bytes of the table, as the protocol counts them: our SETTINGS_QPACK_MAX_TABLE_CAPACITY.
 pub const MAX_CAPACITY: usize = 4096;
-/// Entries that fit in it at most: MaxEntries of section 4.5.1.1.
+/// The most entries that fit: MaxEntries of section 4.5.1.1.
 const MAX_ENTRIES: u64 = (MAX_CAPACITY / ENTRY_OVERHEAD) as u64;
-/// No instruction of use is longer: the shortest code of a byte has five bits, the longest thirty.
+/// The longest useful instruction: the shortest code of a byte has five bits, the longest thirty.
 const MAX_INSTRUCTION: usize = 4 * MAX_CAPACITY + 16;
 
-/// The table, and what is left of an instruction that has not arrived whole.
+/// The table, and the received part of an incomplete instruction.
 #[derive(Debug)]
 pub struct Table {
     ring: FieldRing,
-    /// A name or value longer than this is refused.
+    /// The most bytes of a name or value.
     max_field: usize,
     partial: Vec<u8>,
     name: Vec<u8>,
@@ -23,13 +22,13 @@ pub struct Table {
     generation: u64,
 }
 
-/// A string as it came.
+/// A string in its encoded form.
 struct Text<'a> {
     coded: bool,
     bytes: &'a [u8],
 }
 
-/// A whole instruction.
+/// A complete instruction.
 enum Instruction<'a> {
     Capacity(usize),
     StaticName(usize, Text<'a>),
@@ -39,8 +38,8 @@ enum Instruction<'a> {
 }
 
 impl Table {
-    /// An empty table of capacity 0, which the peer raises up to [`MAX_CAPACITY`]. No name or value
-    /// in it is longer than `max_field` bytes.
+    /// An empty table with capacity 0, which the peer can raise up to [`MAX_CAPACITY`]. No name or
+    /// value may exceed `max_field` bytes.
     pub fn new(max_field: usize) -> Self {
         Self {
             ring: FieldRing::new(0),
@@ -52,20 +51,19 @@ impl Table {
         }
     }
 
-    /// Entries ever inserted.
+    /// The number of entries ever inserted.
     pub fn inserted(&self) -> u64 {
         self.ring.inserted()
     }
 
-    /// Changes whenever the table does: equal sections under an equal generation mean equal fields.
+    /// A number that changes with the table: with equal generations, equal sections mean equal
+    /// fields.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Takes the next bytes of the peer's encoder stream.
-    ///
-    /// # Errors
-    /// QPACK_ENCODER_STREAM_ERROR: an instruction that cannot be followed.
+    /// Process bytes of the peer's encoder stream.  # Errors QPACK_ENCODER_STREAM_ERROR: an invalid
+    /// instruction.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), Error> {
         if self.partial.is_empty() {
             let used = self.follow_all(input)?;
@@ -85,7 +83,8 @@ impl Table {
         Ok(())
     }
 
-    /// Follows the whole instructions at the start of `input`; how many bytes they had.
+    /// Process the complete instructions at the start of `input`. Returns the number of their
+    /// bytes.
     fn follow_all(&mut self, input: &[u8]) -> Result<usize, Error> {
         let mut rest = input;
         loop {
@@ -132,7 +131,7 @@ impl Table {
         self.insert()
     }
 
-    /// An entry that does not fit is the peer's error (section 3.2.2).
+    /// Insert an entry. One that does not fit is the peer's error (section 3.2.2).
     fn insert(&mut self) -> Result<(), Error> {
         let long = self.name.len().max(self.value.len()) > self.max_field;
         if long || !self.ring.insert(&self.name, &self.value) {
@@ -141,7 +140,7 @@ impl Table {
         Ok(())
     }
 
-    /// Entry number `index`, counted from the first ever inserted.
+    /// The entry with this index, counted from the first ever inserted.
     #[inline]
     pub(super) fn absolute(&self, index: u64) -> Result<(&[u8], &[u8]), Error> {
         let age = self.ring.inserted().checked_sub(index + 1);
@@ -149,7 +148,7 @@ impl Table {
             .ok_or(Error::DynamicReference)
     }
 
-    /// The Required Insert Count that was sent as `encoded` (section 4.5.1.1).
+    /// Decode the Required Insert Count (section 4.5.1.1).
     pub(super) fn required(&self, encoded: u64) -> Result<u64, Error> {
         const FULL_RANGE: u64 = 2 * MAX_ENTRIES;
         if encoded == 0 {
@@ -172,7 +171,7 @@ impl Table {
     }
 }
 
-/// Takes one instruction; `None` at the end of the input.
+/// Take an instruction; `None` at the end of the input.
 fn instruction<'a>(input: &mut &'a [u8]) -> Result<Option<Instruction<'a>>, Error> {
     let Some(&first) = input.first() else {
         return Ok(None);
@@ -194,8 +193,8 @@ fn instruction<'a>(input: &mut &'a [u8]) -> Result<Option<Instruction<'a>>, Erro
     }))
 }
 
-/// Takes a string whose length has `bits` bits in its first byte, below the Huffman flag. One that
-/// could not be stored is refused before it has arrived.
+/// Take a string whose length has `bits` bits in its first byte, below the Huffman flag. A string
+/// that is too long is rejected before it has arrived.
 fn text<'a>(input: &mut &'a [u8], bits: u32) -> Result<Text<'a>, Error> {
     let coded = input.first().ok_or(Error::Truncated)? & (1 << bits) != 0;
     let len = integer::decode(input, bits)?;

@@ -1,20 +1,20 @@
-//! Response field sections without a dynamic table.
+//! Encoding of response field sections without a dynamic table.
 
 use super::table;
 use crate::hpack::{huffman, integer};
 use crate::message::status_digits;
 
-/// Appends the prefix every section begins with: no dynamic table is referred to.
+/// Append the prefix of a section without references to the dynamic table.
 pub fn encode_prefix(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Appends `:status`, in three digits whatever its value is: see [`status_digits`].
+/// Append `:status` with three digits for any value: see [`status_digits`].
 pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     encode_field(out, b":status", &status_digits(status));
 }
 
-/// Appends a field; `name` may be in any case.
+/// Append a field; `name` may be in any case.
 pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let mut lower = [0; 64];
     let name = match lower.get_mut(..name.len()) {
@@ -33,8 +33,9 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     encode_string(out, 0, 7, value);
 }
 
-/// Appends a field whose value is written as it is, so that it can be replaced in place by another
-/// of the same length, as a date is. `name` must be lower-case. Returns where the value begins.
+/// Append a field whose value is stored as plain bytes, so that a value with the same length, such
+/// as a date, can replace it in place. `name` must be in lower case. Returns the position of the
+/// value.
 pub fn encode_plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize {
     match table::find(name, b"") {
         Some(Ok(index) | Err(index)) => integer::encode(out, 0x50, 4, index),

@@ -1,8 +1,6 @@
-//! QPACK, field compression for HTTP/3 (RFC 9204).
-//!
-//! The decoder has the dynamic table, as small as browsers expect one. The encoder uses the static
-//! table only: a response's section then is the same bytes on every connection and can be kept with
-//! the file it describes. See docs/decisions/0101.
+//! QPACK, field compression for HTTP/3 (RFC 9204).  The decoder has a dynamic table of the size
+//! that browsers expect. The encoder uses only the static table: a response's section has the same
+//! bytes on every connection and can be stored with the file. See docs/decisions/0101.
 
 mod decoder;
 mod dynamic;
@@ -16,23 +14,23 @@ pub use encoder::{encode_field, encode_plain_field, encode_prefix, encode_status
 pub use streams::{push_acknowledgement, push_cancellation, push_increment, DecoderStream};
 pub use table::{static_field, LEN as STATIC_LEN};
 
-/// Why a section or an instruction cannot be decoded.
+/// The reason why a section or an instruction cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The section ends in the middle of a field.
+    /// The section ends inside of a field.
     Truncated,
-    /// An integer longer than any length or index may be.
+    /// An integer exceeds every valid length and index.
     Integer,
-    /// A string that is no Huffman code, or is padded wrongly.
+    /// A string is not valid Huffman code, or has wrong padding.
     Huffman,
-    /// An index beyond the static table.
+    /// An index exceeds the static table.
     StaticIndex,
-    /// A reference to an entry that is not in the dynamic table, or not any more.
+    /// A reference to an entry that is not in the dynamic table.
     DynamicReference,
-    /// An instruction that cannot be followed, or acknowledges what was never sent.
+    /// An invalid instruction, or an acknowledgment of a section that was never sent.
     Instruction,
-    /// The section refers to entries that have not come yet: it can be decoded once as many as this
-    /// were inserted.
+    /// The section refers to entries that have not arrived: it can be decoded after this number of
+    /// insertions.
     Blocked(u64),
 }
 

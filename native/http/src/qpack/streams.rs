@@ -1,28 +1,28 @@
-//! Decoder streams (RFC 9204, section 4.4): the peer's, which can say next to nothing because our
-//! encoder has no table, and what ours says.
+//! Decoder streams (RFC 9204, section 4.4). The peer's stream has almost no valid content, because
+//! our encoder has no table.
 
 use super::Error;
 use crate::hpack::integer;
 
-/// Appends Section Acknowledgment: a section that refers to the table was decoded.
+/// Append Section Acknowledgment: a section with references to the table was decoded.
 pub fn push_acknowledgement(out: &mut Vec<u8>, stream: u64) {
     integer::encode(out, 0x80, 7, stream as usize);
 }
 
-/// Appends Stream Cancellation: sections of this stream may not have been read.
+/// Append Stream Cancellation: sections of this stream may be unread.
 pub fn push_cancellation(out: &mut Vec<u8>, stream: u64) {
     integer::encode(out, 0x40, 6, stream as usize);
 }
 
-/// Appends Insert Count Increment: so many more entries have arrived.
+/// Append Insert Count Increment: this number of further entries has arrived.
 pub fn push_increment(out: &mut Vec<u8>, entries: u64) {
     integer::encode(out, 0, 6, entries as usize);
 }
 
-/// What the peer's decoder sends: only Stream Cancellation, with a number that may be long.
+/// The peer's decoder stream: only Stream Cancellation, with a number of several bytes, is valid.
 #[derive(Debug, Default)]
 pub struct DecoderStream {
-    /// Bytes of an unfinished number so far, 0 between instructions.
+    /// The bytes of an incomplete number so far; 0 between instructions.
     length: u8,
 }
 
@@ -30,10 +30,8 @@ pub struct DecoderStream {
 const LONGEST: u8 = 10;
 
 impl DecoderStream {
-    /// Takes the next bytes of the stream.
-    ///
-    /// # Errors
-    /// QPACK_DECODER_STREAM_ERROR: an acknowledgement of what was never sent.
+    /// Process bytes of the stream.  # Errors QPACK_DECODER_STREAM_ERROR: an acknowledgment of a
+    /// section that was never sent.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), Error> {
         for &byte in input {
             let more = if self.length == 0 {

@@ -42,17 +42,17 @@ static FIELDS: [(&str, &str); 99] = [
     ("x-frame-options", "deny"), ("x-frame-options", "sameorigin"),
 ];
 
-/// Fields in the static table; indices run from 0.
+/// The number of static fields; indexes run from 0.
 pub const LEN: usize = FIELDS.len();
 
-/// Name and value of static entry `index`.
+/// The name and value of the static entry `index`.
 #[inline]
 pub fn static_field(index: usize) -> Option<(&'static [u8], &'static [u8])> {
     let (name, value) = FIELDS.get(index)?;
     Some((name.as_bytes(), value.as_bytes()))
 }
 
-/// Index of an entry equal in name and value (`Ok`), or at least in name (`Err`).
+/// The index of an entry with the same name and value (`Ok`), or with the same name (`Err`).
 pub fn find(name: &[u8], value: &[u8]) -> Option<Result<usize, usize>> {
     let mut by_name = None;
     for (index, (n, v)) in FIELDS.iter().enumerate() {

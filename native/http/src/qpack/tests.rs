@@ -54,7 +54,7 @@ fn the_dynamic_table_of_appendix_b() {
 
     table.receive(b"\x81\x0dcustom-value2").unwrap();
     assert_eq!(table.inserted(), 5);
-    // The first entry had to go.
+    // The first entry was evicted.
     let first = fields_with(&table, &[0x06, 0x00, 0x84]);
     assert_eq!(first, Err(Error::DynamicReference));
 }
@@ -68,7 +68,7 @@ fn acknowledgements_have_the_bytes_of_appendix_b() {
     assert_eq!(out, [0x84, 0x01, 0x48]);
     let mut peer = DecoderStream::default();
     assert_eq!(peer.receive(&[0x48]), Ok(()));
-    // Our encoder has no table: there is nothing to acknowledge.
+    // Our encoder has no table, so there is nothing to acknowledge.
     assert_eq!(peer.receive(&[0x84]), Err(Error::Instruction));
     assert_eq!(peer.receive(&[0x01]), Err(Error::Instruction));
 }
@@ -104,7 +104,7 @@ fn instructions_that_cannot_be_followed_are_errors() {
     assert!(endless.receive(&[0; 1000]).is_err(), "too long to be kept");
 }
 
-/// Section 2.2.3: a reference to an entry that the section does not say it needs.
+/// Section 2.2.3: a reference beyond the section's Required Insert Count.
 #[test]
 fn references_beyond_the_required_count_are_errors() {
     let mut table = Table::new(4096);

@@ -1,4 +1,4 @@
-//! One connection: requests out, answers in.
+//! An HTTP/3 connection of the load generator.
 
 use crate::plan::Plan;
 use gallop_http::h3::{FrameReader, Piece};
@@ -6,11 +6,12 @@ use gallop_http::qpack;
 use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId};
 use std::time::Instant;
 
-/// Frame type of a field section (RFC 9114, section 7.2.2).
+/// The frame type of a field section (RFC 9114, section 7.2.2).
 const HEADERS: u64 = 1;
-/// Of a stream whose request the server has not looked at (RFC 9114, sections 4.1.1 and 8.1).
+/// The code for a stream whose request the server did not process (RFC 9114, sections 4.1.1 and
+/// 8.1).
 const H3_REQUEST_REJECTED: u64 = 0x10b;
-/// Our control stream: its type, and SETTINGS without any setting.
+/// Our control stream: its type, and empty SETTINGS.
 const GREETING: [u8; 3] = [0, 4, 0];
 
 /// A request under way.
@@ -27,16 +28,16 @@ pub struct Connection {
     pub quic: quinn_proto::Connection,
     pub began: Instant,
     pub connected: bool,
-    /// Gone: to be replaced when requests are left.
+    /// Whether the connection has ended and must be replaced if requests are left.
     pub closed: bool,
-    /// The server will answer no further requests here.
+    /// Whether the server accepts no further requests on this connection.
     leaving: bool,
     requests: Vec<Request>,
-    /// The last field section and its status: most are the same.
+    /// The last field section and its status: most are identical.
     known: (Vec<u8>, u16),
 }
 
-/// What the connections have in common.
+/// State that the connections share.
 pub struct Asking<'a> {
     pub plan: &'a mut Plan,
     /// The HEADERS frames of the requests.
@@ -57,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Handles what happened, and starts what is due.
+    /// Handle events, and start requests that are due.
     pub fn go_on(&mut self, asking: &mut Asking<'_>, now: Instant) {
         while let Some(event) = self.quic.poll() {
             match event {
@@ -87,12 +88,12 @@ impl Connection {
         self.connected = true;
         plan.connected(self.began, now);
         if let Some(control) = self.quic.streams().open(Dir::Uni) {
-            // Three bytes always fit into a window that lets a handshake through.
+            // Three bytes always fit into a window that admits a handshake.
             let _ = self.quic.send_stream(control).write(&GREETING);
         }
     }
 
-    /// Whether another request was started.
+    /// Start a request; `false` if none is due or possible.
     fn ask(&mut self, asking: &mut Asking<'_>, now: Instant) -> bool {
         let Some(due) = asking.plan.start(now) else {
             return false;
@@ -135,7 +136,7 @@ impl Connection {
                             plan.bytes += chunk.bytes.len() as u64;
                             self.requests[index].take(&chunk.bytes, &mut self.known);
                         }
-                        // A GOAWAY on the control stream; the rest of what it may hold tells nothing.
+                        // A GOAWAY on the control stream; its other frames do not matter.
                         None => self.leaving |= chunk.bytes.first() == Some(&7),
                     }
                 }
@@ -153,7 +154,8 @@ impl Connection {
             if whole && request.status != 0 && request.reader.at_boundary() {
                 plan.answered(request.status, request.since, now);
             } else if rejected {
-                // As if it had never been sent: the server goes, and another connection may ask.
+                // Treat the request as unsent: the server is shutting down, and another connection
+                // may repeat it.
                 self.leaving = true;
                 plan.put_back();
             } else {
@@ -186,7 +188,7 @@ impl Request {
     }
 }
 
-/// The status in a field section; 0 when it has none that can be read.
+/// The status in a field section; 0 if there is no readable one.
 fn status(section: &[u8], known: &mut (Vec<u8>, u16)) -> u16 {
     if known.0 != section {
         let mut status = 0;

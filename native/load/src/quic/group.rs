@@ -14,9 +14,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes a connection may have under way to us.
+/// The receive window of a connection.
 const WINDOW: u32 = 16 << 20;
-/// What the kernel takes in one send with segmentation offload.
+/// The most segments that the kernel accepts in one send with segmentation offload.
 const MAX_SEGMENTS: usize = 10;
 
 pub struct Group {
@@ -30,7 +30,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A socket with `wanted` connections, which are opened by [`Group::connect`].
+    /// A socket for `wanted` connections, which [`Group::connect`] opens.
     pub fn new(options: &Options, wanted: usize) -> io::Result<Self> {
         let any: IpAddr = match options.address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -57,10 +57,7 @@ impl Group {
         self.socket.as_raw_fd()
     }
 
-    /// Opens the connections that are missing.
-    ///
-    /// # Errors
-    /// The name cannot stand in a TLS handshake.
+    /// Open the missing connections.  # Errors The name is not valid in a TLS handshake.
     pub fn connect(
         &mut self,
         options: &Options,
@@ -79,7 +76,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes in what came.
+    /// Process received datagrams.
     pub fn receive(&mut self, now: Instant) -> io::Result<()> {
         let mut buffer = Vec::new();
         loop {
@@ -112,7 +109,7 @@ impl Group {
         }
     }
 
-    /// Serves the connections on which something happened, or (`all`) every one.
+    /// Serve the connections with events, or (`all`) every one.
     pub fn go_on(&mut self, asking: &mut Asking<'_>, now: Instant, all: bool) -> io::Result<()> {
         let mut active = std::mem::take(&mut self.active);
         if all {
@@ -162,7 +159,7 @@ impl Group {
         Ok(())
     }
 
-    /// Runs the timers that are due; when the next one is.
+    /// Run the timers that are due. Returns the time of the next one.
     pub fn handle_timeouts(&mut self, now: Instant) -> Option<Instant> {
         let mut next = None;
         for (handle, connection) in &mut self.connections {
@@ -180,7 +177,7 @@ impl Group {
     }
 }
 
-/// Sends what is gathered, waiting while the socket is full.
+/// Send the gathered datagrams, waiting while the socket is full.
 fn flush(sender: &mut Sender, fd: RawFd) -> io::Result<()> {
     while !sender.is_empty() {
         match sender.flush(fd) {
@@ -193,7 +190,7 @@ fn flush(sender: &mut Sender, fd: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The transport's settings.
+/// The transport settings.
 pub fn transport(options: &Options) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();

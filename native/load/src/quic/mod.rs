@@ -1,4 +1,4 @@
-//! HTTP/3: the connections of one thread, spread over a few UDP sockets; datagrams move in batches.
+//! HTTP/3 connections of a thread, spread over a few UDP sockets, with batched datagrams.
 
 mod connection;
 mod group;
@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A server hands each client's address to one of its threads: connections come from several.
+/// A server assigns each client address to one of its threads, so the connections use several.
 const MAX_SOCKETS: usize = 8;
 
 pub struct Quic<'a> {
@@ -27,10 +27,8 @@ pub struct Quic<'a> {
 }
 
 impl<'a> Quic<'a> {
-    /// `connections` of them, not opened yet.
-    ///
-    /// # Errors
-    /// TLS cannot be set up, or the kernel gives no socket.
+    /// Prepare this number of connections.  # Errors TLS cannot be set up, or no socket is
+    /// available.
     pub fn new(options: &'a Options, connections: usize) -> Result<Self, String> {
         let tls = QuicClientConfig::try_from(trust::tls(Protocol::H3)?);
         let mut config = ClientConfig::new(Arc::new(tls.map_err(|e| e.to_string())?));

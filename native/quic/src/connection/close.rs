@@ -7,33 +7,34 @@ use crate::frame;
 use std::borrow::Cow;
 use std::time::Instant;
 
-/// Bytes of a reason that are sent.
+/// The most bytes of a reason that are sent.
 const MAX_REASON: usize = 128;
 
-/// Why it ends, as the client is told.
+/// The reason for the end, as sent to the client.
 #[derive(Debug)]
 pub struct Close {
     code: u64,
-    /// The type of the frame that is to blame; `None`: the application ends it.
+    /// The type of the frame that caused the error; `None` if the application closes.
     frame: Option<u64>,
     reason: Cow<'static, str>,
 }
 
-/// Where in its life a connection is.
+/// The state of a connection.
 #[derive(Debug)]
 pub enum State {
     Open,
-    /// We end it: packets that come are answered with why.
+    /// We close it: received packets are answered with CONNECTION_CLOSE.
     Closing {
         close: Close,
         until: Instant,
-        /// It is to be said (again).
+        /// Whether CONNECTION_CLOSE must be sent (again).
         due: bool,
-        /// Packets that came since, and how many have to come until it is said again.
+        /// Packets received since the last CONNECTION_CLOSE, and the number after which it is
+        /// repeated.
         came: u32,
         next: u32,
     },
-    /// The client ended it: nothing is said any more.
+    /// The client closed it: nothing is sent anymore.
     Draining {
         until: Instant,
     },
@@ -41,7 +42,7 @@ pub enum State {
 }
 
 impl State {
-    /// When the connection can be forgotten.
+    /// The time when the connection can be removed.
     pub fn until(&self) -> Option<Instant> {
         match self {
             Self::Closing { until, .. } | Self::Draining { until } => Some(*until),
@@ -49,14 +50,14 @@ impl State {
         }
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the connection can be removed.
     pub fn is_drained(&self) -> bool {
         matches!(self, Self::Drained)
     }
 }
 
 impl Close {
-    /// Appends the frame; before the handshake's end the application's reasons stay secret (10.2.3).
+    /// Append the frame. During the handshake, application reasons are not revealed (10.2.3).
     pub fn write(&self, out: &mut Vec<u8>, in_handshake: bool) {
         let reason = self.reason.as_bytes();
         let reason = &reason[..reason.len().min(MAX_REASON)];
@@ -70,7 +71,7 @@ impl Close {
 }
 
 impl Connection {
-    /// Whether it can be forgotten.
+    /// Whether the connection can be removed.
     pub fn is_drained(&self) -> bool {
         self.state.is_drained()
     }
@@ -89,7 +90,7 @@ impl Connection {
         };
     }
 
-    /// Ends it for the application.
+    /// Close the connection for the application.
     pub fn close(&mut self, now: Instant, code: u64, reason: &'static str) {
         let reason = Cow::Borrowed(reason);
         self.begin_close(
@@ -102,7 +103,7 @@ impl Connection {
         );
     }
 
-    /// Ends it for an error.
+    /// Close the connection because of an error.
     pub(super) fn fail(&mut self, now: Instant, error: Error) {
         if self.is_open() {
             let Error {
@@ -122,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Says why there is to be no connection, before anything is known of the client.
+    /// Refuse a connection before the client is known.
     pub fn refuse(
         &mut self,
         now: Instant,
@@ -140,7 +141,7 @@ impl Connection {
         self.streams.events.push_back(Event::Closed);
     }
 
-    /// The client ended it.
+    /// Handle the client's close.
     pub(super) fn drain(&mut self, now: Instant) {
         if self.is_open() {
             self.tell_closed();
@@ -149,7 +150,7 @@ impl Connection {
         self.state = State::Draining { until };
     }
 
-    /// It is gone without a word.
+    /// Drop the connection without sending anything.
     pub fn lose(&mut self) {
         if self.is_open() {
             self.tell_closed();
@@ -157,7 +158,8 @@ impl Connection {
         self.state = State::Drained;
     }
 
-    /// A packet came although the connection ends: it is said again, ever more seldom (10.2.1).
+    /// Repeat CONNECTION_CLOSE for a packet on a closing connection, with decreasing frequency
+    /// (10.2.1).
     pub(super) fn repeat_close(&mut self) {
         if let State::Closing {
             due, came, next, ..

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use rustls::quic::KeyChange;
 use std::time::Instant;
 
-/// Bytes of the handshake that wait for others before them (RFC 9000, section 7.5).
+/// The most bytes of out-of-order handshake data (RFC 9000, section 7.5).
 const MAX_WAITING: u64 = 64 * 1024;
 
 impl Connection {
-    /// A CRYPTO frame came.
+    /// Handle a CRYPTO frame.
     pub(super) fn on_crypto(
         &mut self,
         now: Instant,
@@ -41,7 +41,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the client's transport parameters once they are there.
+    /// Read the client's transport parameters when they are available.
     fn take_params(&mut self) -> Result<(), Error> {
         if self.params.is_some() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes what TLS has to say, and new keys.
+    /// Take TLS messages to send, and new keys.
     fn write_handshake(&mut self) {
         loop {
             let mut out = Vec::new();
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// The client's last message came.
+    /// Handle the client's last handshake message.
     fn complete(&mut self, now: Instant) -> Result<(), Error> {
         self.complete = true;
         self.handshake_until = None;
@@ -114,7 +114,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a space whose keys are no longer in use (RFC 9001, section 4.9).
+    /// Drop a packet number space whose keys are no longer used (RFC 9001, section 4.9).
     pub(super) fn drop_space(&mut self, level: Level) {
         let space = &mut self.spaces[level as usize];
         if space.keys.is_none() {
@@ -125,7 +125,7 @@ impl Connection {
         self.probe_timeouts = 0;
     }
 
-    /// Has the endpoint do what only it can.
+    /// Ask the endpoint for a stateless reset token.
     pub(super) fn wish_reset_token(&mut self) {
         let ids::Numbered { token, .. } = self.remote_ids.active;
         self.wishes.reset_token = token;

@@ -3,14 +3,14 @@
 use crate::cid::ConnectionId;
 use crate::error::{Error, Reason};
 
-/// Ids of the client that we keep at most, which it is told.
+/// The most client ids that we store; announced to the client.
 pub const ACTIVE: u64 = 4;
-/// Ids of ours that a client gets at most.
+/// The most ids that we issue to a client.
 const ISSUED: usize = 4;
-/// Ids of the client that are given up and not yet told; who makes us keep more does nothing else.
+/// The most client ids whose retirement is not acknowledged; only an abusive client causes more.
 const MAX_RETIRED: usize = 32;
 
-/// An id, its number and its stateless reset token.
+/// An id with its sequence number and stateless reset token.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered {
     pub sequence: u64,
@@ -18,20 +18,20 @@ pub struct Numbered {
     pub token: Option<[u8; 16]>,
 }
 
-/// Those that the client writes to.
+/// The ids that the client uses.
 #[derive(Debug)]
 pub struct Local {
     active: Vec<Numbered>,
     issued: u64,
-    /// Numbers to be told.
+    /// Sequence numbers to announce.
     pub due: Vec<u64>,
     limit: usize,
-    /// To be forgotten by the endpoint.
+    /// Ids that the endpoint must remove.
     pub gone: Vec<ConnectionId>,
 }
 
 impl Local {
-    /// The one that the handshake has.
+    /// Start with the id of the handshake.
     pub fn new(first: ConnectionId) -> Self {
         Self {
             active: vec![Numbered {
@@ -46,17 +46,17 @@ impl Local {
         }
     }
 
-    /// How many the client keeps, now that it may be given more.
+    /// Set the number of ids that the client stores, once it may be given more.
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = usize::try_from(limit).unwrap_or(ISSUED).min(ISSUED);
     }
 
-    /// How many more it can be given.
+    /// The number of further ids that may be issued.
     pub fn missing(&self) -> usize {
         self.limit.saturating_sub(self.active.len())
     }
 
-    /// Another one, which the client is told.
+    /// Add an id, to be announced to the client.
     pub fn add(&mut self, id: ConnectionId, token: [u8; 16]) {
         let sequence = self.issued;
         self.issued += 1;
@@ -73,21 +73,21 @@ impl Local {
         self.active.iter().map(|numbered| numbered.id)
     }
 
-    /// The first, which the client writes to during the handshake.
+    /// The first id, which the client uses during the handshake.
     pub fn first(&self) -> ConnectionId {
         self.active
             .first()
             .map_or(ConnectionId::local([0; 8]), |numbered| numbered.id)
     }
 
-    /// The one with this number, if the client did not give it up.
+    /// The id with this sequence number, unless the client retired it.
     pub fn get(&self, sequence: u64) -> Option<&Numbered> {
         self.active
             .iter()
             .find(|numbered| numbered.sequence == sequence)
     }
 
-    /// The client gave one up, in a packet to `used`.
+    /// Handle the retirement of an id, in a packet to `used`.
     pub fn retire(&mut self, sequence: u64, used: ConnectionId) -> Result<(), Error> {
         let refuse = |reason| Err(Error::new(Reason::ProtocolViolation, reason));
         if sequence >= self.issued {
@@ -104,20 +104,20 @@ impl Local {
     }
 }
 
-/// Those that we write to.
+/// The ids that we use.
 #[derive(Debug)]
 pub struct Remote {
     pub active: Numbered,
     spare: Vec<Numbered>,
     prior: u64,
-    /// Numbers that are given up, to be told.
+    /// Sequence numbers of retired ids, to be announced.
     pub due: Vec<u64>,
-    /// Those under way count, too.
+    /// The number of retirements without acknowledgment, including those under way.
     retiring: usize,
 }
 
 impl Remote {
-    /// The one that the handshake has.
+    /// Start with the id of the handshake.
     pub fn new(first: ConnectionId) -> Self {
         Self {
             active: Numbered {
@@ -144,13 +144,13 @@ impl Remote {
         Ok(())
     }
 
-    /// The client was told that one is given up.
+    /// A retirement was acknowledged.
     pub fn retired(&mut self) {
         self.retiring = self.retiring.saturating_sub(1);
     }
 
-    /// The client offers another one, and has all before `prior` given up. True when we write to
-    /// another one from now on.
+    /// Handle a new id from the client, which retires all ids before `prior`. `true` if we use
+    /// another id from now on.
     pub fn offer(&mut self, new: Numbered, prior: u64) -> Result<bool, Error> {
         let violation = |reason| Err(Error::new(Reason::ProtocolViolation, reason));
         if self.active.id.is_empty() {
@@ -194,7 +194,7 @@ impl Remote {
         Ok(moved)
     }
 
-    /// Writes to another one from now on, if there is one.
+    /// Use another id from now on, if there is one.
     pub fn change(&mut self) -> Result<bool, Error> {
         let next = self
             .spare

@@ -1,4 +1,4 @@
-//! Datagrams that come (RFC 9000, section 12.2), packet by packet and frame by frame.
+//! Processing of received datagrams (RFC 9000, section 12.2), packet by packet and frame by frame.
 
 use super::close::State;
 use super::ids::Numbered;
@@ -11,24 +11,24 @@ use crate::packet::{self, Header, Kind, Long};
 use bytes::{Bytes, BytesMut};
 use std::time::Instant;
 
-/// A packet that was opened.
+/// A decrypted packet.
 struct Packet {
     level: Level,
     early: bool,
     number: u64,
     first: u8,
-    /// The id of ours that it was sent to.
+    /// The id of ours to which it was sent.
     to: ConnectionId,
     whole: Bytes,
     payload_at: usize,
 }
 
-/// What was in a packet.
+/// Properties of a packet's frames.
 #[derive(Default)]
 struct Seen {
-    /// Something that asks for an acknowledgement.
+    /// Whether a frame requires an acknowledgment.
     eliciting: bool,
-    /// Something that only a client sends which uses the path (RFC 9000, section 9.1).
+    /// Whether there is a non-probing frame (RFC 9000, section 9.1).
     using: bool,
 }
 
@@ -37,7 +37,7 @@ fn violation(reason: &'static str) -> Error {
 }
 
 impl Connection {
-    /// Takes a datagram.
+    /// Process a datagram.
     pub fn receive(&mut self, now: Instant, from: From, datagram: BytesMut) {
         if matches!(self.state, State::Draining { .. } | State::Drained) {
             return;
@@ -45,13 +45,13 @@ impl Connection {
         if from.remote == self.path.remote {
             self.path.on_received(from.bytes);
         } else if !self.complete {
-            // Clients do not move before the handshake's end (RFC 9000, section 9).
+            // Clients do not migrate before the end of the handshake (RFC 9000, section 9).
             return;
         }
         self.packets(now, from, datagram);
     }
 
-    /// Takes the packets of a datagram.
+    /// Process the packets of a datagram.
     pub(super) fn packets(&mut self, now: Instant, from: From, mut rest: BytesMut) {
         self.is_challenged = false;
         while !rest.is_empty() {
@@ -61,19 +61,20 @@ impl Connection {
                     let packet = rest.split_to(long.end);
                     self.long(now, from, &long, packet);
                 }
-                // What follows is padding or nobody's.
+                // The rest is padding or unknown.
                 Some(Header::OtherVersion { .. }) | None => return,
             }
         }
     }
 
-    /// A packet with a short header, to the end of the datagram.
+    /// Process a packet with a short header, which ends the datagram.
     #[inline]
     fn short(&mut self, now: Instant, from: From, to: ConnectionId, mut packet: BytesMut) {
         if !self.complete {
-            // Until the client's last message its 1-RTT packets are not to be read (RFC 9001, 5.7).
+            // 1-RTT packets must not be processed before the client's last handshake message (RFC
+            // 9001, 5.7).
             if self.one_rtt.is_some() && self.held.len() < MAX_EARLY_PACKETS {
-                // A copy: the packet's own memory is that of the whole batch it came in.
+                // Copy the packet, since its memory belongs to the whole batch.
                 self.held.push((from, BytesMut::from(&packet[..])));
             }
             return;
@@ -112,7 +113,7 @@ impl Connection {
 
     fn unreadable(&mut self, now: Instant, is_reset: bool) {
         if is_reset {
-            // The client forgot the connection (RFC 9000, section 10.3.1).
+            // The client lost the connection's state (RFC 9000, section 10.3.1).
             return self.lose();
         }
         self.failures += 1;
@@ -189,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// A packet while the connection ends: the client may have ended it, too.
+    /// Process a packet on a closing connection: the client may have closed it too.
     fn closing(&mut self, now: Instant, packet: &Packet) {
         let mut frames = Frames::new(&packet.whole[packet.payload_at..]);
         while let Ok(Some((_, frame))) = frames.next() {
@@ -205,7 +206,8 @@ impl Connection {
             return Err(violation("reserved bits are set"));
         }
         if packet.level == Level::Handshake {
-            // Only who can read our Initial packets has these keys (RFC 9000, section 8.1).
+            // Only a client that can read our Initial packets has these keys (RFC 9000, section
+            // 8.1).
             self.path.validated = true;
             self.drop_space(Level::Initial);
         }
@@ -315,10 +317,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Something came, or went out for the first time since: the connection lives on.
+    /// Restart the idle timeout after a received packet, or the first packet sent after one.
     pub(super) fn extend_idle(&mut self, now: Instant) {
-        // Not before lost packets could have been repeated (RFC 9000, section 10.1).
-        // As a rule they are much shorter, which whole seconds show without working it out for each packet.
+        // The timeout allows for repeated losses (RFC 9000, section 10.1). These times are usually
+        // much shorter, so comparing whole seconds suffices.
         let probe = self.path.rtt.probe_timeout();
         let wait = if probe.as_secs() == 0 && self.idle.as_secs() >= 3 {
             self.idle

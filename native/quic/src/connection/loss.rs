@@ -1,4 +1,4 @@
-//! Acknowledgements, losses and probes (RFC 9002).
+//! Acknowledgments, losses, and probes (RFC 9002).
 
 use super::{Connection, Level};
 use crate::ecn::Report;
@@ -8,13 +8,13 @@ use crate::recovery::{Content, Outcome};
 use std::time::{Duration, Instant};
 
 const LEVELS: [Level; 3] = [Level::Initial, Level::Handshake, Level::Data];
-/// Probes wait at most 2^this times as long as the first.
+/// A probe timeout grows to at most 2^this times the first.
 const MAX_BACKOFF: u32 = 16;
-/// Packets sent when a probe is due, so that one lost does not double the wait (RFC 9002, 6.2.4).
+/// Packets per probe timeout, so that one loss does not double the wait (RFC 9002, 6.2.4).
 const PROBES: u8 = 2;
 
 impl Connection {
-    /// An ACK frame came.
+    /// Handle an ACK frame.
     pub(super) fn on_ack(
         &mut self,
         now: Instant,
@@ -77,12 +77,12 @@ impl Connection {
         Ok(())
     }
 
-    /// What an acknowledgement that is not older than others says of marked packets (RFC 9002, appendix B.7).
+    /// Evaluate the ECN counts of an acknowledgment that is not outdated (RFC 9002, appendix B.7).
     fn judge_marks(&mut self, now: Instant, level: Level, ack: &Ack<'_>, outcome: &Outcome) {
         let marked = &mut self.spaces[level as usize].marked;
         let report = marked.judge(ack.marks, outcome.marked);
         if level == Level::Data && ack.largest < self.path.first {
-            // It tells of the way to where the client was before.
+            // The counts belong to the client's previous path.
             return;
         }
         self.path.marking.reported(report);
@@ -135,12 +135,12 @@ impl Connection {
         }
     }
 
-    /// When a packet is lost if nothing comes before.
+    /// The time when a packet counts as lost unless it is acknowledged.
     pub(super) fn loss_at(&self) -> Option<Instant> {
         self.spaces.iter().filter_map(|space| space.loss_at).min()
     }
 
-    /// Looks for losses in all spaces.
+    /// Detect losses in all spaces.
     pub(super) fn find_losses(&mut self, now: Instant) {
         let mut outcome = std::mem::take(&mut self.outcome);
         for level in LEVELS {
@@ -183,7 +183,7 @@ impl Connection {
             self.in_flight -= u64::from(size);
             self.lost_packets += 1;
             if level == Level::Data && self.path.mtu.is_probe(number) {
-                // Its size is to blame (RFC 9000, section 14.4).
+                // The probe exceeded the path's MTU (RFC 9000, section 14.4).
                 self.path.mtu.probe_lost();
             } else if level != Level::Data || number >= self.path.first {
                 newest = newest.max(Some(at));
@@ -202,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// What was lost goes out again.
+    /// Queue lost content for retransmission.
     fn content_lost(&mut self, level: Level, content: Content) {
         match content {
             Content::Crypto { offset, len } => {
@@ -222,10 +222,10 @@ impl Connection {
         }
     }
 
-    /// When a probe is due, and in which space (RFC 9002, appendix A.8).
+    /// The next probe timeout and its space (RFC 9002, appendix A.8).
     pub(super) fn probe_at(&self) -> Option<(Instant, Level)> {
         if self.path.allowance() == 0 {
-            // Nothing could be sent; what comes next starts the timer again.
+            // Nothing can be sent now; the next received packet restarts the timer.
             return None;
         }
         let base = self.probe_timeout();
@@ -254,15 +254,16 @@ impl Connection {
         earliest
     }
 
-    /// Nothing was acknowledged for long: asks for it, best with what may be missing.
+    /// Send a probe after a long time without acknowledgments, preferably with content that may be
+    /// lost.
     pub(super) fn probe(&mut self, level: Level) {
         self.probe_timeouts += 1;
         self.path.marking.pause();
         let space = &mut self.spaces[level as usize];
         space.probes = PROBES;
         let wanted: fn(&Content) -> bool = match level {
-            // Session tickets and the like go out again only when they are known to be lost: a
-            // client that is merely slow would get them twice (RFC 9002, section 6.2.4).
+            // Session tickets and similar are repeated only after a detected loss: a slow client
+            // would get them twice (RFC 9002, section 6.2.4).
             Level::Data => |content| matches!(content, Content::Stream { .. }),
             _ => |content| matches!(content, Content::Crypto { .. }),
         };

@@ -1,20 +1,20 @@
-//! Clients that move, or seem to (RFC 9000, section 9).
+//! Connection migration (RFC 9000, section 9).
 
 use super::path::AMPLIFICATION;
 use super::{Connection, From, Level, Path};
 use crate::error::Error;
 use std::time::{Duration, Instant};
 
-/// PATH_CHALLENGE frames that wait for an answer; more are not answered.
+/// The most PATH_CHALLENGE frames waiting for a response; further ones are ignored.
 const MAX_RESPONSES: usize = 4;
-/// Bytes of the smallest packet with a PATH_CHALLENGE or PATH_RESPONSE frame, and a few.
+/// The size of the smallest packet with a PATH_CHALLENGE or PATH_RESPONSE frame, with some margin.
 pub(super) const MIN_PATH_PACKET: usize = 64;
-/// How long a client that moved has at least to show that it did.
+/// The least time that a client has to validate a new path.
 const MIN_WAIT: Duration = Duration::from_millis(1000);
 
 impl Connection {
-    /// A PATH_CHALLENGE frame came. One in a datagram is answered: each response may be three times as large as
-    /// the datagram, whose sender's address may be made up (8.2.2, 9.3).
+    /// Handle a PATH_CHALLENGE frame. Only one per datagram gets a response: each response may be
+    /// three times as large as the datagram, whose source address may be forged (8.2.2, 9.3).
     pub(super) fn on_challenge(&mut self, data: [u8; 8], from: From) {
         let answered = std::mem::replace(&mut self.is_challenged, true);
         if !answered && self.responses.len() < MAX_RESPONSES {
@@ -22,8 +22,8 @@ impl Connection {
         }
     }
 
-    /// Bytes that the response to a challenge may have. What goes to the address of the connection's own path
-    /// counts against the allowance of that path, whatever it is.
+    /// The most bytes of the response to a challenge. Bytes to the address of the current path
+    /// count against that path's limit.
     pub(super) fn response_room(&self, from: &From) -> usize {
         match from.remote == self.path.remote {
             true => self.path.allowance(),
@@ -31,7 +31,7 @@ impl Connection {
         }
     }
 
-    /// A PATH_RESPONSE frame came.
+    /// Handle a PATH_RESPONSE frame.
     pub(super) fn on_response(&mut self, data: [u8; 8]) {
         if self.path.challenge.is_some_and(|(sent, _)| sent == data) {
             self.path.challenge = None;
@@ -41,7 +41,7 @@ impl Connection {
         }
     }
 
-    /// The client's highest packet came from another address: it moved.
+    /// The client's packet with the highest number came from another address: it migrated.
     pub(super) fn migrate(
         &mut self,
         now: Instant,
@@ -50,12 +50,12 @@ impl Connection {
     ) -> Result<(), Error> {
         let next = self.spaces[Level::Data as usize].sent.next();
         let mut path = match self.previous.take() {
-            // It is back, or was never gone: another one sent copies of its packets (9.3.2).
+            // The client is back, or another host copied its packets (9.3.2).
             Some(known) if known.remote == from.remote => known,
             known => {
                 let mut path = Path::new(from.remote, from.local, self.config.mtu, self.config.ecn);
                 if from.remote.ip() == self.path.remote.ip() {
-                    // Only the port changed: the way is the same (9.4).
+                    // Only the port changed, so the path is the same (9.4).
                     path.rtt = self.path.rtt.clone();
                     path.cubic = self.path.cubic.clone();
                     path.mtu = self.path.mtu.clone();
@@ -69,7 +69,7 @@ impl Connection {
         path.on_received(from.bytes);
         let mut old = std::mem::replace(&mut self.path, path);
         if old.validated {
-            // Who is still there says so by moving back (9.3.3).
+            // A client still on the old path answers by migrating back (9.3.3).
             old.ask();
             self.previous = Some(old);
         }
@@ -86,7 +86,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The client did not show that the new address is its own.
+    /// The client did not validate the new path.
     pub(super) fn path_failed(&mut self) {
         self.path_until = None;
         self.path.challenge = None;
@@ -95,7 +95,7 @@ impl Connection {
                 path.challenge = None;
                 self.path = path;
             }
-            // There is nowhere to write to (9.3.2).
+            // No validated path is left (9.3.2).
             None if !self.path.validated => self.lose(),
             None => {}
         }

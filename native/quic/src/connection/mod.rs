@@ -1,4 +1,4 @@
-//! One connection: what comes in, what goes out, and when something is due.
+//! A connection: its input, its output, and its timers.
 
 mod close;
 mod handshake;
@@ -30,28 +30,28 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// 1-RTT packets kept that came before the handshake's end.
+/// The most 1-RTT packets kept from before the end of the handshake.
 const MAX_EARLY_PACKETS: usize = 8;
 
-/// What all connections of a listener have in common.
+/// The settings that all connections of a listener share.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     pub limits: Limits,
     pub idle: Duration,
     pub handshake: Duration,
-    /// Bytes of a datagram that may come.
+    /// The largest accepted datagram in bytes.
     pub max_udp_payload: u64,
-    /// Bytes of a datagram that may go out, if the path carries them.
+    /// The largest datagram to send in bytes, if the path carries it.
     pub mtu: u16,
-    /// Datagrams of a size may go out together.
+    /// Whether datagrams of equal size can be sent together.
     pub gso: bool,
-    /// Datagrams can be marked with ECT(0).
+    /// Whether datagrams can be marked with ECT(0).
     pub ecn: bool,
-    /// Clients get tokens for later connections.
+    /// Whether clients get tokens for later connections.
     pub new_token: bool,
 }
 
-/// Where a datagram came from, how long it was, and how it was marked.
+/// The source of a datagram, its length, and its ECN mark.
 #[derive(Clone, Copy, Debug)]
 pub struct From {
     pub remote: SocketAddr,
@@ -60,15 +60,15 @@ pub struct From {
     pub ecn: Ecn,
 }
 
-/// How a connection begins.
+/// The parameters of a new connection.
 pub struct Begin {
     pub now: Instant,
     pub from: From,
-    /// The id that the client's first packet was sent to, and that it was sent to before a Retry.
+    /// The destination id of the client's first packet, and the one before a Retry.
     pub destination: ConnectionId,
     pub original: ConnectionId,
     pub retried: bool,
-    /// The address is the client's own.
+    /// Whether the client's address is validated.
     pub validated: bool,
     /// The client's id, and ours.
     pub source: ConnectionId,
@@ -76,14 +76,14 @@ pub struct Begin {
     pub reset_token: [u8; 16],
 }
 
-/// What an endpoint has to do for a connection.
+/// The tasks of the endpoint for a connection.
 #[derive(Debug, Default)]
 pub struct Wishes {
-    /// Something below changed, or more ids are wanted.
+    /// Whether a field below changed, or more ids are needed.
     pub any: bool,
-    /// The stateless reset token of the client's id in use.
+    /// The stateless reset token of the client id in use.
     pub reset_token: Option<[u8; 16]>,
-    /// A token for later connections.
+    /// Whether to issue a token for later connections.
     pub token: bool,
 }
 
@@ -91,51 +91,51 @@ pub struct Connection {
     config: Config,
     session: Box<dyn Session>,
     state: State,
-    /// The handshake is done, and so confirmed (RFC 9001, section 4.1.2).
+    /// Whether the handshake is complete and thus confirmed (RFC 9001, section 4.1.2).
     complete: bool,
     spaces: [Space; 3],
-    /// Where handshake bytes of ours go.
+    /// The level of outgoing handshake bytes.
     write_level: Level,
     early: Option<DirectionalKeys>,
     one_rtt: Option<OneRtt>,
     held: Vec<(From, BytesMut)>,
-    /// Packets that could not be opened.
+    /// Packets that could not be decrypted.
     failures: u64,
     params: Option<Params>,
     path: Path,
-    /// The path to fall back to when the new one turns out not to be the client's.
+    /// The path to return to if the client does not validate the new one.
     previous: Option<Path>,
     path_until: Option<Instant>,
-    /// PATH_RESPONSE frames to send, where to, and how long the datagram was that asked.
+    /// PATH_RESPONSE frames to send, with the source and length of the datagrams that asked.
     responses: Vec<([u8; 8], From)>,
-    /// The datagram that is being read had a PATH_CHALLENGE.
+    /// Whether the current datagram contained a PATH_CHALLENGE.
     is_challenged: bool,
     local_ids: ids::Local,
     remote_ids: ids::Remote,
-    /// The id of ours that the last packet was sent to.
+    /// Our id to which the last packet was sent.
     used_id: ConnectionId,
-    /// The id that the client chose for us at first.
+    /// The id that the client initially chose for us.
     pub initial_id: ConnectionId,
     pub streams: Streams,
     in_flight: u64,
-    /// The congestion window was not used up.
+    /// Whether the congestion window was not fully used.
     app_limited: bool,
     probe_timeouts: u32,
     idle: Duration,
     idle_at: Option<Instant>,
-    /// Until when the handshake must be done.
+    /// The time limit of the handshake.
     handshake_until: Option<Instant>,
-    /// Sending again postpones the idle timeout only after something came.
+    /// Set once sending has extended the idle timeout; receiving clears it.
     idle_extended: bool,
     paced_until: Option<Instant>,
-    /// What is being written goes out marked with ECT(0).
+    /// Whether the datagram being written is marked with ECT(0).
     marking: bool,
-    /// Bytes of the datagram before, which one that is hardly shorter is filled up to.
+    /// The length of the previous datagram; a slightly shorter one is padded to it.
     alike: Option<usize>,
     handshake_done_due: bool,
     new_token: Vec<u8>,
     new_token_due: bool,
-    /// The next packet number to leave out.
+    /// The next packet number to skip.
     skip: u64,
     pub wishes: Wishes,
     outcome: Outcome,
@@ -144,7 +144,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection for a client whose first packet came; it is handed in next.
+    /// A connection for a client whose first packet has arrived; pass the packet next.
     pub fn new(config: Config, tls: Arc<dyn Tls>, begin: Begin) -> Self {
         let own = Own {
             original: &begin.original,
@@ -208,27 +208,27 @@ impl Connection {
         }
     }
 
-    /// Whether no packet of the client could be opened.
+    /// Whether no packet of the client could be decrypted.
     pub fn is_untouched(&self) -> bool {
         self.spaces.iter().all(|space| space.received.is_empty()) && self.is_open()
     }
 
-    /// Takes the next event; [`Event::Closed`] is the last.
+    /// Take the next event; [`Event::Closed`] is the last.
     pub fn poll(&mut self) -> Option<Event> {
         self.streams.events.pop_front()
     }
 
-    /// Where the client is now.
+    /// The client's current address.
     pub fn remote(&self) -> SocketAddr {
         self.path.remote
     }
 
-    /// Bytes of the datagrams that go out.
+    /// The size of outgoing datagrams.
     pub fn mtu(&self) -> usize {
         usize::from(self.path.mtu.current())
     }
 
-    /// What TLS says about the handshake.
+    /// The TLS layer's description of the handshake.
     pub fn describe(&self) -> Option<Box<dyn Any>> {
         self.session.describe()
     }
@@ -238,41 +238,41 @@ impl Connection {
         self.early.is_some()
     }
 
-    /// Ids of ours that lead to this connection.
+    /// Our ids of this connection.
     pub fn ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.local_ids
             .all()
             .chain(self.local_ids.gone.iter().copied())
     }
 
-    /// Takes the ids that no longer do.
+    /// Take the ids that no longer belong to this connection.
     pub fn take_gone(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.local_ids.gone)
     }
 
-    /// Ids that it can hand out besides.
+    /// The number of further ids that it can issue.
     pub fn missing_ids(&self) -> usize {
         self.local_ids.missing()
     }
 
-    /// Hands it another id.
+    /// Give it another id.
     pub fn add_id(&mut self, id: ConnectionId, token: [u8; 16]) {
         self.local_ids.add(id, token);
     }
 
-    /// A token for the client's next connections.
+    /// Set a token for the client's next connections.
     pub fn set_new_token(&mut self, token: Vec<u8>) {
         self.new_token = token;
         self.new_token_due = true;
     }
 
-    /// Whether `token` is the stateless reset of the client's id in use.
+    /// Whether the datagram ends with the stateless reset token of the client id in use.
     pub fn is_reset_by(&self, datagram: &[u8]) -> bool {
         let token = self.remote_ids.active.token;
         datagram.len() >= 21 && token.is_some_and(|token| datagram.ends_with(&token))
     }
 
-    /// Without the wait for a delayed acknowledgement, when a probe is due.
+    /// The probe timeout, without the delay of acknowledgments.
     fn probe_timeout(&self) -> Duration {
         self.path.rtt.probe_timeout()
     }
@@ -283,7 +283,7 @@ impl Connection {
             .map_or(Duration::ZERO, |p| p.max_ack_delay)
     }
 
-    /// When the next thing is due, [`Connection::handle_timeout`] is to be called.
+    /// The time when [`Connection::handle_timeout`] must be called.
     pub fn timeout(&self) -> Option<Instant> {
         if let Some(until) = self.state.until() {
             return Some(until);
@@ -303,7 +303,7 @@ impl Connection {
         earliest(due, self.probe_at().map(|(at, _)| at))
     }
 
-    /// Does what is due.
+    /// Handle the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.state.until().is_some() {
@@ -333,14 +333,14 @@ impl Connection {
         }
     }
 
-    /// A handshake that is not over is given up at this time.
+    /// Set the time limit of the handshake.
     pub fn finish_handshake_until(&mut self, until: Instant) {
         if !self.complete {
             self.handshake_until = Some(self.handshake_until.map_or(until, |at| at.min(until)));
         }
     }
 
-    /// How often in a row the client was asked for a sign of life, and gave none.
+    /// The number of successive probes without a response.
     pub fn unanswered_probes(&self) -> u32 {
         self.probe_timeouts
     }
@@ -350,7 +350,8 @@ impl Connection {
     }
 }
 
-/// A frame's type is one that packets before the handshake's end may have (RFC 9000, section 12.4).
+/// Whether packets before the end of the handshake may contain this frame type (RFC 9000, section
+/// 12.4).
 fn is_for_handshake(kind: u64) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! Datagrams that go out.
+//! Writing of outgoing datagrams.
 
 use super::close::State;
 use super::migration::MIN_PATH_PACKET;
@@ -13,27 +13,29 @@ use crate::token::random;
 use std::time::Instant;
 
 const LEVELS: [Level; 3] = [Level::Initial, Level::Handshake, Level::Data];
-/// Bytes of a datagram that must be left for another packet to be begun in it.
+/// The least free bytes of a datagram to begin another packet in it.
 const MIN_ROOM: usize = MAX_LONG + TAG + frame::ACK_ROOM;
-/// Bytes of a datagram that starts a connection or tries a path (RFC 9000, sections 8.2.1 and 14.1).
+/// The size of a datagram that starts a connection or validates a path (RFC 9000, sections 8.2.1
+/// and 14.1).
 const FULL: usize = 1200;
-/// We announce no exponent: delays are told in units of 8 microseconds (RFC 9000, section 18.2).
+/// The default exponent: acknowledgment delays are in units of 8 microseconds (RFC 9000, section
+/// 18.2).
 const ACK_DELAY_EXPONENT: u32 = 3;
-/// Bytes that a datagram is filled up with at most to be as long as the one before: what acknowledgements of a client
-/// that leaves out packet numbers differ by, and numbers that have become longer.
+/// The most bytes of padding to make a datagram as long as the previous one. It covers longer
+/// packet numbers and acknowledgments with more ranges.
 const MAX_FILLING: usize = 8;
-/// Packet numbers between those that are left out, at least.
+/// The least distance between skipped packet numbers.
 const SKIP_EVERY: u64 = 128;
 
-/// The first packet number that is left out.
+/// The first skipped packet number.
 pub fn first_skip() -> u64 {
     16 + u64::from(random::<1>()[0])
 }
 
 impl Connection {
-    /// Appends what is to be sent to `out`, which is empty, as up to `segments` datagrams of one
-    /// size for one address; `None` when there is nothing. `alike`: bytes of the datagram that goes there before
-    /// these; datagrams of a size can be told to the kernel together.
+    /// Append up to `segments` datagrams of one size for one address to the empty `out`; `None` if
+    /// there is nothing to send. `alike`: the length of the previous datagram to that address;
+    /// datagrams of equal size can be sent by one system call.
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -108,8 +110,8 @@ impl Connection {
         }
     }
 
-    /// Whether there may be something to send yet, after a datagram: as a rule there is not, and
-    /// [`Connection::transmit`] need not be asked again.
+    /// Whether there may be more to send after a datagram. Usually there is not, and
+    /// [`Connection::transmit`] need not be called again.
     #[inline]
     pub fn may_send_more(&self, now: Instant) -> bool {
         let has_keys = |level: Level| self.spaces[level as usize].keys.is_some();
@@ -125,7 +127,7 @@ impl Connection {
             || self.path.mtu.may_be_due(now)
     }
 
-    /// Whether neither the congestion window nor the pacer lets `bytes` go.
+    /// Whether the congestion window or the pacer delays `bytes`.
     fn is_held_up(&mut self, now: Instant, bytes: usize) -> bool {
         let path = &mut self.path;
         let (window, bytes) = (path.cubic.window(), bytes as u64);
@@ -159,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Whether a packet of this level is to be sent although nothing new may be.
+    /// Whether a packet of this level must be sent even without new data.
     fn must_send(&self, level: Level) -> bool {
         let space = &self.spaces[level as usize];
         let has_keys = match level {
@@ -169,7 +171,7 @@ impl Connection {
         has_keys && (space.ack_now || space.probes > 0)
     }
 
-    /// Appends a datagram of up to `limit` bytes, if there is something to send.
+    /// Append a datagram of up to `limit` bytes, if there is something to send.
     #[inline]
     fn datagram(&mut self, now: Instant, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
         let start = out.len();
@@ -210,7 +212,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes a header; where in `out` its parts are, and where its length.
+    /// Write a header. Returns the positions of its parts and of its length field.
     fn header(&mut self, now: Instant, level: Level, out: &mut Vec<u8>) -> (Positions, usize, u64) {
         let start = out.len();
         let space = &mut self.spaces[level as usize];
@@ -246,7 +248,7 @@ impl Connection {
         (at, length_at, number)
     }
 
-    /// Appends a packet, if there is something for it.
+    /// Append a packet if there is content for it.
     #[inline]
     fn packet(
         &mut self,
@@ -300,7 +302,7 @@ impl Connection {
         self.seal(now, level, out, (at, length_at, number), eliciting)
     }
 
-    /// Ends a packet: seals it and notes that it is sent.
+    /// Complete a packet: encrypt it and record it as sent.
     #[inline]
     fn seal(
         &mut self,
@@ -310,7 +312,7 @@ impl Connection {
         (at, length_at, number): (Positions, usize, u64),
         in_flight: bool,
     ) -> Result<(), Error> {
-        // The sample that protects the header must be there (RFC 9001, section 5.4.2).
+        // The sample for header protection must exist (RFC 9001, section 5.4.2).
         let least = at.number + 4;
         if out.len() < least {
             out.resize(least, 0);
@@ -350,7 +352,7 @@ impl Connection {
         while let Some(waiting) = space.crypto_out.peek() {
             let header = 1 + frame::size(waiting.start) + 2;
             let room = end.saturating_sub(out.len() + header);
-            // A length of two bytes says up to this.
+            // The largest length that fits into two bytes.
             let room = (room as u64).min(16_383);
             if room < 16 {
                 return;
@@ -369,7 +371,7 @@ impl Connection {
         }
     }
 
-    /// Writes what 1-RTT packets have besides acknowledgements and handshake.
+    /// Write the frames that only 1-RTT packets have.
     #[inline]
     fn write_frames(&mut self, out: &mut Vec<u8>, end: usize) {
         let sent = &mut self.spaces[Level::Data as usize].sent;
@@ -406,7 +408,7 @@ impl Connection {
         self.streams.write_streams(out, end, sent);
     }
 
-    /// A packet that finds out whether the path carries larger ones.
+    /// Send an MTU probe for the path.
     fn transmit_probe(
         &mut self,
         now: Instant,
@@ -431,7 +433,7 @@ impl Connection {
         Ok(Some(self.to_client(None)))
     }
 
-    /// Frames that have a path of their own (RFC 9000, section 8.2).
+    /// Send frames that belong to a certain path (RFC 9000, section 8.2).
     fn transmit_path(
         &mut self,
         now: Instant,
@@ -465,7 +467,7 @@ impl Connection {
         Ok(Some(transmit))
     }
 
-    /// A path whose address is to be asked whether it is the client's, and may be.
+    /// A path that needs a PATH_CHALLENGE and may send one.
     fn due_challenge(&mut self) -> Option<([u8; 8], &mut Path)> {
         let paths = [Some(&mut self.path), self.previous.as_mut()];
         paths.into_iter().flatten().find_map(|path| {
@@ -493,7 +495,7 @@ impl Connection {
         self.seal(now, Level::Data, out, parts, true)
     }
 
-    /// Says why the connection ends, in all packets that the client may be able to read (10.2.3).
+    /// Write CONNECTION_CLOSE in all packets that the client may be able to decrypt (10.2.3).
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let State::Closing { due, .. } = &mut self.state else {
             return None;
@@ -525,14 +527,14 @@ impl Connection {
     }
 }
 
-/// Where a packet may be.
+/// The place for a packet.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// Where the datagram begins, and must end.
+    /// The start and the largest end of the datagram.
     start: usize,
     end: usize,
-    /// No other packet follows in it.
+    /// Whether no other packet follows in the datagram.
     last: bool,
-    /// Only acknowledgements and probes may be sent.
+    /// Whether only acknowledgments and probes may be sent.
     held: bool,
 }

@@ -1,4 +1,5 @@
-//! The way to the client and back: address, round trips, congestion (RFC 9000, sections 8 and 9).
+//! The network path to the client: address, round-trip time, and congestion (RFC 9000, sections 8
+//! and 9).
 
 use crate::cubic::Cubic;
 use crate::ecn::Marking;
@@ -8,20 +9,20 @@ use crate::rtt::Rtt;
 use crate::token::random;
 use std::net::{IpAddr, SocketAddr};
 
-/// What an address that is not validated gets for each byte that comes from it (section 8.1).
+/// The most bytes sent to an address without validation, per byte received from it (section 8.1).
 pub const AMPLIFICATION: u64 = 3;
 
 #[derive(Clone)]
 pub struct Path {
     pub remote: SocketAddr,
-    /// Which of our addresses the client writes to.
+    /// The local address that the client uses.
     pub local: Option<IpAddr>,
     pub validated: bool,
     received: u64,
     sent: u64,
-    /// What a PATH_RESPONSE must repeat, and whether it is to be sent.
+    /// The data of a PATH_CHALLENGE, and whether it must be sent.
     pub challenge: Option<([u8; 8], bool)>,
-    /// The first packet that was sent on it.
+    /// The first packet that was sent on the path.
     pub first: u64,
     pub rtt: Rtt,
     pub cubic: Cubic,
@@ -31,7 +32,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A new one; packets of up to `mtu` bytes are of use. `ecn`: what goes out can be marked.
+    /// A new path; packets of up to `mtu` bytes are useful. `ecn`: outgoing packets can be marked.
     pub fn new(remote: SocketAddr, local: Option<IpAddr>, mtu: u16, ecn: bool) -> Self {
         let mtu = Mtu::new(mtu);
         Self {
@@ -50,19 +51,19 @@ impl Path {
         }
     }
 
-    /// A datagram came.
+    /// Count a received datagram.
     #[inline]
     pub fn on_received(&mut self, bytes: usize) {
         self.received = self.received.saturating_add(bytes as u64);
     }
 
-    /// A datagram went out.
+    /// Count a sent datagram.
     #[inline]
     pub fn on_sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes as u64);
     }
 
-    /// Bytes that may be sent to an address that may be somebody else's.
+    /// The bytes that may be sent to an address without validation.
     #[inline]
     pub fn allowance(&self) -> usize {
         if self.validated {
@@ -72,7 +73,7 @@ impl Path {
         usize::try_from(allowed.saturating_sub(self.sent)).unwrap_or(usize::MAX)
     }
 
-    /// Has the client show that it is there.
+    /// Start path validation.
     pub fn ask(&mut self) {
         self.challenge = Some((random(), true));
     }

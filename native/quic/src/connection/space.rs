@@ -1,4 +1,4 @@
-//! A packet number space (RFC 9000, section 12.3): what came in it, what is under way.
+//! A packet number space (RFC 9000, section 12.3): received packets, and packets in flight.
 
 use crate::ecn::{Counts, Ecn, Marked};
 use crate::ranges::Ranges;
@@ -7,17 +7,19 @@ use crate::streams::{Assembler, SendBuffer};
 use rustls::quic::Keys;
 use std::time::{Duration, Instant};
 
-/// Ranges of packets that are acknowledged; the lowest are forgotten (RFC 9000, section 13.2.3).
+/// The most ranges in an acknowledgment; the lowest are dropped (RFC 9000, section 13.2.3).
 const MAX_RANGES: usize = 32;
-/// Packets below the largest whose acknowledgement arrived that are still told apart. What comes later than that is
-/// a round trip behind, and was sent again: not to tell of it keeps acknowledgements short.
+/// The number of packets below the largest acknowledged acknowledgment that are still reported.
+/// Later packets are a round trip late and were sent again; dropping them keeps acknowledgments
+/// short.
 const REORDERING: u64 = 8;
-/// Packets that ask for acknowledgement until it is sent (RFC 9000, section 13.2.2).
+/// The number of ack-eliciting packets after which an acknowledgment is sent (RFC 9000, section
+/// 13.2.2).
 const ACK_EVERY: u32 = 2;
-/// How long an acknowledgement waits for something to ride on: what we announce by default.
+/// The longest delay of an acknowledgment: the default max_ack_delay.
 pub const ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// Packets protected alike, by their index in a connection's spaces.
+/// Encryption levels, by index of their packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Initial,
@@ -27,16 +29,16 @@ pub enum Level {
 
 #[derive(Default)]
 pub struct Space {
-    /// Of Initial and Handshake packets, while they are in use.
+    /// The keys of Initial and Handshake packets while they are in use.
     pub keys: Option<Keys>,
     pub received: Ranges,
-    /// The marks they had.
+    /// The ECN marks of received packets.
     pub marks: Counts,
-    /// Packets below were seen, or came too late.
+    /// Packets below were received, or are too late.
     floor: u64,
-    /// When the largest came.
+    /// The arrival time of the largest packet.
     largest_at: Option<Instant>,
-    /// Packets that ask for an acknowledgement that was not sent.
+    /// The number of ack-eliciting packets without acknowledgment.
     waiting: u32,
     pub ack_now: bool,
     pub ack_at: Option<Instant>,
@@ -44,28 +46,28 @@ pub struct Space {
     pub marked: Marked,
     pub largest_acked: Option<u64>,
     pub loss_at: Option<Instant>,
-    /// When the last packet was sent that asks for an acknowledgement.
+    /// The time of the last sent ack-eliciting packet.
     pub eliciting_at: Option<Instant>,
-    /// Packets to send whatever the congestion window says.
+    /// The number of packets to send regardless of the congestion window.
     pub probes: u8,
     pub crypto_in: Assembler,
     pub crypto_out: SendBuffer,
 }
 
 impl Space {
-    /// The number that the next packet should have.
+    /// The expected next packet number.
     pub fn expected(&self) -> u64 {
         self.received.last().map_or(self.floor, |last| last.end)
     }
 
-    /// Whether a packet came before, or may have.
+    /// Whether a packet was, or may have been, received before.
     #[inline]
     pub fn was_seen(&self, number: u64) -> bool {
         number < self.floor || self.received.contains(number)
     }
 
-    /// A packet came. `eliciting`: it asks for an acknowledgement; `at_once`: without delay. True
-    /// when it is the highest so far.
+    /// Record a received packet. `eliciting`: it requires an acknowledgment; `at_once`: without
+    /// delay. `true` if it has the highest number so far.
     #[inline]
     pub fn on_received(
         &mut self,
@@ -88,7 +90,8 @@ impl Space {
         }
         if eliciting {
             self.waiting += 1;
-            // Gaps are told at once, so that what fills them comes soon, and congestion (section 13.2.1).
+            // Report gaps and congestion at once, so that retransmissions come soon (section
+            // 13.2.1).
             self.ack_now |=
                 at_once || ecn == Ecn::Ce || number != expected || self.waiting >= ACK_EVERY;
             self.ack_at.get_or_insert(now + ACK_DELAY);
@@ -96,19 +99,19 @@ impl Space {
         number >= expected
     }
 
-    /// Whether an acknowledgement is to go out with whatever does.
+    /// Whether the next packet should contain an acknowledgment.
     #[inline]
     pub fn wants_ack(&self) -> bool {
         self.waiting > 0
     }
 
-    /// An acknowledgement was written: the largest packet in it, and how long it waited.
+    /// The delay of an acknowledgment that is written now.
     pub fn ack_delay(&self, now: Instant) -> Duration {
         let at = self.largest_at.unwrap_or(now);
         now.saturating_duration_since(at)
     }
 
-    /// The acknowledgement is sent; the largest packet in it.
+    /// The acknowledgment was sent. Returns its largest packet number.
     pub fn ack_sent(&mut self) -> u64 {
         self.waiting = 0;
         self.ack_now = false;
@@ -116,7 +119,8 @@ impl Space {
         self.expected().saturating_sub(1)
     }
 
-    /// An acknowledgement up to this packet arrived: what is far below need not be told again.
+    /// An acknowledgment up to this packet was acknowledged: far lower packets need no further
+    /// reports.
     #[inline]
     pub fn ack_arrived(&mut self, largest: u64) {
         self.floor = self.floor.max(largest.saturating_sub(REORDERING));

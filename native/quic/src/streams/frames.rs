@@ -1,4 +1,5 @@
-//! Frames about streams: those that come, those that go out, and what becomes of them.
+//! Stream frames: processing received ones, writing outgoing ones, and handling their
+//! acknowledgments and losses.
 
 use super::{Reset, Send, Stream, Streams};
 use crate::endpoint::Event;
@@ -7,9 +8,9 @@ use crate::frame;
 use crate::recovery::{Content, SentPackets};
 use bytes::Bytes;
 
-/// Room in a packet below which no STREAM frame is begun.
+/// The least room in a packet for a STREAM frame.
 const MIN_ROOM: usize = 24;
-/// Bytes of a control frame at most: a type and three integers.
+/// The most bytes of a control frame: a type and three integers.
 const MAX_CONTROL: usize = 1 + 3 * 8;
 
 fn final_size(reason: &'static str) -> Error {
@@ -21,7 +22,7 @@ fn flow(reason: &'static str) -> Error {
 }
 
 impl Streams {
-    /// A STREAM frame came.
+    /// Handle a STREAM frame.
     #[inline]
     pub fn on_stream(&mut self, id: u64, offset: u64, fin: bool, data: Bytes) -> Result<(), Error> {
         let (received, max_received) = (self.received, self.max_received);
@@ -48,7 +49,7 @@ impl Streams {
             recv.size = Some(end);
         }
         if !recv.open || recv.reset || recv.stopped {
-            // What was stopped is done with once it is known to end.
+            // A stopped stream is complete once its end is known.
             let ends = recv.open && recv.stopped && fin;
             recv.open &= !ends;
             self.received += new;
@@ -68,7 +69,7 @@ impl Streams {
         Ok(())
     }
 
-    /// A RESET_STREAM frame came.
+    /// Handle a RESET_STREAM frame.
     pub fn on_reset(&mut self, id: u64, size: u64) -> Result<(), Error> {
         let (received, max_received) = (self.received, self.max_received);
         let Some(Stream { recv, .. }) = self.find(id, false)? else {
@@ -83,7 +84,7 @@ impl Streams {
         }
         recv.size = Some(size);
         recv.highest = size;
-        // What was not read to its end yet is given up, even when all of it is there (section 3.2).
+        // Unread data is dropped, even if all of it has arrived (section 3.2).
         if !recv.open || recv.reset {
             self.received += new;
             self.consume(new);
@@ -103,20 +104,20 @@ impl Streams {
         Ok(())
     }
 
-    /// A STOP_SENDING frame came.
+    /// Handle a STOP_SENDING frame.
     pub fn on_stop(&mut self, id: u64, code: u64) -> Result<(), Error> {
         let Some(Stream { send, .. }) = self.find(id, true)? else {
             return Ok(());
         };
         if send.open && send.reset == Reset::No {
-            // Section 3.5: the reset has the code that the client gave.
+            // Section 3.5: the reset has the client's code.
             self.reset(id, code);
             self.events.push_back(Event::Stopped(id));
         }
         Ok(())
     }
 
-    /// A MAX_STREAM_DATA frame came.
+    /// Handle a MAX_STREAM_DATA frame.
     pub fn on_max_stream_data(&mut self, id: u64, max: u64) -> Result<(), Error> {
         let Some(Stream { send, .. }) = self.find(id, true)? else {
             return Ok(());
@@ -128,23 +129,23 @@ impl Streams {
         Ok(())
     }
 
-    /// A STREAM_DATA_BLOCKED frame came, which tells nothing that is not known.
+    /// Handle a STREAM_DATA_BLOCKED frame, which contains nothing new.
     pub fn on_stream_data_blocked(&mut self, id: u64) -> Result<(), Error> {
         self.find(id, false).map(drop)
     }
 
-    /// A MAX_DATA frame came.
+    /// Handle a MAX_DATA frame.
     pub fn on_max_data(&mut self, max: u64) {
         self.max_written = self.max_written.max(max);
         self.unblock();
     }
 
-    /// A MAX_STREAMS frame for unidirectional streams came.
+    /// Handle a MAX_STREAMS frame for unidirectional streams.
     pub fn on_max_streams(&mut self, max: u64) {
         self.max_ours = self.max_ours.max(max);
     }
 
-    /// What a packet carried has arrived.
+    /// Handle the acknowledgment of a packet's content.
     #[inline]
     pub fn acked(&mut self, content: Content) {
         match content {
@@ -169,7 +170,7 @@ impl Streams {
         }
     }
 
-    /// After a number of [`Streams::acked`].
+    /// Call this after a series of [`Streams::acked`].
     pub fn acked_all(&mut self) {
         self.unblock();
     }
@@ -182,7 +183,7 @@ impl Streams {
         }
     }
 
-    /// What a packet carried was lost, or is to be sent again in a probe.
+    /// Handle the loss of a packet's content, or queue it again for a probe.
     pub fn lost(&mut self, content: Content) {
         match content {
             Content::Stream {
@@ -226,7 +227,7 @@ impl Streams {
         Self::control(&mut self.control, stream, id);
     }
 
-    /// Whether there is something to send.
+    /// Whether there is content to send.
     #[inline]
     pub fn has_pending(&self) -> bool {
         !self.ready.is_empty() || self.has_control()
@@ -236,7 +237,7 @@ impl Streams {
         !self.control.is_empty() || self.max_data_due || self.bidi.due || self.uni.due
     }
 
-    /// Writes control frames, `out` growing to at most `end` bytes.
+    /// Write control frames; `out` grows to at most `end` bytes.
     pub fn write_control(&mut self, out: &mut Vec<u8>, end: usize, sent: &mut SentPackets) {
         if !self.has_control() {
             return;
@@ -273,7 +274,7 @@ impl Streams {
         }
     }
 
-    /// Writes STREAM frames, `out` growing to at most `end` bytes.
+    /// Write STREAM frames; `out` grows to at most `end` bytes.
     #[inline]
     pub fn write_streams(&mut self, out: &mut Vec<u8>, end: usize, sent: &mut SentPackets) {
         while let Some(&id) = self.ready.front() {
@@ -288,7 +289,7 @@ impl Streams {
             while send.has_pending() && out.len() + MIN_ROOM <= end {
                 write_frame(send, id, out, end, sent);
             }
-            // The others come first with the next packet.
+            // The other streams come first in the next packet.
             send.queued = send.has_pending();
             if send.queued {
                 self.ready.push_back(id);

@@ -14,51 +14,51 @@ use bytes::Bytes;
 use gallop_http::stream_table::StreamTable;
 use std::collections::VecDeque;
 
-/// Low bits of a stream's id (RFC 9000, section 2.1).
+/// The low bits of a stream's id (RFC 9000, section 2.1).
 const OURS: u64 = 1;
 const UNI: u64 = 2;
-/// Streams kept after their end so that their memory is used again.
+/// The most ended streams that are kept to reuse their memory.
 const POOL: usize = 32;
 
-/// How a read ended.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// More may come.
+    /// More bytes may arrive.
     Open,
-    /// That was all.
+    /// All bytes were read.
     Finished,
-    /// The client gave the stream up.
+    /// The client reset the stream.
     Reset,
 }
 
-/// What we let a client do, and keep for it.
+/// The limits for a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub max_bidi: u64,
     pub max_uni: u64,
-    /// Bytes that a stream, and all of them, may have under way to us.
+    /// The receive windows of a stream and of all streams together.
     pub stream_window: u64,
     pub window: u64,
-    /// Bytes that all streams may have under way to the client.
+    /// The most bytes in flight on all streams to the client.
     pub send_window: u64,
 }
 
-/// What comes on a stream.
+/// The receiving side of a stream.
 #[derive(Debug, Default)]
 struct Recv {
     open: bool,
     data: Assembler,
-    /// What the client may send up to, and has.
+    /// The client's limit, and the bytes received.
     max: u64,
     highest: u64,
     size: Option<u64>,
     reset: bool,
     stopped: bool,
-    /// STOP_SENDING with this code is to be sent; MAX_STREAM_DATA is.
+    /// Whether STOP_SENDING with this code, or MAX_STREAM_DATA, must be sent.
     stop_due: bool,
     stop_code: u64,
     max_due: bool,
-    /// The application was told that it can read.
+    /// Whether the application knows that it can read.
     told: bool,
 }
 
@@ -70,7 +70,7 @@ enum Reset {
     Sent,
 }
 
-/// What goes out on a stream.
+/// The sending side of a stream.
 #[derive(Debug, Default)]
 struct Send {
     open: bool,
@@ -82,9 +82,9 @@ struct Send {
     reset: Reset,
     reset_code: u64,
     reset_size: u64,
-    /// The application wants to write on.
+    /// Whether the application wants to write more.
     blocked: bool,
-    /// In the list of those with something to send.
+    /// Whether it is in the list of streams with bytes to send.
     queued: bool,
 }
 
@@ -98,19 +98,19 @@ impl Send {
 struct Stream {
     recv: Recv,
     send: Send,
-    /// In the list of those with control frames to send.
+    /// Whether it is in the list of streams with control frames to send.
     controlled: bool,
 }
 
-/// Streams of the client of one kind.
+/// The client's streams of one kind.
 #[derive(Debug)]
 struct Theirs {
-    /// How many it opened, and may open.
+    /// The number that it has opened, and the number that it may open.
     opened: u64,
     max: u64,
     closed: u64,
     limit: u64,
-    /// MAX_STREAMS is to be sent.
+    /// Whether MAX_STREAMS must be sent.
     due: bool,
 }
 
@@ -128,7 +128,7 @@ impl Theirs {
     fn close(&mut self) {
         self.closed += 1;
         let max = self.closed + self.limit;
-        // A frame for every half of them.
+        // Send a frame for every half of the limit.
         self.due |= max - self.max >= self.limit.div_ceil(2);
     }
 }
@@ -137,23 +137,23 @@ impl Theirs {
 #[derive(Debug)]
 pub struct Streams {
     table: StreamTable<Box<Stream>>,
-    #[allow(clippy::vec_box)] // They go into the table and out of it as they are.
+    #[allow(clippy::vec_box)] // Moved into and out of the table unchanged.
     pool: Vec<Box<Stream>>,
     bidi: Theirs,
     uni: Theirs,
     ours: u64,
     max_ours: u64,
     limits: Limits,
-    /// Bytes that came, counted as flow control does, that may come, and that were done with.
+    /// For flow control: the bytes received, the bytes allowed, and the bytes processed.
     received: u64,
     max_received: u64,
     consumed: u64,
     max_data_due: bool,
-    /// Bytes written, that the client takes, and that have not arrived.
+    /// The bytes written, the bytes that the client allows, and the bytes not acknowledged.
     written: u64,
     max_written: u64,
     unacked: u64,
-    /// What the client takes on a new stream of its own, and of ours.
+    /// The client's initial limits for its own streams and for ours.
     max_stream_bidi: u64,
     max_stream_uni: u64,
     ready: VecDeque<u64>,
@@ -164,7 +164,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// None yet.
+    /// An empty set of streams.
     pub fn new(limits: Limits) -> Self {
         Self {
             table: StreamTable::new(2),
@@ -191,7 +191,7 @@ impl Streams {
         }
     }
 
-    /// The client's transport parameters came.
+    /// Apply the client's transport parameters.
     pub fn set_params(&mut self, params: &Params) {
         self.max_ours = params.max_streams_uni;
         self.max_written = params.max_data;
@@ -199,7 +199,7 @@ impl Streams {
         self.max_stream_uni = params.max_stream_data_uni;
     }
 
-    /// Streams on which something has not arrived or may still be written.
+    /// The number of streams with unacknowledged bytes or room to write.
     pub fn sending(&self) -> usize {
         self.sending
     }
@@ -221,11 +221,8 @@ impl Streams {
         self.table.insert(id, stream);
     }
 
-    /// Makes sure that a stream which a frame names can be there, opening it and those before it;
-    /// `sends`: the frame is about what we send.
-    ///
-    /// # Errors
-    /// It cannot.
+    /// Find a stream that a frame names, opening it and all before it if necessary; `sends`: the
+    /// frame concerns our sending side.  # Errors The stream cannot exist.
     #[inline]
     fn find(&mut self, id: u64, sends: bool) -> Result<Option<&mut Stream>, Error> {
         let state = |reason| Err(Error::new(Reason::StreamState, reason));
@@ -261,7 +258,7 @@ impl Streams {
         Ok(self.table.get_mut(id).map(|stream| &mut **stream))
     }
 
-    /// Ends a stream whose both halves are done.
+    /// Remove a stream whose sides are both complete.
     fn close_if_done(&mut self, id: u64) {
         let stream = self.table.get(id);
         if !stream.is_some_and(|stream| !stream.recv.open && !stream.send.open) {
@@ -293,15 +290,16 @@ impl Streams {
         }
     }
 
-    /// Bytes were done with: the client may send as many more, and is told now and then.
+    /// Record processed bytes: the client may send as many more and gets a window update from time
+    /// to time.
     fn consume(&mut self, bytes: u64) {
         self.consumed += bytes;
         let max = self.consumed + self.limits.window;
         self.max_data_due |= max - self.max_received >= self.limits.window / 4;
     }
 
-    /// Reads what has come, up to about `limit` bytes, in order, and nothing behind a piece for
-    /// which `stop` holds, not even the end.
+    /// Read received bytes in order, up to about `limit`. Reading stops after a piece for which
+    /// `stop` returns true, before the stream's end.
     pub fn read(
         &mut self,
         id: u64,
@@ -347,7 +345,7 @@ impl Streams {
         End::Open
     }
 
-    /// Whether the client gave up a stream whose bytes are not wanted now; true once.
+    /// Whether the client reset a stream that is not being read; `true` only once.
     pub fn was_reset(&mut self, id: u64) -> bool {
         let Some(stream) = self.table.get_mut(id) else {
             return false;
@@ -360,7 +358,7 @@ impl Streams {
         reset
     }
 
-    /// Tells the client to stop sending.
+    /// Send STOP_SENDING.
     pub fn stop(&mut self, id: u64, code: u64) {
         let Some(stream) = self.table.get_mut(id) else {
             return;
@@ -383,7 +381,7 @@ impl Streams {
         self.close_if_done(id);
     }
 
-    /// Opens a unidirectional stream, if the client allows another.
+    /// Open a unidirectional stream if the client allows another.
     pub fn open_uni(&mut self) -> Option<u64> {
         if self.ours >= self.max_ours {
             return None;
@@ -394,7 +392,7 @@ impl Streams {
         Some(id)
     }
 
-    /// Bytes that can be written on a stream now.
+    /// The bytes that can be written on a stream now.
     fn room(&self, send: &Send) -> u64 {
         let stream = send.max.saturating_sub(send.data.written());
         let connection = self.max_written.saturating_sub(self.written);
@@ -402,7 +400,7 @@ impl Streams {
         stream.min(connection).min(memory)
     }
 
-    /// Queues bytes: how many were taken, or `None` when the stream is gone.
+    /// Queue bytes. Returns the number taken, or `None` if the stream is gone.
     pub fn write(&mut self, id: u64, chunks: &mut [Bytes]) -> Option<usize> {
         let stream = self.table.get(id)?;
         let send = &stream.send;
@@ -433,7 +431,7 @@ impl Streams {
         Some(taken)
     }
 
-    /// Ends a stream after what was queued on it.
+    /// End a stream after its queued bytes.
     pub fn finish(&mut self, id: u64) {
         let Some(stream) = self.table.get_mut(id) else {
             return;
@@ -445,7 +443,7 @@ impl Streams {
         }
     }
 
-    /// Gives up sending on a stream.
+    /// Reset the sending side of a stream.
     pub fn reset(&mut self, id: u64, code: u64) {
         let Some(stream) = self.table.get_mut(id) else {
             return;
@@ -462,7 +460,7 @@ impl Streams {
         self.unblock();
     }
 
-    /// Tells the application where it can write on.
+    /// Tell the application which streams have room to write.
     fn unblock(&mut self) {
         let memory = self.limits.send_window - self.limits.send_window / 8;
         if self.blocked.is_empty() || self.unacked > memory || self.written >= self.max_written {
@@ -491,7 +489,7 @@ impl Streams {
 }
 
 impl Recv {
-    /// Begins anew, keeping memory.
+    /// Reset for reuse, keeping memory.
     fn restart(&mut self) {
         let Self {
             open,
@@ -514,7 +512,7 @@ impl Recv {
 }
 
 impl Send {
-    /// Begins anew, keeping memory.
+    /// Reset for reuse, keeping memory.
     fn restart(&mut self) {
         let Self {
             open,
@@ -537,7 +535,8 @@ impl Send {
 }
 
 impl Stream {
-    /// Begins anew. Field by field: to make one and throw it away takes longer than a packet's frames.
+    /// Reset for reuse, field by field: creating and dropping a value costs more than processing a
+    /// packet's frames.
     fn restart(&mut self) {
         let Self {
             recv,

@@ -1,44 +1,43 @@
-//! What comes on a stream, put in order.
+//! Reassembly of a stream's received bytes.
 
 use crate::error::{Error, Reason};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Pieces that may wait behind gaps. With packets of 1200 bytes it takes a window of a megabyte,
-/// half of it lost, to need as many.
+/// The most pieces behind gaps. With packets of 1200 bytes, reaching it takes a window of a
+/// megabyte of which every second packet is lost.
 const MAX_PIECES: usize = 512;
-/// Small pieces that wait are joined when there are so many.
+/// The number of pieces from which small ones are joined.
 const MANY: usize = 64;
-/// Bytes that a piece must have on average not to be called small.
+/// A piece with fewer bytes on average counts as small.
 const SMALL: usize = 1024;
 
-/// Bytes in any order, handed out in order. What waits is copied out of its datagrams: its memory
-/// follows its length, which flow control limits, and the number of pieces.
+/// Takes bytes in any order and returns them in order. Waiting bytes are copied from their
+/// datagrams, so memory depends on their length, which flow control limits, and on the number of
+/// pieces.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    /// Where in the stream what waits begins.
+    /// The stream offset of the waiting bytes.
     read: u64,
     ready: VecDeque<Bytes>,
     ready_len: u64,
-    /// Bytes behind a gap, by where in the stream they begin; they do not overlap.
+    /// The bytes behind gaps by their stream offset, without overlap.
     later: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Assembler {
-    /// Up to where bytes can be read or were.
+    /// The end of the bytes that can be read or were read.
     pub fn in_order(&self) -> u64 {
         self.read + self.ready_len
     }
 
-    /// Up to where bytes were read.
+    /// The end of the bytes that were read.
     pub fn read_offset(&self) -> u64 {
         self.read
     }
 
-    /// Takes bytes that came; whether more can be read than before.
-    ///
-    /// # Errors
-    /// They come in more pieces than any network makes of them.
+    /// Insert received bytes; `true` if more can be read than before.  # Errors There are more
+    /// pieces than a real network causes.
     #[inline]
     pub fn insert(&mut self, offset: u64, mut data: Bytes) -> Result<bool, Error> {
         let next = self.in_order();
@@ -63,7 +62,7 @@ impl Assembler {
         self.ready_len += data.len() as u64;
         self.ready.push_back(data);
         if self.ready.len() >= MANY && self.ready_len < (self.ready.len() * SMALL) as u64 {
-            // A few bytes each would keep whole datagrams in memory.
+            // Small pieces would otherwise keep whole datagrams in memory.
             let mut joined = Vec::with_capacity(self.ready_len as usize);
             self.ready
                 .drain(..)
@@ -102,7 +101,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Hands over what waited behind a gap that is closed.
+    /// Move bytes behind a closed gap to the readable ones.
     fn join(&mut self) {
         while let Some(first) = self.later.first_entry() {
             let next = self.read + self.ready_len;
@@ -116,7 +115,7 @@ impl Assembler {
         }
     }
 
-    /// Takes the next piece that is in order.
+    /// Take the next piece in order.
     #[inline]
     pub fn next(&mut self) -> Option<Bytes> {
         let piece = self.ready.pop_front()?;
@@ -125,7 +124,7 @@ impl Assembler {
         Some(piece)
     }
 
-    /// Throws away what waits, and all before `offset`.
+    /// Discard waiting bytes, and all before `offset`.
     pub fn discard(&mut self, offset: u64) {
         *self = Self {
             read: offset,
@@ -133,7 +132,7 @@ impl Assembler {
         };
     }
 
-    /// Begins anew with a new stream, keeping memory.
+    /// Reset for a new stream, keeping memory.
     pub fn restart(&mut self) {
         self.read = 0;
         self.ready.clear();
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(read, content(0..1000));
     }
 
-    /// A byte far ahead costs a byte, whatever the window.
+    /// A byte far ahead costs one byte of memory regardless of the window.
     #[test]
     fn memory_follows_what_came() {
         let mut assembler = Assembler::default();

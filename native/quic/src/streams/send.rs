@@ -1,28 +1,28 @@
-//! What is to be sent on a stream, kept until it has arrived.
+//! A stream's outgoing bytes, kept until they are acknowledged.
 
 use crate::ranges::Ranges;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes to send, some of them sent, some arrived.
+/// Outgoing bytes, some of which are sent or acknowledged.
 #[derive(Debug, Default)]
 pub struct SendBuffer {
     chunks: VecDeque<Bytes>,
-    /// Where in the stream the first chunk begins: all before has arrived.
+    /// The stream offset of the first chunk: everything before is acknowledged.
     base: u64,
-    /// Where what was written ends.
+    /// The end of the written bytes.
     end: u64,
     /// Everything before was sent at least once.
     sent: u64,
-    /// The chunk that `sent` is in, and where in the stream it begins.
+    /// The chunk that contains `sent`, and its stream offset.
     cursor: (usize, u64),
     lost: Ranges,
     acked: Ranges,
 }
 
 impl SendBuffer {
-    /// Appends bytes.
+    /// Append bytes.
     #[inline]
     pub fn write(&mut self, data: Bytes) {
         if !data.is_empty() {
@@ -31,32 +31,32 @@ impl SendBuffer {
         }
     }
 
-    /// Bytes that were written.
+    /// The number of bytes written.
     pub fn written(&self) -> u64 {
         self.end
     }
 
-    /// Bytes that were sent at least once.
+    /// The number of bytes sent at least once.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Bytes that have not arrived, those between others that did included.
+    /// The bytes from the first unacknowledged one on.
     pub fn unacked(&self) -> u64 {
         self.end - self.base
     }
 
-    /// Whether there is something to send.
+    /// Whether there are bytes to send.
     pub fn has_pending(&self) -> bool {
         self.sent < self.end || !self.lost.is_empty()
     }
 
-    /// Whether everything that was sent has arrived.
+    /// Whether everything sent is acknowledged.
     pub fn is_done(&self) -> bool {
         self.base == self.end
     }
 
-    /// Takes up to `max` bytes to send next, what was lost first.
+    /// Take up to `max` bytes to send next, lost ones first.
     #[inline]
     pub fn next(&mut self, max: u64) -> Option<Range<u64>> {
         if !self.lost.is_empty() {
@@ -70,7 +70,7 @@ impl SendBuffer {
         (start < self.sent).then_some(start..self.sent)
     }
 
-    /// Where the next bytes to send begin, and how many there are in a row.
+    /// The next contiguous bytes to send.
     #[inline]
     pub fn peek(&self) -> Option<Range<u64>> {
         match self.lost.first() {
@@ -79,7 +79,7 @@ impl SendBuffer {
         }
     }
 
-    /// Appends the bytes of a range to `out`.
+    /// Append the bytes of a range to `out`.
     #[inline]
     pub fn copy(&mut self, range: Range<u64>, out: &mut Vec<u8>) {
         let (mut index, mut start) = self.cursor;
@@ -105,7 +105,7 @@ impl SendBuffer {
         }
     }
 
-    /// A range has arrived; how many bytes are let go of.
+    /// Handle the acknowledgment of a range. Returns the number of bytes freed.
     #[inline]
     pub fn acked(&mut self, range: Range<u64>) -> u64 {
         if !self.lost.is_empty() {
@@ -134,7 +134,7 @@ impl SendBuffer {
             };
             let len = chunk.len() as u64;
             if len > left {
-                // A view of the rest; the memory goes with the chunk.
+                // Keep a view of the rest; the memory is freed with the chunk.
                 *chunk = chunk.slice(left as usize..);
                 if self.cursor.0 == 0 {
                     self.cursor.1 = to;
@@ -152,7 +152,7 @@ impl SendBuffer {
         freed
     }
 
-    /// A range was lost.
+    /// Handle the loss of a range.
     pub fn lost(&mut self, range: Range<u64>) {
         let range = range.start.max(self.base)..range.end.min(self.sent);
         if range.start >= range.end {
@@ -168,7 +168,7 @@ impl SendBuffer {
         arrived.into_iter().for_each(|r| self.lost.remove(r));
     }
 
-    /// Throws everything away; how many bytes.
+    /// Discard everything. Returns the number of bytes.
     pub fn discard(&mut self) -> u64 {
         let freed = self.unacked();
         *self = Self {
@@ -180,7 +180,7 @@ impl SendBuffer {
         freed
     }
 
-    /// Begins anew with a new stream, keeping memory.
+    /// Reset for a new stream, keeping memory.
     pub fn restart(&mut self) {
         self.chunks.clear();
         (self.base, self.end, self.sent, self.cursor) = (0, 0, 0, (0, 0));
@@ -198,7 +198,7 @@ mod tests {
     enum Step {
         Write(usize),
         Send(u64),
-        /// What happens to the n-th range under way.
+        /// Operations on the n-th range in flight.
         Acked(usize),
         Lost(usize),
     }
@@ -223,7 +223,7 @@ mod tests {
             let (mut under_way, mut arrived) = (Vec::new(), Ranges::default());
             let mut freed = 0;
             let mut all = steps.clone();
-            // In the end everything is sent and arrives.
+            // In the end, everything is sent and acknowledged.
             for _ in 0..2 * steps.len() + 2 {
                 all.push(Step::Send(u64::MAX >> 2));
                 all.extend((0..steps.len() + 2).map(|_| Step::Acked(0)));

@@ -1,4 +1,4 @@
-//! A server and a client of quinn-proto on a link in memory, with a clock of its own.
+//! A server and a quinn-proto client on a link in memory, with a simulated clock.
 
 use bytes::{Bytes, BytesMut};
 use gallop_quic::{Datagram, Ecn, End, Endpoint, Event, Fixed, Options, Output, Transmit};
@@ -13,32 +13,32 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What happens to datagrams.
+/// The properties of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub loss: f64,
     pub double: f64,
     pub reorder: f64,
     pub delay: Duration,
-    /// Larger ones are lost.
+    /// Larger datagrams are lost.
     pub mtu: usize,
     pub marks: Marks,
 }
 
-/// What happens to the ECN field of IP headers.
+/// The treatment of the ECN field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Marks {
-    /// It arrives.
+    /// The mark arrives.
     Kept,
-    /// Of those marked with ECT(0), so many say that there is congestion.
+    /// This fraction of ECT(0) marks becomes "congestion experienced".
     Congested(f64),
-    /// It arrives empty.
+    /// The mark is cleared.
     Cleared,
-    /// It arrives as ECT(1).
+    /// The mark becomes ECT(1).
     Changed,
-    /// What the server marks is lost.
+    /// Marked datagrams of the server are lost.
     Swallowed,
-    /// The client cannot see it.
+    /// The client cannot see the mark.
     Unseen,
 }
 
@@ -62,7 +62,7 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What the endpoint has to send.
+/// The datagrams that the endpoint sends.
 #[derive(Default)]
 pub struct Sent {
     buffer: Vec<u8>,
@@ -120,8 +120,9 @@ fn setup() -> &'static Setup {
     })
 }
 
-/// A client configuration with session tickets of its own; its clones share them. A ticket of another test may be of
-/// a server with other limits, which a client must not accept in 0-RTT (RFC 9000, section 7.4.1).
+/// A client configuration with its own session tickets, which its clones share. Another test's
+/// ticket may be from a server with other limits, which a client must not accept for 0-RTT (RFC
+/// 9000, section 7.4.1).
 pub fn client_config() -> ClientConfig {
     let mut tls = setup().client.clone();
     tls.resumption = rustls::client::Resumption::in_memory_sessions(32);
@@ -133,7 +134,7 @@ pub fn address(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Where and when a datagram arrives.
+/// The destination and time of a datagram.
 type Arrival = Reverse<(Instant, u64)>;
 
 pub struct World {
@@ -145,7 +146,7 @@ pub struct World {
     endpoint: quinn_proto::Endpoint,
     handle: ConnectionHandle,
     pub client: quinn_proto::Connection,
-    /// Where the client is.
+    /// The client's port.
     pub port: u16,
     under_way: BinaryHeap<Arrival>,
     datagrams: BTreeMap<u64, (bool, SocketAddr, Ecn, Vec<u8>)>,
@@ -153,16 +154,16 @@ pub struct World {
     pub connected: bool,
     pub closed: Option<String>,
     answers: HashMap<StreamId, (Vec<u8>, bool)>,
-    /// What the server has yet to write.
+    /// Bytes that the server has yet to write.
     unwritten: HashMap<(usize, u64), (Vec<Bytes>, bool)>,
     pub events: Vec<Event>,
-    /// Where somebody is who repeats so many of the client's datagrams, and is faster.
+    /// The port of an attacker that repeats this number of the client's datagrams and is faster.
     pub copies: (u16, u32),
-    /// The client's datagrams are lost.
+    /// Whether the client's datagrams are lost.
     pub mute: bool,
-    /// Datagrams and bytes from the server.
+    /// The datagrams and bytes from the server.
     pub served: (u64, u64),
-    /// Datagrams from the server, and from the client, that were sent with a mark.
+    /// The marked datagrams from the server, and from the client.
     pub marked: (u64, u64),
 }
 
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    /// Connects again, with what the client has learned.
+    /// Connect again with the client's stored state.
     pub fn reconnect(&mut self, config: ClientConfig) {
         let connected = self
             .endpoint
@@ -257,7 +258,7 @@ impl World {
         }
     }
 
-    /// Does what is due now; then time goes on to what is due next.
+    /// Do what is due now, then advance the time.
     pub fn turn(&mut self) {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.client.poll_transmit(self.now, 1, &mut buffer) {
@@ -301,7 +302,7 @@ impl World {
         self.client_events();
     }
 
-    /// Hands a datagram over.
+    /// Deliver a datagram.
     pub fn deliver(&mut self, to_server: bool, from: SocketAddr, ecn: Ecn, data: &[u8]) {
         let data = BytesMut::from(data);
         if to_server {
@@ -359,7 +360,7 @@ impl World {
         }
     }
 
-    /// The application: says back what it was told.
+    /// The application: echo the received bytes.
     pub fn serve(&mut self) {
         while let Some(key) = self.server.next_active() {
             while let Some(event) = self.server.poll(key) {
@@ -411,7 +412,7 @@ impl World {
             for datagram in data.chunks(size) {
                 self.served.0 += 1;
                 self.served.1 += datagram.len() as u64;
-                // Who is not there any more gets nothing.
+                // A datagram to a previous address is lost.
                 if transmit.remote == address(self.port) {
                     let ecn = if transmit.ecn { Ecn::Ect0 } else { Ecn::None };
                     self.send(false, address(443), ecn, datagram.to_vec());
@@ -420,7 +421,7 @@ impl World {
         }
     }
 
-    /// Begins a request with these bytes.
+    /// Begin a request with these bytes.
     pub fn open(&mut self, data: &[u8]) -> StreamId {
         let mut opened = None;
         self.run("another stream", |world| {
@@ -439,7 +440,7 @@ impl World {
         id
     }
 
-    /// Sends a request of these bytes on a new stream.
+    /// Send a request with these bytes on a new stream.
     pub fn request(&mut self, data: &[u8]) -> StreamId {
         let id = self.open(data);
         self.client.send_stream(id).finish().unwrap();
@@ -454,13 +455,13 @@ impl World {
         &self.answers[&id].0
     }
 
-    /// Packets of the server that were lost, once the connection is closed.
+    /// The number of lost server packets, after the connection was closed.
     pub fn lost_packets(&mut self) -> u64 {
         self.close();
         self.server.take_counts().packets_lost
     }
 
-    /// Lets time pass until the server has forgotten its connections.
+    /// Let time pass until the server has removed its connections.
     pub fn run_out(&mut self) {
         for _ in 0..10_000 {
             if self.server.is_empty() {
@@ -482,7 +483,7 @@ impl World {
         panic!("{what} does not come about");
     }
 
-    /// The client closes the connection, and the server forgets it.
+    /// Close the connection by the client, and let the server remove it.
     pub fn close(&mut self) {
         self.client.close(self.now, 0u32.into(), Bytes::new());
         for _ in 0..100_000 {

@@ -17,9 +17,9 @@ enum State {
 pub struct Source<T> {
     shared: Rc<Shared<T>>,
     state: State,
-    /// Bytes taken by those who read the body, framing included.
+    /// Bytes taken from the connection for the body, including framing.
     consumed: u64,
-    /// Bytes of `100 Continue` still to be sent before the body is read.
+    /// The unsent bytes of `100 Continue`, which precede the body.
     interim: &'static [u8],
 }
 
@@ -41,7 +41,7 @@ impl<T: Transport> Source<T> {
         }
     }
 
-    /// Takes body bytes out of what was read; `None` when more must be read.
+    /// Take body bytes from the read buffer; `None` if more bytes are needed.
     fn take(&mut self) -> Result<Option<Bytes>, BodyError> {
         let shared = self.shared.clone();
         loop {
@@ -68,7 +68,7 @@ impl<T: Transport> Source<T> {
                         })
                     });
                     let Ok((consumed, data, end)) = step else {
-                        // Nothing behind it can be told apart.
+                        // After a framing error, the bytes that follow cannot be interpreted.
                         self.state = State::Ended;
                         let reason = "client sent invalid chunked body";
                         return Err(BodyError::Status(400, reason));
@@ -105,7 +105,7 @@ impl<T: Transport> RequestBody for Source<T> {
                 return Poll::Ready(Ok(None));
             }
             if self.shared.has_unread() {
-                // A client that did not wait needs no invitation.
+                // The client has already sent its body without waiting for `100 Continue`.
                 self.interim = b"";
                 match self.take() {
                     Err(e) => return Poll::Ready(Err(e)),
@@ -143,7 +143,7 @@ impl<T: Transport> RequestBody for Source<T> {
     }
 
     fn discard_ready(&mut self) -> Result<(), u16> {
-        // Once more than this has come, the answer goes first.
+        // Beyond this many bytes, send the response before reading on.
         const MOST: u64 = 1 << 20;
         let mut cx = Context::from_waker(Waker::noop());
         let start = self.consumed;

@@ -1,5 +1,5 @@
-//! The end of a connection: what the client still sends is read for a while, so that its system
-//! does not throw away the answer.
+//! Closing a connection. The server reads for a while what the client still sends; otherwise the
+//! client's system could discard the response.
 
 use super::{End, Shared};
 use crate::transport::Transport;
@@ -8,7 +8,7 @@ use gallop_engine::Exchange;
 use gallop_runtime::{now_ms, timeout};
 use std::future::poll_fn;
 
-/// Reads the rest of a request's body; whether its end was reached.
+/// Read the rest of the request body; `true` if its end was reached.
 pub async fn discard_body(ex: &mut Exchange) -> bool {
     let conf = &ex.loc.conf;
     let (idle, total) = (
@@ -25,7 +25,7 @@ pub async fn discard_body(ex: &mut Exchange) -> bool {
     }
 }
 
-/// Whether the client may still be sending.
+/// How to close the connection: with lingering if the client may still be sending.
 pub fn kind<T: Transport>(shared: &Shared<T>, ex: &Exchange) -> End {
     match ex.loc.conf.lingering_close.unwrap_or(Lingering::On) {
         Lingering::Off => End::Close,
@@ -35,7 +35,8 @@ pub fn kind<T: Transport>(shared: &Shared<T>, ex: &Exchange) -> End {
     }
 }
 
-/// Tells the client that nothing more comes, and reads until it closes or time is up.
+/// Shut down the sending side and read until the client closes or the time limit ends
+/// (`lingering_close`).
 pub async fn linger<T: Transport>(shared: &Shared<T>, ex: &Exchange) {
     let conf = &ex.loc.conf;
     let (idle, total) = (

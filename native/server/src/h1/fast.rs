@@ -1,4 +1,4 @@
-//! Requests answered with prepared responses, without leaving the read loop.
+//! Responses from the cache of prepared responses, sent without leaving the read loop.
 
 use super::{Asked, Next};
 use crate::transport::Transport;
@@ -18,14 +18,14 @@ thread_local! {
     static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What of a request its prebuilt answer depends on, besides the target.
+/// The parts of a request, besides its target, that select a prepared response.
 struct Simple<'a> {
     host: &'a [u8],
-    /// The client wants no further answer on this connection.
+    /// The client wants the connection to close after the response.
     close: bool,
 }
 
-/// Whether a field can change the answer of a plain file, or is refused when it comes twice.
+/// Whether a header field can change the response for a static file, or must not appear twice.
 fn matters(name: &[u8]) -> bool {
     match name.len() {
         5 => is_name(name, b"range"),
@@ -44,7 +44,8 @@ fn matters(name: &[u8]) -> bool {
     }
 }
 
-/// Whether the connection ends with the answer; `None` for a value that says more than that.
+/// Whether the connection closes after the response; `None` for a `Connection` value with other
+/// options.
 fn wants_close(connection: &[u8]) -> Option<bool> {
     if connection.eq_ignore_ascii_case(b"keep-alive") {
         Some(false)
@@ -55,7 +56,7 @@ fn wants_close(connection: &[u8]) -> Option<bool> {
     }
 }
 
-/// The request, if it is one that a prebuilt answer may serve.
+/// The request's parts if a prepared response can serve it.
 fn simple(head: &Head) -> Option<Simple<'_>> {
     let plain_version = matches!(head.version, Version::Http10 | Version::Http11);
     if !plain_version || head.method() != b"GET" || !head.authority.is_empty() {
@@ -86,7 +87,8 @@ fn key(conn: &Conn, head: &Head, simple: &Simple<'_>, out: &mut Vec<u8>) {
     out.push(u8::from(simple.close));
 }
 
-/// Answers the request of `len` bytes if a valid prebuilt answer is at hand. `more`: bytes follow it.
+/// Send a valid prepared response for the request of `len` bytes, if the cache has one. `more`:
+/// further bytes follow the request.
 pub fn answer<T: Transport>(
     asked: &Asked<'_, T>,
     head: &Head,
@@ -94,7 +96,7 @@ pub fn answer<T: Transport>(
     more: bool,
 ) -> Option<Next> {
     let (worker, conn) = (asked.worker, asked.conn);
-    // Where nothing but upstreams answers there is nothing to look for.
+    // The cache is empty if all locations pass requests to upstreams.
     if worker.prepared.borrow().is_empty() {
         return None;
     }
@@ -102,7 +104,7 @@ pub fn answer<T: Transport>(
     if worker.shutdown.is_set() {
         return None;
     }
-    // What the client sends after its last request has to be read before the connection is closed.
+    // The bytes after the last request must be read before the connection closes.
     if simple.close && more {
         return None;
     }
@@ -147,7 +149,7 @@ pub fn answer<T: Transport>(
     })
 }
 
-/// Counts a request answered from here.
+/// Count a request that a prepared response served.
 fn count(worker: &Worker, head: &Head, entry: &Entry, len: usize) {
     let Some(meter) = &worker.meter else { return };
     meter.request(Done {
@@ -160,7 +162,7 @@ fn count(worker: &Worker, head: &Head, entry: &Entry, len: usize) {
     });
 }
 
-/// Whether the server ends the connection after this request, by its limits for one.
+/// Whether a limit (`keepalive_requests`, `keepalive_time`) ends the connection after this request.
 fn is_last(conn: &Conn, location: &Location, now: u64) -> bool {
     let conf = &location.conf;
     let lifetime = conf.keepalive_time.unwrap_or(3_600_000);
@@ -168,29 +170,28 @@ fn is_last(conn: &Conn, location: &Location, now: u64) -> bool {
         || now.saturating_sub(conn.started) > lifetime
 }
 
-/// What became of bytes that were to be written without waiting.
+/// The outcome of a write that does not wait.
 pub enum Wrote {
     /// The connection is broken.
     Nothing,
-    /// So many were taken; they may still have to be flushed.
+    /// The transport took this many bytes; they may still need a flush.
     Part(usize),
     All,
 }
 
-/// Writes as much as the transport takes without waiting.
+/// Write as many bytes as the transport takes without waiting.
 pub fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Wrote {
     write(io, bytes, false)
 }
 
-/// As [`write_now`], where the connection ends with these bytes: they leave together with word of that, in
-/// one segment instead of two.
+/// Like [`write_now`], but also end the connection: the last bytes and the FIN share one segment.
 fn write_last<T: Transport>(io: &T, bytes: &[u8]) -> Wrote {
     if !T::ENDS_WITH_BYTES {
         return write_now(io, bytes);
     }
     let wrote = write(io, bytes, true);
     if matches!(wrote, Wrote::All) {
-        // To close alone would throw away what was held back, if the client had sent more meanwhile.
+        // If the client has sent more meanwhile, closing alone would discard the held-back bytes.
         io.close_write();
     }
     wrote
@@ -226,7 +227,7 @@ fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &Entry, len: usize) {
     gallop_engine::log::access(&ex);
 }
 
-/// Writes the date of this second.
+/// Write the current date into the head.
 fn stamp(worker: &Worker, entry: &mut Entry) {
     let now = unix_time() / 1000;
     if entry.date != now {
@@ -236,7 +237,7 @@ fn stamp(worker: &Worker, entry: &mut Entry) {
     }
 }
 
-/// Keeps a response just made for later requests, if its location and request allow it.
+/// Store a response for later requests if its location and request allow this.
 pub fn remember(ex: &mut Exchange, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
     let Some(date_at) = date_at else { return };
     if !may_keep(ex, bytes.len() - head_len) {
@@ -245,7 +246,7 @@ pub fn remember(ex: &mut Exchange, bytes: &[u8], head_len: usize, date_at: Optio
     let Some(simple) = simple(&ex.head) else {
         return;
     };
-    // An answer that ends the connection for a reason of the server's own serves nobody else.
+    // Do not store a response that closes the connection for a reason of the server.
     if simple.close == ex.keepalive {
         return;
     }

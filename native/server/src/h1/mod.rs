@@ -28,10 +28,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-/// The connection as its requests' bodies share it.
+/// The connection state that request bodies share.
 pub struct Shared<T> {
     pub io: T,
-    /// Bytes read and not used yet start at `pos`.
+    /// Unused bytes that were read; they start at `pos`.
     buf: RefCell<Vec<u8>>,
     pos: Cell<usize>,
 }
@@ -44,12 +44,12 @@ thread_local! {
     static HEAD: RefCell<Head> = RefCell::default();
 }
 
-/// Idle buffers a thread keeps.
+/// The most idle buffers that a thread keeps.
 const SPARE_BUFFERS: usize = 64;
 
 impl<T: Transport> Shared<T> {
     pub fn poll_read_more(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Idle connections hold no buffer: it is only taken when there is something to read.
+        // Idle connections hold no buffer: take one only when bytes are ready.
         if self.io.poll_readable(cx).is_pending() {
             return Poll::Pending;
         }
@@ -76,7 +76,7 @@ impl<T: Transport> Shared<T> {
         result
     }
 
-    /// Gives the buffer back when nothing is in it.
+    /// Give the buffer back if it is empty.
     fn release(&self) {
         let mut buf = self.buf.borrow_mut();
         if self.pos.get() < buf.len() || buf.capacity() == 0 {
@@ -105,28 +105,28 @@ impl<T: Transport> Shared<T> {
         self.pos.get() < self.buf.borrow().len()
     }
 
-    /// Moves what is unread to the buffer's start, so that more fits behind it.
+    /// Move the unread bytes to the start of the buffer to make room behind them.
     fn compact(&self) {
         let pos = self.pos.replace(0);
         self.buf.borrow_mut().drain(..pos);
     }
 }
 
-/// What stands at the start of the unread bytes.
+/// The result of looking at the unread bytes.
 pub enum Next {
-    /// A prebuilt answer was written to the end; how long the connection then waits for another request,
-    /// in milliseconds, if it goes on.
+    /// A prepared response was sent completely. The value is the time in milliseconds to wait for
+    /// the next request, or `None` if the connection ends.
     Answered {
         wait: Option<u64>,
     },
-    /// A prebuilt answer of which `rest` is still to be written.
+    /// `rest` of a prepared response is still to be sent.
     Partly {
         rest: Vec<u8>,
         wait: Option<u64>,
-        /// Milliseconds that the client has to take some of it.
+        /// Milliseconds within which the client must accept more bytes.
         patience: u64,
     },
-    /// A request that was sent on to an upstream and waits for its answer.
+    /// A request that was passed to an upstream and waits for its response.
     Passed(Box<Flight>),
     Request {
         ex: Box<Exchange>,
@@ -136,31 +136,31 @@ pub enum Next {
     Incomplete {
         started: bool,
     },
-    /// Nothing; the connection can wait for the next request without a task.
+    /// No bytes: the connection can wait for the next request without a task.
     Idle,
 }
 
-/// How a connection ends.
+/// The way a connection ends.
 pub enum End {
-    /// At once.
+    /// Close at once.
     Close,
-    /// After the client had time to read the answer.
+    /// Close after the client had time to read the response (`lingering_close`).
     Linger,
 }
 
-/// Requests answered in a row before other connections get their turn.
+/// The most requests served in a row before other connections get their turn.
 const BATCH: u32 = 32;
 
-/// A connection whose next request is looked at.
+/// A connection whose next request is examined.
 pub struct Asked<'a, T> {
     pub worker: &'a Rc<Worker>,
     pub conn: &'a Rc<Conn>,
     pub io: &'a T,
 }
 
-/// Parses the head that `bytes` begin with, and answers it from the cache of prebuilt answers if that
-/// is possible. How many bytes are done with: none of a request that is not answered yet.
-/// `taskless`: no task serves the connection, so that none is needed for an upstream's answer either.
+/// Parse the request head at the start of `bytes` and send a prepared response if the cache has
+/// one. Returns the number of bytes consumed, which is 0 for a request that still needs a response.
+/// `taskless`: no task serves the connection, so a proxied response needs none either.
 fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8], taskless: bool) -> (Next, usize) {
     let conf = &asked.conn.endpoint.hosts.default.conf;
     let (count, size) = conf.large_buffers();
@@ -209,20 +209,20 @@ pub struct Client<T> {
     pub io: T,
 }
 
-/// Where a connection's task takes it up.
+/// The state from which a connection's task starts.
 #[derive(Default)]
 pub struct Start {
-    /// What was already read from it.
+    /// Bytes that were already read.
     pub early: Vec<u8>,
-    /// What was already found in that.
+    /// The result of looking at those bytes, if this was done.
     pub next: Option<Next>,
     /// Milliseconds to wait for the next request; `None` for the first.
     pub wait: Option<u64>,
-    /// The request came before the answer to the one before was sent.
+    /// The request arrived before the previous response was sent.
     pub pipelined: bool,
 }
 
-/// Serves a connection until it ends or waits for another request.
+/// Serve a connection until it ends or becomes idle.
 pub async fn serve<T: Transport>(idle: Rc<Idle>, client: Client<T>, start: Start) {
     let Client { conn, count, io } = client;
     let shared = Rc::new(Shared {
@@ -251,7 +251,7 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, client: Client<T>, start: Start
     }
 }
 
-/// Whether a request begins with the method HEAD, though its line is refused.
+/// Whether a refused request line begins with the method HEAD.
 fn is_head(bytes: &[u8]) -> bool {
     let blank = bytes.iter().take_while(|c| matches!(c, b'\r' | b'\n'));
     bytes[blank.count()..].starts_with(b"HEAD ")
@@ -277,7 +277,8 @@ impl<T: Transport> Driver<T> {
         self.server().conf.client_header_timeout.unwrap_or(60_000)
     }
 
-    /// Runs until the connection is over (`false`) or idle. `next`: what was already found.
+    /// Serve requests until the connection ends (`false`) or becomes idle (`true`). `next`: the
+    /// result of an earlier look at the bytes.
     async fn run(&mut self, mut next: Option<Next>) -> bool {
         loop {
             self.batch += 1;
@@ -304,7 +305,7 @@ impl<T: Transport> Driver<T> {
                 }
                 Some(Next::Request { ex, len, bad }) => self.request(ex, len, bad).await,
                 Some(Next::Idle) => return true,
-                // Only connections without a task have requests sent on before.
+                // Only connections without a task pass requests on beforehand.
                 Some(Next::Passed(_) | Next::Incomplete { .. }) | None => return false,
             };
             if !keep {
@@ -314,7 +315,8 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Waits for the next request, or answers it at once. `None`: the connection is over.
+    /// Wait for the next request, or send a prepared response at once; `None` if the connection is
+    /// over.
     async fn next(&mut self) -> Option<Next> {
         let worker = self.worker.clone();
         let mut shutdown = worker.shutdown.watch();
@@ -368,7 +370,7 @@ impl<T: Transport> Driver<T> {
     }
 
     async fn wait_bytes(&self, started: bool, shutdown: &mut Watch<'_>) -> Wait {
-        // A connection that has not had its first request may still send it.
+        // A connection without a first request may still send it during a graceful shutdown.
         let stop = self.wait.is_some() && !started;
         poll_fn(|cx| {
             match self.shared.poll_read_more(cx) {
@@ -398,7 +400,7 @@ impl<T: Transport> Driver<T> {
         next
     }
 
-    /// Processes one request; whether the connection goes on.
+    /// Process one request; `true` if the connection stays open.
     async fn request(&mut self, mut ex: Box<Exchange>, len: usize, bad: Option<HeadError>) -> bool {
         self.deadline.clear();
         self.conn.requests.set(self.conn.requests.get() + 1);
@@ -408,7 +410,8 @@ impl<T: Transport> Driver<T> {
             .requests
             .fetch_add(1, Ordering::Relaxed);
         self.shared.consume(len);
-        // Of a head that is refused, the lines before the wrong one; blank lines before any do not count.
+        // For a refused head, count the lines before the malformed one, without leading blank
+        // lines.
         let read = bad.map_or(len, |_| ex.head.buf.len());
         ex.request_length = read.saturating_sub(ex.head.line.start as usize) as u64;
         ex.pipelined = self.pipelined;
@@ -419,13 +422,13 @@ impl<T: Transport> Driver<T> {
                     ex.head.clear();
                 }
                 if ex.head.buf.is_empty() {
-                    // Who writes no request line may not know what came with 1.1 either.
+                    // Without a valid request line the response is that of HTTP/1.0.
                     ex.head.version = Version::Http10;
                     ex.header_only = self.shared.with_unread(is_head);
                 }
                 ex.log(Level::Info, error.reason());
                 let known = ex.head.buf.is_empty() || gallop_engine::begin_refused(&mut ex);
-                // An answer of HTTP/0.9 is a body and nothing else.
+                // A response of HTTP/0.9 consists of the body alone.
                 ex.header_only &= ex.version() != Version::Http09;
                 Some(if known { error.status() } else { 400 })
             }
@@ -455,18 +458,19 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Reads what the head says; a status if the request is refused.
+    /// Evaluate the request head; a status code if the request is refused.
     fn begin(&self, ex: &mut Exchange) -> Option<u16> {
         self.set_persistence(ex);
         match gallop_engine::begin(ex) {
-            // nginx looks at the length before the method, whose error page may want the body.
+            // Like nginx, check the length before the method: the error page may need the body.
             Begin::Refuse(405) => self.frame(ex).or(Some(405)),
             Begin::Refuse(status) => Some(status),
             Begin::Process => self.frame(ex),
         }
     }
 
-    /// How long the body is, and where it comes from; a status if that is told in two ways.
+    /// Determine the length and framing of the body; a status code if header fields contradict each
+    /// other.
     fn frame(&self, ex: &mut Exchange) -> Option<u16> {
         match h1::body_framing(&ex.head) {
             Err((status, reason)) => {
@@ -510,7 +514,7 @@ impl<T: Transport> Driver<T> {
         ex.keepalive = keep && !self.worker.shutdown.is_set();
     }
 
-    /// Runs the engine and sends the answer; how the connection ends, if it does.
+    /// Run the engine and send the response; `Some` if the connection must end.
     async fn process(&mut self, ex: &mut Exchange, refused: Option<u16>) -> Option<End> {
         match self.run_engine(ex, refused).await {
             Ran::Answer => {}
@@ -546,7 +550,8 @@ impl<T: Transport> Driver<T> {
         Some(close::kind(&self.shared, ex))
     }
 
-    /// Runs the phases; gives up when the client is gone and nobody needs the answer.
+    /// Run the phases. Stop if the client has closed the connection and nothing else needs the
+    /// response.
     async fn run_engine(&self, ex: &mut Exchange, refused: Option<u16>) -> Ran {
         let abortable = ex.abortable.clone();
         let mut run = Box::pin(gallop_engine::run(ex, refused));
@@ -558,7 +563,7 @@ impl<T: Transport> Driver<T> {
                 if self.shared.io.is_hung_up() {
                     return Poll::Ready(Ran::Aborted);
                 }
-                // Asks to be woken when the client closes.
+                // Register for a wake-up when the client closes.
                 let _ = self.shared.io.poll_readable(cx);
             }
             Poll::Pending

@@ -1,4 +1,4 @@
-//! Connections of HTTP/1.1 whose request was sent on to an upstream the quick way.
+//! HTTP/1.1 connections whose request was passed to an upstream without a task of its own.
 
 use super::fast::{write_now, Wrote};
 use super::{serve, take_up, Asked, Client, Next, Start};
@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A connection that waits for an upstream's answer, whatever its bytes go through.
+/// A connection that waits for an upstream response, over any transport.
 pub struct Waiter {
     conn: Rc<Conn>,
     count: ConnectionCount,
@@ -25,9 +25,9 @@ thread_local! {
     static OUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Sends a request on, if it is one for the quick way. `body`: all that came behind its head.
+/// Pass the request to an upstream if it needs no task. `body`: all bytes that followed its head.
 pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head, body: &[u8]) -> Sent {
-    // That a client has left is told once, and it was told of this one.
+    // A hang-up is reported once, and this connection has already received it.
     if asked.worker.shutdown.is_set() || asked.io.is_hung_up() {
         return Sent::No;
     }
@@ -35,7 +35,7 @@ pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head, body: &[u8]) ->
     quick::ask(asked.worker, asked.conn, Arrived { head, body, size })
 }
 
-/// Has a connection wait for the answer to the request that was sent on.
+/// Let a connection wait for the upstream's response.
 pub fn wait<T: Transport>(idle: &Rc<Idle>, client: Client<T>, flight: Box<Flight>) {
     let Client { conn, count, io } = client;
     let counters = &idle.worker().shared.counters;
@@ -46,17 +46,18 @@ pub fn wait<T: Transport>(idle: &Rc<Idle>, client: Client<T>, flight: Box<Flight
     hold_line(idle, Waiter { conn, count, line }, flight);
 }
 
-/// The client has sent something, or has left.
+/// Handle a client that sent something or closed while the upstream works.
 pub fn roused(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
     if client.line.is_hung_up() {
-        // Whether the answer is still wanted is decided as for any other request.
+        // The usual rules (`proxy_ignore_client_abort`) decide whether the response is still
+        // needed.
         return leave(idle, client, flight, None);
     }
-    // The next request: it is read when this one is answered.
+    // The next request waits until this response is sent.
     hold_line(idle, client, flight);
 }
 
-/// The upstream has sent something, or has closed.
+/// Handle an upstream that sent something or closed.
 pub fn heard(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
     let worker = idle.worker();
     let mut out = OUT.take();
@@ -86,7 +87,7 @@ fn uncount(worker: &Worker) {
     counters.writing.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Sends the answer, and has the connection go on. `finish` counts and logs the request.
+/// Send the response and continue with the connection. `finish` counts and logs the request.
 fn answered<T: Transport>(
     idle: &Rc<Idle>,
     client: Client<T>,
@@ -118,11 +119,11 @@ fn answered<T: Transport>(
     }
 }
 
-/// Gives a request that needs more than the quick way a task, which goes on from where it stands.
+/// Move the request to a task, which continues from the current state.
 pub fn leave(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>, came: Option<quick::Came>) {
     let worker = idle.worker();
     uncount(worker);
-    // The task counts the request.
+    // The task will count the request.
     let counters = &worker.shared.counters;
     counters.requests.fetch_sub(1, Ordering::Relaxed);
     let Waiter { conn, count, line } = client;

@@ -1,5 +1,5 @@
-//! A connection that waited for its next request and has something to read. Requests that a prebuilt
-//! answer serves are served here and now; others get a task.
+//! A connection that became readable while it waited for its next request. Prepared responses are
+//! sent directly; other requests get a task.
 
 use super::{look, passing, serve, Asked, Client, Next, Start, BATCH, READ_SIZE};
 use crate::idle::Idle;
@@ -12,22 +12,23 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 thread_local! {
-    /// What connections are read into; what a task needs of it is copied.
+    /// The shared read buffer; a task copies the bytes that it needs.
     static INPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What became of a connection.
+/// The next state of a connection.
 enum Outcome {
-    /// It waits for another request, until this time.
+    /// Wait for another request until this time.
     Waits(u64),
     Task(Start),
     Passed(Box<Flight>),
-    /// Its first bytes may be those of HTTP/2.
+    /// The first bytes may be those of HTTP/2.
     Http2(Vec<u8>),
     Over,
 }
 
-/// Takes up a connection that had until `due` (milliseconds, monotonic) to send a request.
+/// Resume a connection whose time for sending a request ends at `due` (milliseconds, monotonic
+/// clock).
 pub fn take_up<T: Transport>(idle: &Rc<Idle>, client: Client<T>, due: u64) {
     let mut input = INPUT.take();
     let outcome = serve_ready(idle, &client, due, &mut input);
@@ -74,15 +75,15 @@ fn serve_ready<T: Transport>(
             Err(outcome) => return outcome,
         }
     }
-    // Others get their turn before more is read.
+    // Other connections get their turn before more is read.
     Outcome::Task(Start {
         wait: Some(due.saturating_sub(coarse_ms())),
         ..Start::default()
     })
 }
 
-/// Serves all requests in `input` with prebuilt answers; how long the client then has for the next, in
-/// milliseconds, or what else becomes of the connection.
+/// Serve all requests in `input` from prepared responses. Returns the milliseconds to wait for the
+/// next request, or the next state.
 fn answer_all<T: Transport>(asked: &Asked<'_, T>, input: &[u8], due: u64) -> Result<u64, Outcome> {
     let before = asked.conn.requests.get();
     let mut left = (before > 0).then(|| due.saturating_sub(coarse_ms()));

@@ -1,4 +1,4 @@
-//! Sending answers over HTTP/1.
+//! Sending responses over HTTP/1.
 
 use super::{fast, Shared};
 use crate::transport::Transport;
@@ -15,11 +15,11 @@ use std::io::{self, Write};
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// A file not larger than this is read and sent with the head in one write.
+/// A file up to this size is read and sent in one write with the head.
 const INLINE: u64 = 32 * 1024;
-/// Gathered bytes are written when they reach this.
+/// Gathered bytes are written when they reach this size.
 const GATHER: usize = 64 * 1024;
-/// Less than this may wait for more, where the body allows it: nginx's `postpone_output`.
+/// Fewer bytes than this can wait for more if the body allows it, like nginx's `postpone_output`.
 const HOLD: usize = 1460;
 
 pub async fn write_all<T: Transport>(io: &T, mut bytes: &[u8]) -> io::Result<()> {
@@ -30,7 +30,7 @@ pub async fn write_all<T: Transport>(io: &T, mut bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
-/// As [`write_all`], to a client that takes some of it every `patience` milliseconds.
+/// Like [`write_all`], but the client must accept some bytes every `patience` milliseconds.
 pub async fn write_patiently<T: Transport>(
     io: &T,
     mut bytes: &[u8],
@@ -46,13 +46,13 @@ pub async fn write_patiently<T: Transport>(
         .map_err(|_| timed_out())?
 }
 
-/// How the body's end is told.
+/// The way that the end of the body is signaled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Length,
     Chunked,
     Close,
-    /// No body at all.
+    /// No body.
     None,
 }
 
@@ -95,7 +95,7 @@ impl<T: Transport> Interim for Shared<T> {
     }
 }
 
-/// Sends head and body.
+/// Send the head and the body.
 pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -> io::Result<()> {
     let framing = framing(ex);
     let mut out = Output::new(shared, ex);
@@ -116,7 +116,7 @@ pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -
     }
     let result = out.body(ex, &mut body, framing).await;
     if let Err(e) = result {
-        // What came before the error is good, unless the body itself turned out to be none.
+        // Send the bytes from before the error unless the body itself is invalid.
         if e.kind() != io::ErrorKind::InvalidData {
             let _ = out.drain(false).await;
         }
@@ -126,7 +126,7 @@ pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -
     out.finish(ex).await
 }
 
-/// Appends a body that is small and at hand; whether that was all of it.
+/// Append a small body that is in memory; `true` if that was all of it.
 fn inline(body: &mut Body, buf: &mut Vec<u8>) -> io::Result<bool> {
     let Body::Pieces(pieces) = body else {
         return Ok(matches!(body, Body::Empty));
@@ -144,13 +144,13 @@ fn inline(body: &mut Body, buf: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Limits and counts what is written.
+/// Limits the rate of what is written, and counts it.
 struct Output<'a, T> {
     shared: &'a Rc<Shared<T>>,
     buf: Vec<u8>,
     head_len: usize,
     sent: u64,
-    /// Bytes a second, and bytes before the limit applies.
+    /// Bytes per second, and the bytes sent before the limit applies (`limit_rate_after`).
     rate: Option<(u64, u64)>,
     started: u64,
     timeout: u64,
@@ -180,7 +180,7 @@ impl<'a, T: Transport> Output<'a, T> {
         }
     }
 
-    /// Bytes that may be sent now; waits when the limit is reached.
+    /// The number of bytes that may be sent now. Waits while the limit is reached.
     async fn allowance(&self, want: u64) -> io::Result<u64> {
         let Some((rate, after)) = self.rate else {
             return Ok(want);
@@ -195,7 +195,7 @@ impl<'a, T: Transport> Output<'a, T> {
         }
     }
 
-    /// Waits for the limit's sake, unless the client leaves.
+    /// Wait because of the rate limit, but not longer than the client stays connected.
     async fn rest(&self, ms: u64) -> io::Result<()> {
         let gone = poll_fn(|cx| {
             let _ = self.shared.io.poll_readable(cx);
@@ -224,7 +224,7 @@ impl<'a, T: Transport> Output<'a, T> {
         Ok(())
     }
 
-    /// Writes what was gathered.
+    /// Write the gathered bytes.
     async fn drain(&mut self, more: bool) -> io::Result<()> {
         let buf = std::mem::take(&mut self.buf);
         let mut at = 0;
@@ -287,7 +287,7 @@ impl<'a, T: Transport> Output<'a, T> {
             None
         };
         loop {
-            // What is gathered goes out before the body makes us wait.
+            // Send the gathered bytes before waiting for more of the body.
             let next = {
                 let mut next = poll_fn(|cx| std::task::Poll::Ready(body.poll_next(cx))).await;
                 if next.is_pending() {
@@ -307,7 +307,8 @@ impl<'a, T: Transport> Output<'a, T> {
             let chunk = chunk?;
             let len = chunk.len();
             if let Some(left) = &mut left {
-                // Never more than was promised: the rest would be taken for the next answer.
+                // Never send more than Content-Length says: the client would read the rest as the
+                // next response.
                 if len > *left {
                     return Err(io::Error::other("body is longer than its length"));
                 }
@@ -377,7 +378,7 @@ fn timed_out() -> io::Error {
 fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     buf.extend_from_slice(name);
     buf.extend_from_slice(b": ");
-    // A line break in a value would start a field of its own.
+    // A line break inside a value would start a new header field.
     buf.extend(
         value
             .iter()
@@ -386,7 +387,7 @@ fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     buf.extend_from_slice(b"\r\n");
 }
 
-/// Writes the head; where its date stands, if it is the server's own.
+/// Write the head. Returns the position of the Date value if the server added it.
 fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize> {
     let r = &ex.response;
     buf.extend_from_slice(b"HTTP/1.1 ");
@@ -434,7 +435,7 @@ fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
         field(buf, b"Content-Type", &media_type);
     }
     if let Some(length) = r.content_length.filter(|_| r.status != 204) {
-        // Writing into a vector cannot fail.
+        // Writing to a vector cannot fail.
         let _ = write!(buf, "Content-Length: {length}\r\n");
     }
     if let Some(modified) = r.last_modified.filter(|&t| t >= 0) {
@@ -462,7 +463,7 @@ fn connection(ex: &Exchange, framing: Framing, buf: &mut Vec<u8>) {
     }
 }
 
-/// Sends a 101 and then passes bytes both ways until either side ends.
+/// Send a 101 response and then copy bytes in both directions until one side ends.
 pub async fn upgrade<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) {
     let Some(upgrade) = ex.response.upgrade.take() else {
         return;

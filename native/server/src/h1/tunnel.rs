@@ -1,4 +1,4 @@
-//! Connections that were upgraded: bytes pass both ways.
+//! Upgraded connections, such as WebSocket: bytes are copied in both directions.
 
 use super::Shared;
 use crate::transport::Transport;
@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
-/// Bytes on their way in one direction.
+/// The bytes that move in one direction.
 struct Pipe {
     buf: Vec<u8>,
     start: usize,
@@ -30,7 +30,7 @@ impl Pipe {
         }
     }
 
-    /// Moves bytes until one side has no more or takes no more; whether any moved.
+    /// Move bytes until the source has no more or the sink takes no more; `true` if any moved.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -66,7 +66,8 @@ impl Pipe {
     }
 }
 
-/// Passes bytes until a side closes, breaks or is silent for too long; bytes sent to the client.
+/// Copy bytes until a side closes, fails, or is silent for too long. Returns the number of bytes
+/// sent to the client.
 pub async fn copy<T: Transport>(shared: &Shared<T>, upgrade: &Upgrade, early: &[u8]) -> u64 {
     let mut to_upstream = Pipe::new(early);
     let mut to_client = Pipe::new(&[]);

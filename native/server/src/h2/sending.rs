@@ -1,13 +1,13 @@
-//! A connection's output on its way into the socket.
+//! The output of a connection on its way to the socket.
 
 use crate::transport::Transport;
 use std::io;
 use std::task::{Context, Poll};
 
-/// A flushed buffer larger than this is given back.
+/// A flushed buffer larger than this is freed.
 const KEPT: usize = 64 * 1024;
 
-/// What is being written, and how much of it was.
+/// The bytes being written and the number already written.
 #[derive(Default)]
 pub struct Sending {
     bytes: Vec<u8>,
@@ -15,13 +15,13 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Whether all that was taken up is written.
+    /// Whether all bytes were written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Writes output until the socket takes no more; `refill` exchanges the empty buffer for what there is
-    /// next. Whether anything was written; false: all of it is sent.
+    /// Write output until the socket accepts no more; `refill` replaces the empty buffer by the
+    /// next output. Returns whether anything was written; `false` means that all output is sent.
     pub fn poll<T: Transport>(
         &mut self,
         cx: &mut Context<'_>,
@@ -39,7 +39,8 @@ impl Sending {
                 refill(&mut self.bytes);
                 if self.bytes.is_empty() {
                     return match io.poll_flush(cx)? {
-                        // Streams may wait for the room that was made: progress, though the socket is full.
+                        // Streams may wait for the room that was made, so report progress even if
+                        // the socket is full.
                         Poll::Pending if !written => Poll::Pending,
                         _ => Poll::Ready(Ok(written)),
                     };
@@ -67,7 +68,7 @@ mod tests {
     use std::os::fd::RawFd;
     use std::task::Waker;
 
-    /// TLS over a socket that is full or not: what is written waits in it.
+    /// A test double for TLS over a socket that is full or not: written bytes wait inside it.
     #[derive(Default)]
     struct Secured {
         room: Cell<usize>,
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What a poll with `output` waiting says.
+    /// The result of a poll while `output` waits.
     fn poll(sending: &mut Sending, io: &Secured, output: &[u8]) -> Poll<bool> {
         let mut output = output.to_vec();
         let refill = |bytes: &mut Vec<u8>| std::mem::swap(bytes, &mut output);

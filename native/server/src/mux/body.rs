@@ -1,4 +1,4 @@
-//! Bodies of requests on streams.
+//! Request bodies on streams of HTTP/2 and HTTP/3.
 
 use super::Mux;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What has come of a body and was not taken; the stream's flow-control window bounds it.
+/// Received body bytes that were not read yet. The stream's flow-control window limits their size.
 #[derive(Default)]
 pub struct Queue {
     chunks: RefCell<VecDeque<Bytes>>,
@@ -20,7 +20,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds a piece; `end`: it is the last.
+    /// Append a piece; `end`: it is the last.
     pub fn push(&self, data: Bytes, end: bool) {
         if !data.is_empty() {
             self.chunks.borrow_mut().push_back(data);
@@ -31,7 +31,7 @@ impl Queue {
         self.wake();
     }
 
-    /// The rest will not come.
+    /// Mark the body as lost: the rest will not arrive.
     pub fn fail(&self) {
         if !self.ended.get() {
             self.broken.set(true);
@@ -39,7 +39,7 @@ impl Queue {
         self.wake();
     }
 
-    /// What came is not what the request's head promised.
+    /// Mark the body as invalid: it contradicts the request's head.
     pub fn refuse(&self) {
         self.refused.set(true);
         self.wake();
@@ -54,18 +54,18 @@ impl Queue {
 
 const BAD_LENGTH: &str = "client sent a body of another length than \"content-length\"";
 
-/// The queue's end that the engine reads.
+/// The reading end of the queue, used by the engine.
 pub struct QueuedBody {
     queue: Rc<Queue>,
     mux: Rc<dyn Mux>,
     stream: u64,
-    /// A `100 Continue` that invites the body, until there is no need any more.
+    /// The unsent `100 Continue`; `None` once it is no longer needed.
     interim: Option<Vec<u8>>,
     consumed: u64,
 }
 
 impl QueuedBody {
-    /// Reads from `queue`; `interim` is sent before the first wait.
+    /// Read from `queue`; send `interim` before the first wait.
     pub fn new(queue: Rc<Queue>, mux: Rc<dyn Mux>, stream: u64, interim: Option<Vec<u8>>) -> Self {
         Self {
             queue,

@@ -1,7 +1,6 @@
-//! Requests answered with prepared responses, without a task.
-//!
-//! A head that was seen before carries a note of where its answer is (see
-//! [`RequestHead::set_note`]), so that the usual request costs no look-up at all.
+//! Requests that get a prepared response without a task.  A head that was seen before carries a
+//! note with the place of its response (see [`RequestHead::set_note`]), so that the common request
+//! needs no lookup.
 
 use super::passing::version;
 use super::Coding;
@@ -18,19 +17,19 @@ use gallop_runtime::{coarse_ms, coarse_us, unix_time};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// What a connection needs of a prebuilt answer.
+/// The parts of a prepared response that a connection needs.
 pub struct Found<'a> {
-    /// Its head as a field section.
+    /// The head as a field section.
     pub section: &'a [u8],
-    /// Its body, never empty.
+    /// The body, never empty.
     pub body: &'a Bytes,
-    /// Both as the frames of HTTP/3.
+    /// Head and body as HTTP/3 frames.
     pub blob: Option<&'a Bytes>,
-    /// Whether an access log wants to hear of it.
+    /// Whether an access log records the request.
     pub logged: bool,
 }
 
-/// No key of HTTP/1.1, which ends in 0 or 1, is one of these.
+/// The cache key. It differs from every HTTP/1.1 key, which ends in 0 or 1.
 fn key(coding: Coding, origin: Origin, authority: &[u8], path: &[u8]) -> Vec<u8> {
     let mut key = Vec::new();
     fast::key(origin, authority, path, &mut key);
@@ -38,7 +37,7 @@ fn key(coding: Coding, origin: Origin, authority: &[u8], path: &[u8]) -> Vec<u8>
     key
 }
 
-/// Whether a field can change the answer of a plain file, or is refused when it comes twice.
+/// Whether a header field can change the response for a static file, or must not appear twice.
 fn matters(name: &[u8]) -> bool {
     let names: [&[u8]; 11] = [
         b"range",
@@ -56,7 +55,7 @@ fn matters(name: &[u8]) -> bool {
     names.contains(&name)
 }
 
-/// Hands the prepared response to a request, if there is a valid one, to `send`.
+/// Pass the valid prepared response for a request, if any, to `send`.
 pub fn find<R>(
     worker: &Worker,
     conn: &Conn,
@@ -79,7 +78,7 @@ pub fn find<R>(
     }))
 }
 
-/// Where the response is. Equal heads of one coding share a note, wherever they come in.
+/// The place of the response. Equal heads in one coding share a note on every connection.
 fn place(cache: &Prepared, origin: Origin, coding: Coding, head: &RequestHead) -> Option<Place> {
     let noted = Place::of_note(head.note());
     let is_here = |place: &Place| cache.peek(*place).is_some_and(|e| e.origin == origin);
@@ -95,7 +94,7 @@ fn place(cache: &Prepared, origin: Origin, coding: Coding, head: &RequestHead) -
     Some(place)
 }
 
-/// Writes the date of this second.
+/// Write the current date into the head.
 fn stamp(worker: &Worker, coding: Coding, entry: &mut Entry) {
     let now = unix_time() / 1000;
     if entry.date != now {
@@ -116,7 +115,7 @@ fn frames(entry: &Entry) -> Bytes {
     frames.into()
 }
 
-/// Counts a request that was answered from here, and logs it if it is to be.
+/// Count a request with a prepared response and log it if required.
 pub fn log(worker: &Rc<Worker>, conn: &Rc<Conn>, coding: Coding, head: &RequestHead, logged: bool) {
     conn.requests.set(conn.requests.get() + 1);
     worker
@@ -148,12 +147,12 @@ pub fn log(worker: &Rc<Worker>, conn: &Rc<Conn>, coding: Coding, head: &RequestH
     gallop_engine::finish(&mut ex);
 }
 
-/// The response that a request was found to have.
+/// The response that the request's note refers to.
 fn noted<'a>(cache: &'a Prepared, head: &RequestHead) -> Option<&'a Entry> {
     cache.peek(Place::of_note(head.note())?)
 }
 
-/// Counts a request that no log wants to hear of.
+/// Count a request that no log records.
 fn count(worker: &Worker, coding: Coding, head: &RequestHead) {
     let Some(meter) = &worker.meter else { return };
     let cache = worker.prepared.borrow();
@@ -170,12 +169,12 @@ fn count(worker: &Worker, coding: Coding, head: &RequestHead) {
     });
 }
 
-/// Whether a request is one whose response may be prepared.
+/// Whether the response to a request may be prepared.
 fn is_simple(head: &Head) -> bool {
     head.method() == b"GET" && !head.iter().any(|(name, _)| matters(name))
 }
 
-/// Keeps a response just made for later requests, if its location and request allow it.
+/// Store a response for later requests if its location and request allow this.
 pub fn remember(
     coding: Coding,
     ex: &mut Exchange,
@@ -204,7 +203,7 @@ pub fn remember(
         head: section.to_vec(),
         head_len: section.len(),
         date_at,
-        // Not a part of something larger, which would stay in memory with it.
+        // Copy the bytes: a slice would keep the larger buffer in memory.
         body: Bytes::copy_from_slice(body),
         has_blob: coding == Coding::Qpack,
         ..Entry::of(ex)

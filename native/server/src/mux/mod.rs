@@ -1,6 +1,6 @@
-//! What HTTP/2 and HTTP/3 connections do alike: requests that come at once on streams of one
-//! connection, each answered by a task of its own, or without one: at once when the answer is prebuilt, or when
-//! an upstream has given it.
+//! The common part of HTTP/2 and HTTP/3: many requests at once on the streams of a connection. A
+//! request has a task of its own unless a prepared response or an upstream can answer it without
+//! one.
 
 mod body;
 mod fast;
@@ -18,33 +18,34 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The connection as the tasks of its requests see it.
+/// The connection as seen by the tasks of its requests.
 pub trait Mux {
-    /// How field sections are written.
+    /// The coding of field sections.
     fn coding(&self) -> Coding;
 
-    /// Sends a response's head; `end`: it has no body. Nothing happens when the stream is gone.
+    /// Send the head of a response; `end`: it has no body. Does nothing if the stream is gone.
     fn send_head(&self, stream: u64, section: &[u8], end: bool);
 
-    /// Whether the client takes an answer with a body of so many bytes at once.
+    /// Whether the client's windows have room for a response with a body of this length.
     fn fits(&self, stream: u64, length: u64) -> bool;
 
-    /// Whether the windows let bytes of a stream go now, where that is known before they are handed over.
+    /// Whether the windows allow sending on this stream now, if this is known beforehand.
     fn has_window(&self, _stream: u64) -> bool {
         true
     }
 
-    /// Sends a whole answer that [`Mux::fits`]; `body`: `None` where it can have none.
+    /// Send a whole response that [`Mux::fits`]; `body` is `None` if the response cannot have one.
     fn answer(&self, stream: u64, section: &[u8], body: Option<&[u8]>);
 
-    /// A request that waited for an upstream without a task has one now; to be set when the stream is lost.
+    /// Record that a request which waited for an upstream now has a task. Set `gone` when the
+    /// stream is lost.
     fn landed(&self, stream: u64, gone: Rc<Notify>);
 
     /// Sends an interim response.
     fn send_interim(&self, stream: u64, section: &[u8]);
 
-    /// Sends `data` until it is empty, as far as windows and buffers allow; `end`: the response
-    /// ends with it.
+    /// Send `data` until it is empty, as far as windows and buffers allow; `end`: the response ends
+    /// with it.
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -53,15 +54,16 @@ pub trait Mux {
         end: bool,
     ) -> Poll<io::Result<()>>;
 
-    /// Sends trailers, which end the response.
+    /// Send the trailers, which end the response.
     fn send_trailers(&self, stream: u64, section: &[u8]);
 
-    /// Sets how many bytes of a stream's body go into one frame at most, where that is a choice.
+    /// Set the most bytes of a stream's body per frame, if the protocol has that choice.
     fn set_chunk(&self, _stream: u64, _bytes: u64) {}
 
-    /// Gives a stream up: the answer cannot be had or completed. `late`: the client was too slow.
+    /// Reset a stream because the response is unavailable or incomplete. `late`: the client was too
+    /// slow.
     fn abort(&self, stream: u64, late: bool);
 
-    /// Bytes of a request's body were taken out of its queue.
+    /// Record that bytes of a request body were read, which opens the window.
     fn released(&self, stream: u64, len: usize);
 }

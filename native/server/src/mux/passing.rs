@@ -1,4 +1,4 @@
-//! Requests on streams that were sent on to an upstream the quick way.
+//! Requests on streams that were passed to an upstream without a task.
 
 use super::serve::{count, resume};
 use super::{Coding, Mux};
@@ -12,18 +12,18 @@ use gallop_runtime::{spawn, Notify};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The stream of a request that waits for an upstream's answer.
+/// The stream of a request that waits for an upstream response.
 pub struct Streamed {
     pub conn: Rc<Conn>,
     pub mux: Rc<dyn Mux>,
     pub stream: u64,
 }
 
-/// What became of a request.
+/// The result of passing a request on.
 pub enum Passed {
-    /// It waits at this place.
+    /// The request waits at this place.
     Waits(usize),
-    /// Its task runs; to be set when the stream is lost.
+    /// The request has a task; set the value when the stream is lost.
     Started(Rc<Notify>),
 }
 
@@ -32,7 +32,7 @@ thread_local! {
     static OUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The version of HTTP that a coding belongs to.
+/// The HTTP version of a coding.
 pub fn version(coding: Coding) -> Version {
     match coding {
         Coding::Hpack => Version::Http2,
@@ -40,7 +40,7 @@ pub fn version(coding: Coding) -> Version {
     }
 }
 
-/// Sends a request without a body on. `None`: it is not one for the quick way.
+/// Pass a request without a body to an upstream. `None`: the request needs a task.
 pub fn send(idle: &Rc<Idle>, client: Streamed, head: &RequestHead) -> Option<Passed> {
     let worker = idle.worker();
     if worker.shutdown.is_set() {
@@ -71,7 +71,7 @@ pub fn send(idle: &Rc<Idle>, client: Streamed, head: &RequestHead) -> Option<Pas
     })
 }
 
-/// The upstream has sent something, or has closed.
+/// Handle an upstream that sent something or closed.
 pub fn heard(idle: &Rc<Idle>, client: Streamed, flight: Box<Flight>) {
     let worker = idle.worker();
     let mut out = OUT.take();
@@ -92,7 +92,7 @@ pub fn heard(idle: &Rc<Idle>, client: Streamed, flight: Box<Flight>) {
     OUT.set(out);
 }
 
-/// Gives a request that needs more than the quick way a task, which goes on from where it stands.
+/// Move a request to a task, which continues from the current state.
 pub fn leave(idle: &Rc<Idle>, client: Streamed, flight: Box<Flight>, came: Option<Came>) {
     let Streamed { conn, mux, stream } = client;
     let (ex, _) = flight.leave(idle.worker(), &conn, came);
@@ -100,7 +100,7 @@ pub fn leave(idle: &Rc<Idle>, client: Streamed, flight: Box<Flight>, came: Optio
     mux.landed(stream, gone);
 }
 
-/// The stream of the request at this place is lost.
+/// Handle the loss of the stream whose request waits at this place.
 pub fn lost(idle: &Rc<Idle>, place: usize) {
     let Some((client, flight)) = idle.passing().take_stream(place) else {
         return;
@@ -108,6 +108,6 @@ pub fn lost(idle: &Rc<Idle>, place: usize) {
     let Streamed { conn, mux, stream } = client;
     let (ex, _) = flight.leave(idle.worker(), &conn, None);
     let gone = resume(mux, stream, ex);
-    // The request takes its attempt up before it ends, and is logged with it.
+    // The request adopts the connection attempt before it ends, and logs it.
     spawn(async move { gone.set() });
 }

@@ -1,4 +1,4 @@
-//! The task of one request.
+//! The task of a single request.
 
 use super::passing::version;
 use super::{fast, Mux, Queue, QueuedBody};
@@ -17,20 +17,20 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-/// Bytes of a file read at a time.
+/// Bytes of a file that are read at a time.
 const FILE_PIECE: u64 = 64 * 1024;
-/// Bytes of a file that are read for a stream whose client takes none now.
+/// Bytes of a file that are read for a stream whose window is closed.
 const STALLED_PIECE: u64 = 1024;
 
-/// A request whose task runs: what its connection needs to know of it.
+/// The connection's handle on a request with a task.
 pub struct Started {
-    /// Where the body goes, if there is one.
+    /// The queue of the request body, if there is one.
     pub body: Option<Rc<Queue>>,
-    /// To be set when the stream is lost.
+    /// Set when the stream is lost.
     pub gone: Rc<Notify>,
 }
 
-/// Interim answers on a stream.
+/// Sends interim responses on a stream.
 struct Hints {
     mux: Rc<dyn Mux>,
     stream: u64,
@@ -47,7 +47,7 @@ impl Interim for Hints {
     }
 }
 
-/// Starts the task of a request. `head` is an error for a malformed one; `end`: it has no body.
+/// Start the task of a request. `head` is an error if malformed; `end`: there is no body.
 pub fn start(
     worker: &Rc<Worker>,
     conn: &Rc<Conn>,
@@ -82,14 +82,15 @@ pub fn start(
     Started { body: queue, gone }
 }
 
-/// Counts a request.
+/// Count a request.
 pub fn count(worker: &Worker, conn: &Conn) {
     conn.requests.set(conn.requests.get() + 1);
     let counters = &worker.shared.counters;
     counters.requests.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Starts the task of a request that was counted; to be set when the stream is lost.
+/// Start the task of a request that was already counted. Returns the flag to set when the stream is
+/// lost.
 pub fn resume(mux: Rc<dyn Mux>, stream: u64, mut ex: Box<Exchange>) -> Rc<Notify> {
     let refused = refusal(&mut ex);
     run(mux, stream, ex, refused)
@@ -131,7 +132,7 @@ fn receive_body(
     queue
 }
 
-/// Runs a request and sends its answer, unless its stream is lost meanwhile.
+/// Process a request and send its response, unless the stream is lost meanwhile.
 pub async fn serve(
     mux: Rc<dyn Mux>,
     stream: u64,
@@ -205,7 +206,7 @@ async fn answer(
     send_body(mux, stream, ex, &mut body).await
 }
 
-/// Sends a response of no bytes. One that could have had some may still have trailers.
+/// Send a response without body bytes. A response that could have a body may still have trailers.
 fn send_bodiless(
     mux: &Rc<dyn Mux>,
     stream: u64,
@@ -225,7 +226,7 @@ fn send_bodiless(
     }
 }
 
-/// A body that is small and at hand, in one piece.
+/// A small body that is in memory, in one piece.
 fn small(body: &mut Body) -> io::Result<Option<Bytes>> {
     let Body::Pieces(pieces) = body else {
         return Ok(None);
@@ -296,13 +297,14 @@ async fn send_body(
                 mut len,
             } => {
                 while len > 0 {
-                    // A stream whose window is closed, perhaps for good, holds little.
+                    // A stream whose window is closed, perhaps forever, holds little memory.
                     let piece = if mux.has_window(stream) {
                         FILE_PIECE
                     } else {
                         STALLED_PIECE
                     };
-                    // A small rest is not worth a frame of its own.
+                    // Send a small rest together with the last piece rather than in a frame of its
+                    // own.
                     let n = if len < 2 * piece { len } else { piece };
                     let mut piece = Vec::with_capacity(n as usize);
                     read_range(&file, offset, n, &mut piece)?;
@@ -326,12 +328,12 @@ async fn send_body(
     Ok(())
 }
 
-/// Sends pieces at the rate that `limit_rate` allows.
+/// Sends pieces at the rate of `limit_rate`.
 struct Sender<'a> {
     mux: &'a Rc<dyn Mux>,
     stream: u64,
     ex: &'a mut Exchange,
-    /// Bytes a second, and bytes before the limit applies.
+    /// Bytes per second, and the bytes sent before the limit applies (`limit_rate_after`).
     rate: Option<(u64, u64)>,
 }
 
@@ -369,7 +371,7 @@ impl<'a> Sender<'a> {
         self.send_now(data, end).await
     }
 
-    /// Bytes that may be sent now; waits when the limit is reached.
+    /// The number of bytes that may be sent now. Waits while the limit is reached.
     async fn allowance(&self) -> u64 {
         let Some((rate, after)) = self.rate else {
             return u64::MAX;
@@ -391,7 +393,7 @@ impl<'a> Sender<'a> {
             let before = data.len();
             let mut first = true;
             let sending = poll_fn(|cx| {
-                // Any progress starts the time anew.
+                // Any progress restarts the time limit.
                 if !std::mem::take(&mut first) && data.len() < before {
                     return Poll::Ready(Ok(false));
                 }

@@ -1,4 +1,4 @@
-//! One HTTP/3 connection and its requests.
+//! An HTTP/3 connection and its requests.
 
 mod reuse;
 mod sending;
@@ -28,24 +28,24 @@ use std::time::{Duration, Instant};
 
 /// Bytes taken from a stream at a time.
 const READ: usize = 64 * 1024;
-/// Bytes of a request's body that wait here before the stream is read on.
+/// The most bytes of a request body that are queued before reading from the stream pauses.
 const MAX_QUEUED: usize = 64 * 1024;
 
-/// A stream whose response is not sent whole.
+/// A stream whose response is not completely sent.
 #[derive(Default)]
 struct StreamState {
     body: Option<Rc<Queue>>,
     /// Bytes in the body's queue.
     queued: usize,
-    /// The stream has bytes that were not read because the queue was full.
+    /// The stream has unread bytes because the queue was full.
     unread: bool,
-    /// The request has arrived whole.
+    /// The complete request was received.
     received: bool,
     writer: Option<Waker>,
     gone: Option<Rc<Notify>>,
-    /// Where the request waits for an upstream without a task.
+    /// The place in the table of requests that wait for an upstream without a task.
     place: Option<usize>,
-    /// Bytes that QUIC did not take yet.
+    /// Bytes that QUIC has not accepted yet.
     pending: VecDeque<Bytes>,
     /// The response ends after `pending`.
     ends: bool,
@@ -65,13 +65,13 @@ impl StreamState {
     }
 }
 
-/// What authorities say of the client's certificates (`ssl_ocsp`).
+/// The result of OCSP checks of the client's certificates (`ssl_ocsp`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Judgement {
-    /// The handshake, with which the certificates come, is under way.
+    /// The handshake, which carries the certificates, is not complete.
     Awaited,
     Asked,
-    /// Why they are to be refused, if they are; or nobody is asked.
+    /// The reason for rejecting the certificates, if any. `None` also if no check is configured.
     Over(Option<&'static str>),
 }
 
@@ -80,27 +80,29 @@ pub struct Connection {
     key: Key,
     h3: RefCell<h3::Connection>,
     streams: RefCell<StreamTable<StreamState>>,
-    /// As the engine sees it; made with the first request.
+    /// The connection as the engine sees it; created with the first request.
     conn: RefCell<Option<Rc<Conn>>>,
-    /// Where the client was when its last packets were dealt with: a request that comes with its
-    /// first packet from elsewhere is still of the old address, as nginx has it.
+    /// The client's address when its last packets were handled. As in nginx, a request that arrives
+    /// with the first packet from a new address still counts for the old one.
     peer: Cell<Option<SocketAddr>>,
-    /// Our control stream, and our QPACK decoder stream once it has something to say.
+    /// The server's control stream, and its QPACK decoder stream once that is needed.
     control: Cell<Option<u64>>,
     decoder: Cell<Option<u64>>,
     judgement: Cell<Judgement>,
-    /// Streams to read on.
+    /// Streams to continue reading.
     resumed: RefCell<Vec<u64>>,
-    /// What came behind field sections that wait for the QPACK table; true: the stream ends there.
+    /// Bytes that follow a field section which waits for the QPACK table; `true`: the stream ends
+    /// there.
     held: RefCell<Vec<(u64, VecDeque<Bytes>, bool)>>,
-    /// Streams whose heads have a time limit.
+    /// Streams with a time limit for their head.
     timed: RefCell<Vec<u64>>,
-    /// The error to close with once what goes before it is sent, and whether it was.
+    /// The error to close the connection with after pending output is sent, and whether it was
+    /// sent.
     failed: Cell<Option<(h3::Error, bool)>>,
     closing: Cell<bool>,
-    /// When the client heard that the worker is shutting down.
+    /// The time of the GOAWAY.
     warned: Cell<Option<Instant>>,
-    /// When something happened on the connection last, see [`moment`].
+    /// The time of the last activity, see [`moment`].
     last_use: Cell<u32>,
     _count: crate::worker::ConnectionCount,
 }
@@ -150,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Does what requests' tasks made possible.
+    /// Process the changes that request tasks made.
     pub fn go_on(self: &Rc<Self>, now: Instant) {
         self.last_use.set(moment());
         match self.failed.take() {
@@ -178,14 +180,14 @@ impl Connection {
         let h3 = self.h3.borrow();
         let going_away = h3.is_going_away();
         drop(h3);
-        // At a shutdown requests may be on their way still: see `wind_down`.
+        // During a graceful shutdown, requests may still be on their way: see `wind_down`.
         if going_away && self.warned.get().is_none() && self.is_idle() {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
         self.follow_client();
     }
 
-    /// Asks about the client's certificates, where that is wanted; requests wait for what is said.
+    /// Check the client's certificates by OCSP if configured; requests wait for the result.
     fn inquire(self: &Rc<Self>) {
         if self.judgement.get() != Judgement::Awaited {
             return;
@@ -210,7 +212,7 @@ impl Connection {
         matches!(self.judgement.get(), Judgement::Over(_))
     }
 
-    /// Requests from now on are of the address where the client is now.
+    /// Assign the client's current address to the requests that follow.
     fn follow_client(&self) {
         let now = self.hub.endpoint.borrow().remote(self.key);
         if now.is_none() || self.peer.replace(now) == now {
@@ -222,27 +224,28 @@ impl Connection {
         }
     }
 
-    /// Whether every request was answered and every answer has arrived; only our control stream is
-    /// left. To close earlier would throw away what is on its way.
+    /// Whether every request has its response and the client has acknowledged all of it, so that
+    /// only control streams are open. Closing earlier would lose data in flight.
     fn is_idle(&self) -> bool {
         let ours = 1 + usize::from(self.decoder.get().is_some());
         self.is_answered() && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= ours
     }
 
-    /// Whether QUIC has every answer.
+    /// Whether QUIC has accepted every response.
     fn is_answered(&self) -> bool {
         self.judgement.get() != Judgement::Asked
             && self.streams.borrow().is_empty()
             && self.h3.borrow().open_requests() == 0
     }
 
-    /// Whether the client has long said nothing to answers that are whole. It may be gone without a word.
+    /// Whether the client has acknowledged nothing for a long time although all responses are
+    /// complete. It may have left without closing.
     fn is_gone(&self) -> bool {
         let silent = self.hub.endpoint.borrow().unanswered_probes(self.key) >= GONE_PROBES;
         silent && self.is_answered()
     }
 
-    /// Reads on where a field section waited for the QPACK table.
+    /// Continue reading streams whose field section waited for the QPACK table.
     fn release_held(self: &Rc<Self>, now: Instant) {
         loop {
             let Some(stream) = self.h3.borrow_mut().unblocked() else {
@@ -255,7 +258,7 @@ impl Connection {
             let (_, mut chunks, mut fin) = held.swap_remove(at);
             drop(held);
             if !fin {
-                // Its end may have been left unread.
+                // The end of the stream may be unread.
                 let mut more = Vec::new();
                 let mut endpoint = self.hub.endpoint.borrow_mut();
                 let end = endpoint.read(self.key, stream, READ, &mut more, |_| false);
@@ -276,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Tells the client's encoder what became of its instructions and sections.
+    /// Send the QPACK decoder's acknowledgments to the client's encoder.
     fn say_instructions(&self) -> bool {
         let Some(instructions) = self.h3.borrow_mut().take_instructions() else {
             return false;
@@ -308,7 +311,7 @@ impl Connection {
         self.control.set(Some(stream));
     }
 
-    /// Takes no more requests.
+    /// Accept no more requests and send GOAWAY.
     fn say_goaway(&self) {
         let first_refused = self.h3.borrow_mut().shutdown();
         self.push_goaway(first_refused);
@@ -324,10 +327,10 @@ impl Connection {
         endpoint.write(self.key, control, &mut [goaway.into()]);
     }
 
-    /// The client is told to make no more requests here. One that has requests under way, or its first
-    /// on its way, may have sent more: those
-    /// are served until it has had time to hear of it (RFC 9114, section 5.2). Of one at rest, what comes nevertheless
-    /// is rejected, which it may ask again elsewhere (section 4.1.1).
+    /// Send GOAWAY. A client with open requests, or before its first request, may have sent more
+    /// requests meanwhile: they are served until the client had time to receive the GOAWAY (RFC
+    /// 9114, section 5.2). On an idle connection, later requests are rejected and can be retried on
+    /// another connection (section 4.1.1).
     fn warn(&self, now: Instant) {
         self.warned.set(Some(now));
         if self.h3.borrow().is_going_away() {
@@ -341,13 +344,14 @@ impl Connection {
         self.hub.touch(self.key);
     }
 
-    /// The worker is shutting down, for so long.
+    /// Continue the graceful shutdown, which began `since` ago.
     pub fn wind_down(&self, now: Instant, since: Duration) {
         if self.hub.idle.is_closed() {
-            // Out of time (`worker_shutdown_timeout`).
+            // `worker_shutdown_timeout` has passed.
             return self.close(ErrorCode::NO_ERROR, "", now);
         }
-        // A client whose handshake is not over is told behind it, and may have asked with its end.
+        // A client that is still in its handshake gets the GOAWAY afterwards; its last handshake
+        // packet may carry a request.
         if self.warned.get().is_none() && self.control.get().is_some() {
             self.warn(now);
         }
@@ -378,14 +382,14 @@ impl Connection {
     fn fail(&self, error: h3::Error, now: Instant) {
         self.hub.worker.log(Level::Info, &error.to_string());
         if self.say_instructions() {
-            // QUIC sends nothing more once it is told to close.
+            // QUIC sends nothing more after a close.
             self.failed.set(Some((error, false)));
             return self.hub.touch(self.key);
         }
         self.close(error.code, error.reason, now);
     }
 
-    /// The connection is gone; so are its requests.
+    /// Handle the loss of the connection and of its requests.
     pub fn lost(&self) {
         self.closing.set(true);
         let mut streams = self.streams.borrow_mut();
@@ -436,7 +440,7 @@ impl Connection {
             }
             let fed = match &chunks[..] {
                 [] => self.feed_all(stream, [Bytes::new()].into(), fin, now),
-                // Nearly every request comes in one piece.
+                // Nearly every request arrives in one piece.
                 [whole] => self.feed_one(stream, whole, fin, now),
                 _ => self.feed_all(stream, chunks.drain(..).collect(), fin, now),
             };
@@ -446,7 +450,7 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::feed_all`], of one piece.
+    /// Like [`Connection::feed_all`], for one piece.
     fn feed_one(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) -> bool {
         let rest = self.feed(stream, chunk, fin, now);
         let fed = rest.is_none();
@@ -456,7 +460,7 @@ impl Connection {
         fed
     }
 
-    /// Hands pieces of a stream to HTTP/3; false when what is left of them has to wait.
+    /// Pass pieces of a stream to HTTP/3; `false` if the rest must wait.
     fn feed_all(
         self: &Rc<Self>,
         stream: u64,
@@ -477,7 +481,7 @@ impl Connection {
         true
     }
 
-    /// Gives a head that has begun and is not whole its time limit.
+    /// Start the time limit of an incomplete head.
     fn time_head(self: &Rc<Self>, stream: u64) {
         let mut timed = self.timed.borrow_mut();
         if !self.h3.borrow().awaits_head(stream) || timed.contains(&stream) {
@@ -523,7 +527,7 @@ impl Connection {
         failed.is_some() || self.closing.get()
     }
 
-    /// Whether the stream's queue is full; it is read on when the queue is not.
+    /// Whether the stream's body queue is full. Reading continues when there is room.
     fn is_full(&self, stream: u64) -> bool {
         let mut streams = self.streams.borrow_mut();
         let full = |state: &&mut StreamState| state.queued >= MAX_QUEUED;
@@ -548,7 +552,7 @@ impl Connection {
         self.held.borrow_mut().retain(|(id, ..)| *id != stream);
         let result = self.h3.borrow_mut().peer_reset(stream, now);
         match result {
-            // As nginx does it: a head that waited for the QPACK table is answered.
+            // As in nginx, a request whose head waited for the QPACK table gets a response.
             Ok(true) => return self.start(stream, Err(HeadError::RequestLine), true),
             Ok(false) => {}
             Err(error) => self.fail(error, now),
@@ -569,7 +573,7 @@ impl Connection {
         }
     }
 
-    /// Hands bytes of a stream to HTTP/3; what is left of them if the stream has to wait.
+    /// Pass bytes of a stream to HTTP/3. Returns the rest if the stream must wait.
     fn feed(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) -> Option<Bytes> {
         let mut input = &chunk[..];
         while !self.is_lost() {
@@ -596,7 +600,7 @@ impl Connection {
         None
     }
 
-    /// True when the stream is not to be asked again.
+    /// Handle an HTTP/3 event; `true` if nothing more is to be read from the stream.
     fn h3_event(self: &Rc<Self>, event: h3::Event<'_>, chunk: &Bytes) -> bool {
         match event {
             h3::Event::Request {
@@ -647,7 +651,7 @@ impl Connection {
         }
     }
 
-    /// A piece of a request's body; `None`: the body is not what was promised.
+    /// Handle a piece of a request body; `None`: the body contradicts its head.
     fn body(&self, stream: u64, data: Option<Bytes>, end_stream: bool) {
         let mut streams = self.streams.borrow_mut();
         let Some(state) = streams.get_mut(stream) else {
@@ -671,7 +675,7 @@ impl Connection {
         endpoint.reset(self.key, stream, code.0);
     }
 
-    /// Whether `keepalive_timeout` or `keepalive_time` let the connection take no more requests.
+    /// Whether `keepalive_timeout` or `keepalive_time` ends the connection.
     fn is_spent(&self) -> bool {
         let conf = &self.hub.listener.endpoint.hosts.default.root.conf;
         let age = coarse_ms().saturating_sub(self.conn().started);
@@ -679,7 +683,7 @@ impl Connection {
         age > life || conf.keepalive_timeout == Some(0)
     }
 
-    /// Answers from what is prebuilt.
+    /// Send a prepared response, if there is one.
     fn answer_now(&self, stream: u64, head: &Rc<RequestHead>) -> bool {
         let conn = self.conn();
         let sent = mux::find(&self.hub.worker, &conn, Coding::Qpack, head, |found| {
@@ -711,7 +715,7 @@ impl Connection {
         true
     }
 
-    /// Sends a request on to an upstream, if that needs no task.
+    /// Pass a request to an upstream if it needs no task.
     fn pass_on(self: &Rc<Self>, stream: u64, head: &RequestHead) -> bool {
         let client = Streamed {
             conn: self.conn(),

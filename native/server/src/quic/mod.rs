@@ -1,4 +1,4 @@
-//! HTTP/3: one task for each UDP socket of a thread, which moves datagrams in batches and serves all
+//! HTTP/3. For each UDP socket of a thread, one task moves datagrams in batches and serves all
 //! connections of that socket.
 
 mod connection;
@@ -29,26 +29,28 @@ use udp::BATCH;
 pub use gallop_quic::{Datagram, Ecn, End, Endpoint, Event, Options, Output, Transmit};
 pub use udp::{prepare, Receiver, Sender};
 
-/// Batches taken in before answers go out.
+/// Batches received before responses are sent.
 const BATCHES: usize = 4;
-/// Connections served before what they have to send is gathered. Code for either fits in 32 KB, which is what most
-/// processors have next to them, and for both does not; what is touched of more connections would not, either.
+/// Connections served before their output is gathered. The code of each of the two steps fits in 32
+/// KB, the usual size of the first instruction cache; both together do not. The data of more
+/// connections would not fit either.
 const SERVED: usize = 16;
-/// Milliseconds a connection without requests is kept after shutdown began.
+/// The time that an idle connection is kept after the shutdown began.
 const CLOSE_AFTER: Duration = Duration::from_millis(1000);
 
-/// How long after shutdown began a client may at least take to acknowledge the end of its last answer, or to
-/// finish its handshake; and how many probes in a row it has to have left without an answer to count as gone.
+/// The least time after the start of the shutdown that a client has to acknowledge its last
+/// response or to finish its handshake. A client that leaves this many probes in a row unanswered
+/// counts as gone.
 const GONE_AFTER: Duration = Duration::from_secs(3);
 const GONE_PROBES: u32 = 4;
 
-/// Milliseconds a handshake may take at most. Ten seconds see four repetitions of what was lost.
+/// The most milliseconds for a handshake. Lost packets are repeated four times within ten seconds.
 const MAX_HANDSHAKE_MS: u64 = 10_000;
 
-/// Milliseconds between looks at what is left after shutdown began.
+/// Milliseconds between checks for remaining connections during a shutdown.
 const WIND_DOWN_MS: u64 = 10;
 
-/// All that the connections of one socket share.
+/// The state that all connections of a socket share.
 struct Hub {
     idle: Rc<Idle>,
     worker: Rc<Worker>,
@@ -57,36 +59,33 @@ struct Hub {
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     shared: RefCell<h3::Shared>,
     config: h3::Config,
-    /// Authorities may have to be asked about clients' certificates.
+    /// Whether client certificates may need an OCSP check.
     inquires: bool,
     task: RefCell<Option<Waker>>,
     touched: Cell<bool>,
-    /// Handshakes under way that are among the worker's connections.
+    /// Handshakes under way that count as connections of the worker.
     pending: Cell<usize>,
-    /// When it was logged last that there is no room for connections.
+    /// The time of the last log line about a lack of room.
     complained: Cell<Option<Instant>>,
 }
 
-/// Between two lines of the log that say that there is no room.
+/// The time between two log lines about a lack of room.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// What tokens of this server are made from. Asked for before the first worker begins, it is the same in all of
-/// them, and after a reload.
+/// The key of address validation tokens. It is created before the first worker starts, so that all
+/// workers share it, also after a reload.
 pub fn secret() -> [u8; 32] {
     *SECRET.get_or_init(gallop_quic::random)
 }
 
-/// Goes on with the secret of the process before. One that is in use already stays.
+/// Use the secret of the previous process, unless a secret is already in use.
 pub fn keep_secret(secret: [u8; 32]) {
     SECRET.get_or_init(|| secret);
 }
 
 static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
 
-/// Makes sure that a QUIC listener can be served.
-///
-/// # Errors
-/// What is wrong, and where.
+/// Check that a QUIC listener can be served.  # Errors Describes the problem and its place.
 pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
     new_endpoint(listener, tls, None, false, 0).map(drop)
 }
@@ -110,7 +109,8 @@ fn new_endpoint(
     ))
 }
 
-/// Handshakes under way above which addresses are validated first, of a worker that may have so many connections.
+/// The number of handshakes above which new clients must validate their address (Retry), for a
+/// worker with this many connections.
 fn retry_above(configured: Option<u64>, connections: usize) -> usize {
     let usual = (connections / 4).clamp(16, 1024);
     configured.map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX))
@@ -137,7 +137,7 @@ fn options(server: &Server, label: Option<u8>, ecn: bool, connections: usize) ->
             Some(key) => gallop_quic::secret_of(key),
             None => secret(),
         },
-        // Without steering a packet may come to a thread that does not have its connection.
+        // Without steering, a packet may reach a thread that does not have its connection.
         steered: label.is_some(),
         unix_ms: unix_ms(),
     }
@@ -164,8 +164,8 @@ fn h3_config(server: &Server) -> h3::Config {
     }
 }
 
-/// Serves a UDP socket until the worker shuts down and its connections are done.
-/// `label`: what leads packets to this socket among those of its address, where the kernel does that.
+/// Serve a UDP socket until the worker shuts down and its connections have ended. `label`: the
+/// kernel uses it to steer packets to this socket.
 pub async fn serve(
     idle: Rc<Idle>,
     tls: Arc<Store>,
@@ -263,7 +263,7 @@ impl Hub {
             endpoint.set_room(room);
             let taken = receiver.receive(io.raw(), |datagram| {
                 if sender.is_full() {
-                    // What does not fit is lost, as on any network.
+                    // Datagrams that do not fit are lost, as on any network.
                     let _ = sender.flush(io.raw());
                 }
                 if !sender.is_full() {
@@ -271,11 +271,11 @@ impl Hub {
                 }
             });
             match taken {
-                // Fewer than asked for: the socket is empty, a new event will come.
+                // Fewer datagrams than requested: the socket is empty, and a new event will arrive.
                 Ok(n) if n < BATCH => io.clear_readable(),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => io.clear_readable(),
-                // An earlier datagram of ours could not be delivered.
+                // An earlier outgoing datagram could not be delivered.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
@@ -284,7 +284,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Counts handshakes under way among the worker's connections.
+    /// Count the handshakes under way as connections of the worker.
     fn count_pending(&self) {
         let pending = self.endpoint.borrow().pending();
         let known = self.pending.replace(pending);
@@ -294,7 +294,7 @@ impl Hub {
         }
     }
 
-    /// Logs that clients were passed over, if some were.
+    /// Log that clients were turned away, if there were any.
     fn complain(&self, now: Instant) {
         let dropped = self.endpoint.borrow_mut().take_dropped();
         let lately = |at: Instant| now.saturating_duration_since(at) < COMPLAIN_EVERY;
@@ -313,7 +313,7 @@ impl Hub {
         self.worker.log(Level::Alert, &message);
     }
 
-    /// Serves every connection that something happened on, and gathers what it has to send.
+    /// Serve every connection with new events and gather its output.
     fn serve_active(
         self: &Rc<Self>,
         io: &IoFd,
@@ -329,7 +329,7 @@ impl Hub {
             }
             for (index, &key) in keys[..count].iter().enumerate() {
                 if !has_room(io, sender)? {
-                    // The socket takes no more; whoever is left goes back on the list.
+                    // The socket accepts no more; the remaining connections return to the list.
                     let mut endpoint = self.endpoint.borrow_mut();
                     keys[index..count]
                         .iter()
@@ -342,11 +342,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Serves connections that are on the list now; how many, and their keys. What comes onto it meanwhile has something
-    /// to send before it is served again.
+    /// Serve the connections on the list. Returns their number; `keys` holds them. A connection
+    /// that joins the list meanwhile has output to send before it is served again.
     fn serve_some(self: &Rc<Self>, keys: &mut [Key], now: Instant) -> usize {
         let waiting = self.endpoint.borrow().waiting();
-        // The endpoint is asked once more than there are: it is to know that the turn is over.
+        // Ask the endpoint once more than there are connections, so that it knows that the round is
+        // over.
         let places = keys.iter_mut().take(waiting.max(1));
         let mut count = 0;
         for place in places {
@@ -377,7 +378,7 @@ impl Hub {
         }
     }
 
-    /// The connection of this key, which may be new.
+    /// The connection with this key; created if it is new.
     fn connection(self: &Rc<Self>, key: Key) -> Rc<Connection> {
         let mut connections = self.connections.borrow_mut();
         if key >= connections.len() {
@@ -385,7 +386,7 @@ impl Hub {
         }
         connections[key]
             .get_or_insert_with(|| {
-                // Closing others needs the list of connections, which is in use here.
+                // Closing other connections needs the list that is borrowed here.
                 let idle = self.idle.clone();
                 gallop_runtime::spawn(async move {
                     reuse::make_room(&idle);
@@ -399,7 +400,7 @@ impl Hub {
         self.connections.borrow_mut().get_mut(key)?.take()
     }
 
-    /// Has the socket's task look at a connection that a request's task changed.
+    /// Schedule a connection that a request's task has changed.
     fn touch(&self, key: Key) {
         self.endpoint.borrow_mut().activate(key);
         if !self.touched.replace(true) {
@@ -409,7 +410,8 @@ impl Hub {
         }
     }
 
-    /// After shutdown began, so long ago: tells clients, and closes connections without requests.
+    /// Continue a shutdown that began `since` ago: send GOAWAY, and close connections without
+    /// requests.
     fn wind_down(&self, now: Instant, since: Duration) {
         let connections: Vec<_> = self
             .connections
@@ -475,7 +477,8 @@ impl Waiting for Hub {
     }
 }
 
-/// Whether another datagram can be gathered, if need be after those that are were sent.
+/// Make room for another datagram, if needed by sending the gathered ones. Returns whether there is
+/// room.
 fn has_room(io: &IoFd, sender: &mut Sender) -> io::Result<bool> {
     if sender.is_full() {
         flush(io, sender)?;
@@ -483,7 +486,7 @@ fn has_room(io: &IoFd, sender: &mut Sender) -> io::Result<bool> {
     Ok(!sender.is_full())
 }
 
-/// Sends what is gathered; what the socket does not take stays.
+/// Send the gathered datagrams; those that the socket does not accept stay.
 fn flush(io: &IoFd, sender: &mut Sender) -> io::Result<()> {
     match sender.flush(io.raw()) {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

@@ -1,9 +1,9 @@
-//! What happened on a UDP socket since it was last counted.
+//! Counting the events of a UDP socket.
 
 use gallop_engine::metrics::{Meter, Quic};
 use gallop_quic::{Counts, Endpoint};
 
-/// Hands what happened on an endpoint to the thread's counts.
+/// Add the events of an endpoint to the thread's counters.
 pub fn count(endpoint: &mut Endpoint, meter: Option<&Meter>) {
     let Some(meter) = meter else { return };
     let counts = endpoint.take_counts();

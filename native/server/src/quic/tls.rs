@@ -1,5 +1,5 @@
-//! TLS of QUIC connections (RFC 9001): rustls, set up by the server block that the name in the
-//! client's hello chooses.
+//! TLS of QUIC connections (RFC 9001): rustls with the settings of the server block that the name
+//! in the ClientHello selects.
 
 use crate::tls::{describe, session_id, Context, ContextsByName, Inquiry, Offered, TlsError};
 use gallop_engine::exchange::TlsInfo;
@@ -11,21 +11,21 @@ use rustls::AlertDescription;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A hello larger than this is no client's: certificates and tickets in it stay far below.
+/// The most bytes of a ClientHello. Those of real clients, with certificates and tickets, are far
+/// smaller.
 const MAX_HELLO: usize = 64 * 1024;
-/// What a TLS record holds at most (RFC 8446, section 5.1).
+/// The most bytes in a TLS record (RFC 8446, section 5.1).
 const MAX_RECORD: usize = 16 * 1024;
 
-/// The TLS of a listener.
+/// The TLS contexts of a listener.
 pub struct Tls {
     contexts: ContextsByName,
-    /// Protects packets that come before a server block is chosen.
+    /// Protects the packets before a server block is chosen.
     suite: Suite,
 }
 
 impl Tls {
-    /// # Errors
-    /// TLS 1.3 with AES-128 is switched off, without which there is no QUIC.
+    /// # Errors TLS 1.3 with AES-128, which QUIC requires, is switched off.
     pub fn new(contexts: ContextsByName) -> Result<Self, TlsError> {
         let config = contexts.any().config();
         let usable = ServerConnection::new(config.clone(), Version::V1, Vec::new()).is_ok();
@@ -52,15 +52,15 @@ impl gallop_quic::Tls for Tls {
     }
 }
 
-/// What a handshake came to.
+/// The result of a handshake.
 pub struct Handshake {
     pub info: TlsInfo,
-    /// Whom to ask about the certificates that the client has shown, which are good otherwise.
+    /// The OCSP check for the client's certificates, which are otherwise valid.
     pub inquiry: Option<(Arc<Inquiry>, Vec<CertificateDer<'static>>)>,
 }
 
 enum State {
-    /// What has come of the client's hello.
+    /// The received part of the ClientHello.
     Hello(Vec<u8>),
     Chosen(Box<ServerConnection>, Context),
 }
@@ -70,11 +70,11 @@ struct Session {
     params: Vec<u8>,
     state: State,
     offered: Offered,
-    /// What `$ssl_session_id` shows: sessions of QUIC export no secrets.
+    /// The value of `$ssl_session_id`: QUIC sessions export no secrets.
     id: [u8; 32],
 }
 
-/// Whether the hello's message is there as long as it says to be.
+/// Whether the message is complete according to its length field.
 fn is_whole(hello: &[u8]) -> bool {
     match hello {
         [_, a, b, c, rest @ ..] => rest.len() >= u32::from_be_bytes([0, *a, *b, *c]) as usize,
@@ -82,8 +82,8 @@ fn is_whole(hello: &[u8]) -> bool {
     }
 }
 
-/// The name in a whole hello, lower case, and what the client offers. What is wrong with a hello is found out
-/// by the connection that is made for it.
+/// The name in a complete ClientHello in lower case, and the client's offer. The TLS connection
+/// that is created afterwards reports errors in the message.
 fn read_hello(hello: &[u8]) -> Option<(Option<String>, Offered)> {
     let mut acceptor = Acceptor::default();
     for piece in hello.chunks(MAX_RECORD) {
@@ -110,7 +110,7 @@ impl Session {
 }
 
 impl gallop_quic::Session for Session {
-    /// Makes the connection once the hello is whole.
+    /// Create the TLS connection once the ClientHello is complete.
     fn read(&mut self, more: &[u8]) -> Result<(), Error> {
         let hello = match &mut self.state {
             State::Chosen(session, _) => return session.read(more),
@@ -158,7 +158,7 @@ impl gallop_quic::Session for Session {
         self.chosen()?.0.params()
     }
 
-    /// A [`Handshake`].
+    /// Returns a [`Handshake`].
     fn describe(&self) -> Option<Box<dyn Any>> {
         let (session, context) = self.chosen()?;
         let mut info = describe(session, session.server_name(), context);

@@ -1,5 +1,5 @@
-//! UDP in batches: recvmmsg in, sendmmsg with segmentation offload out. The only unsafe code of the
-//! QUIC side.
+//! UDP in batches: recvmmsg for input, sendmmsg with segmentation offload for output. The only
+//! unsafe code of the QUIC side.
 
 use bytes::BytesMut;
 use gallop_quic::{Datagram, Ecn, Output, Transmit};
@@ -11,24 +11,25 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 
-/// Datagrams taken or sent by one system call.
+/// The most datagrams of one system call.
 pub const BATCH: usize = 64;
-/// Room for one datagram as networks carry them.
+/// Room for one datagram of usual size.
 const DATAGRAM: usize = 2048;
-/// Room for what a datagram over loopback has beyond that. Memory that is never used costs nothing.
+/// Room for the rest of a large datagram over loopback. Unused memory costs nothing.
 const OVERFLOW: usize = 65_536 - DATAGRAM;
-/// After so many datagrams none of which was longer than [`DATAGRAM`] no longer ones are made room for:
-/// the second piece of memory costs the kernel time with each datagram.
+/// After this many datagrams of at most [`DATAGRAM`] bytes, no room for longer ones is offered: the
+/// second piece of memory costs the kernel time for each datagram.
 const SHORT_RUN: usize = 1024;
-/// Room for the control messages of one datagram, in words so that they are aligned.
+/// Room for the control messages of one datagram, in words for alignment.
 const CONTROL_WORDS: usize = 12;
 
 type Control = [u64; CONTROL_WORDS];
 
-/// Bytes of a datagram that every path carries (RFC 9000, section 14): such ones can be told to the kernel together.
+/// The size that every path carries (RFC 9000, section 14): datagrams up to it can be sent as one
+/// message.
 const CARRIED: usize = 1200;
 
-/// What a batched system call is told and tells, written anew for each datagram of each call.
+/// The parameters of a batched system call, filled for each datagram of each call.
 struct Batch {
     names: [libc::sockaddr_storage; BATCH],
     iovs: [libc::iovec; 2 * BATCH],
@@ -42,7 +43,7 @@ impl Batch {
         Box::new(unsafe { zeroed() })
     }
 
-    /// Has message `i` point at its name and at these pieces of memory; its control memory is its own, too.
+    /// Point message `i` at its name, its control memory, and these pieces of memory.
     fn message(&mut self, i: usize, pieces: Range<usize>) -> (&mut libc::msghdr, &mut Control) {
         let header = &mut self.messages[i].msg_hdr;
         header.msg_name = (&raw mut self.names[i]).cast();
@@ -52,15 +53,17 @@ impl Batch {
     }
 }
 
-/// Memory for receiving, used again and again.
+/// Reusable memory for receiving.
 pub struct Receiver {
     arena: BytesMut,
     overflow: Vec<u8>,
-    /// Datagrams since one that was longer than [`DATAGRAM`]. From [`SHORT_RUN`] on the next long one is
-    /// lost, as what tries a path may be, and those that follow it are taken whole again.
+    /// Datagrams since the last one that was longer than [`DATAGRAM`]. From [`SHORT_RUN`] on, the
+    /// next long one is dropped (it may be an MTU probe); the long ones after it are received
+    /// completely again.
     short_run: usize,
     batch: Box<Batch>,
-    /// Which memory the messages point at, whether at the overflow, too, and how many the last call filled.
+    /// The memory that the messages point at, whether this includes the overflow, and how many
+    /// messages the last call filled.
     described: (usize, bool),
     filled: usize,
 }
@@ -79,19 +82,17 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
-    ///
-    /// # Errors
-    /// `WouldBlock` when there is none; anything else is the socket's.
+    /// Receive up to [`BATCH`] waiting datagrams and pass each to `each`. Returns their number.  #
+    /// Errors `WouldBlock` if none waits; any other error is the socket's.
     pub fn receive(&mut self, fd: RawFd, mut each: impl FnMut(Datagram)) -> io::Result<usize> {
         self.arena.clear();
-        // Takes the old memory again once nobody reads from it any more.
+        // Reuse the old memory once nothing reads from it.
         self.arena.reserve(BATCH * DATAGRAM);
         self.describe();
         let flags = libc::MSG_DONTWAIT as _;
         let messages = self.batch.messages.as_mut_ptr();
-        // SAFETY: each message points at its own name, iovec and control memory, all of which live
-        // through the call, with their true lengths.
+        // SAFETY: each message points at its own name, iovec, and control memory, which are valid
+        // during the call and have the given lengths.
         let n = unsafe { libc::recvmmsg(fd, messages, BATCH as u32, flags, ptr::null_mut()) };
         if n < 0 {
             self.filled = 0;
@@ -105,8 +106,8 @@ impl Receiver {
             let remote = read_address(&message.msg_hdr);
             let (local, ecn) = read_control(&message.msg_hdr);
             // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
-            // kernel initialised up to `msg_len` of them; the part is cut to those before anyone
-            // reads it.
+            // kernel initialized up to `msg_len` of them; the part is shortened to those before it
+            // is read.
             unsafe { self.arena.set_len(DATAGRAM) };
             let mut part = self.arena.split_to(DATAGRAM);
             part.truncate(len);
@@ -131,7 +132,7 @@ impl Receiver {
         Ok(n as usize)
     }
 
-    /// A datagram of which `more` bytes are in the overflow of message `i`.
+    /// Join the start of a datagram with the `more` bytes in the overflow of message `i`.
     fn join(&self, start: &[u8], i: usize, more: usize) -> BytesMut {
         let more = more.min(OVERFLOW);
         // SAFETY: message `i` wrote `more` bytes at its place in the overflow memory.
@@ -143,8 +144,8 @@ impl Receiver {
         whole
     }
 
-    /// Has each message point at its memory. Most calls fill a few, and find the same memory free again: then only
-    /// those few are told anew how much room they have.
+    /// Point each message at its memory. Most calls fill few messages and find the same memory free
+    /// again; then only the lengths of those few are reset.
     fn describe(&mut self) {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
@@ -172,7 +173,7 @@ impl Receiver {
 }
 
 fn read_address(header: &libc::msghdr) -> Option<SocketAddr> {
-    // SAFETY: msg_name points at a sockaddr_storage of ours that the kernel filled.
+    // SAFETY: msg_name points at our sockaddr_storage, which the kernel filled.
     let storage = unsafe { &*header.msg_name.cast::<libc::sockaddr_storage>() };
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
@@ -192,15 +193,16 @@ fn read_address(header: &libc::msghdr) -> Option<SocketAddr> {
     }
 }
 
-/// Which address of ours a datagram was sent to, if that is told, and how it is marked.
+/// Read the local address of a datagram, if present, and its ECN mark.
 fn read_control(header: &libc::msghdr) -> (Option<IpAddr>, Ecn) {
     let (mut local, mut ecn) = (None, Ecn::None);
-    // SAFETY: the header's control memory was filled by the kernel, which set its length.
+    // SAFETY: the kernel filled the header's control memory and set its length.
     let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !cmsg.is_null() {
-        // SAFETY: not null, so it points at a whole control message header in that memory.
+        // SAFETY: the pointer is not null, so it points at a complete control message header in
+        // that memory.
         let (level, kind) = unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type) };
-        // SAFETY: the data follows the header.
+        // SAFETY: the data follow the header.
         let data = unsafe { libc::CMSG_DATA(cmsg) };
         match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_TOS) => {
@@ -223,20 +225,20 @@ fn read_control(header: &libc::msghdr) -> (Option<IpAddr>, Ecn) {
             }
             _ => {}
         }
-        // SAFETY: header and message belong together.
+        // SAFETY: the header and the message belong together.
         cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
     }
     (local, ecn)
 }
 
-/// What is to be sent, gathered until there is a batch of it.
+/// Outgoing datagrams, gathered into batches.
 pub struct Sender {
     buffers: Vec<Vec<u8>>,
     queue: Vec<Transmit>,
     batch: Box<Batch>,
-    /// The socket marks what is sent with ECT(0) where nothing else is said.
+    /// The socket marks datagrams with ECT(0) unless they say otherwise.
     marks: bool,
-    /// Datagrams in a row for one address are told to the kernel as one message.
+    /// Consecutive datagrams for one address are passed to the kernel as one message.
     joins: bool,
 }
 
@@ -273,7 +275,7 @@ impl Output for Sender {
 }
 
 impl Sender {
-    /// One for a socket of which [`prepare`] said that it `marks`.
+    /// Create a sender for a socket for which [`prepare`] returned that it `marks`.
     pub fn marking(marks: bool) -> Self {
         Self {
             marks,
@@ -281,18 +283,18 @@ impl Sender {
         }
     }
 
-    /// Has datagrams in a row for one address go out as one message with segmentation offload, whosever they are:
-    /// several connections of a client may share a socket of its.
+    /// Send consecutive datagrams for one address as one message with segmentation offload, even if
+    /// they belong to different connections: several connections of a client may share its socket.
     pub fn joining(self, joins: bool) -> Self {
         Self { joins, ..self }
     }
 
-    /// Whether nothing is queued.
+    /// Whether no datagram is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes what is queued out as single datagrams, for who carries them without a socket.
+    /// Remove the queued datagrams, for callers that deliver them without a socket.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         let queued = self.queue.drain(..).zip(&self.buffers);
         queued
@@ -303,11 +305,9 @@ impl Sender {
             .collect()
     }
 
-    /// Sends what is queued. What the kernel refuses is dropped, as any network might: QUIC sends it
-    /// again.
-    ///
-    /// # Errors
-    /// `WouldBlock` when the socket is full; what was not sent stays queued.
+    /// Send the queued datagrams. Datagrams that the kernel refuses are dropped, as on any network:
+    /// QUIC sends their content again.  # Errors `WouldBlock` if the socket is full; unsent
+    /// datagrams stay queued.
     pub fn flush(&mut self, fd: RawFd) -> io::Result<()> {
         let mut done = 0;
         let mut result = Ok(());
@@ -319,8 +319,8 @@ impl Sender {
                     break;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // A destination that cannot be reached, a datagram above the path's MTU, or a device that takes no
-                // segments.
+                // The destination is unreachable, a datagram exceeds the path's MTU, or a device
+                // does not support segmentation.
                 Err(_) => done += self.send_apart(fd, done),
             }
         }
@@ -330,7 +330,8 @@ impl Sender {
         result
     }
 
-    /// How many of the datagrams from `at` on go out as one message: all but the last are of one size.
+    /// The number of datagrams from `at` on that form one message: all but the last have the same
+    /// size.
     #[inline]
     fn run(&self, at: usize) -> usize {
         let (first, size) = (self.queue[at], self.buffers[at].len());
@@ -351,7 +352,7 @@ impl Sender {
         run
     }
 
-    /// Sends messages from `from` on; how many of what is queued went with them.
+    /// Send messages from `from` on. Returns the number of queued datagrams in them.
     fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
         let (mut at, mut count) = (from, 0);
         while at < self.queue.len() {
@@ -362,8 +363,8 @@ impl Sender {
         }
         let messages = &mut self.batch.messages[..count];
         let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: these messages point at names, iovecs, buffers and control memory that live through
-        // the call, with their true lengths.
+        // SAFETY: these messages point at names, iovecs, buffers, and control memory that are valid
+        // during the call and have the given lengths.
         let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as u32, flags) };
         if n < 0 {
             return Err(io::Error::last_os_error());
@@ -372,7 +373,7 @@ impl Sender {
         Ok(sent.iter().map(|m| m.msg_hdr.msg_iovlen).sum())
     }
 
-    /// Has message `i` say what is queued at these places.
+    /// Fill message `i` with the queued datagrams at these places.
     fn describe(&mut self, i: usize, queued: Range<usize>) {
         let batch = &mut *self.batch;
         let mut outgoing = self.queue[queued.start];
@@ -391,8 +392,8 @@ impl Sender {
         write_control(header, control, &outgoing, self.marks);
     }
 
-    /// Sends the datagrams of the message at `at`, which was refused, one by one; how many of what is queued that
-    /// were. Those that are refused, too, are dropped.
+    /// Send the datagrams of the refused message at `at` one by one. Returns the number of queued
+    /// datagrams in it. Datagrams that are refused again are dropped.
     fn send_apart(&mut self, fd: RawFd, at: usize) -> usize {
         let run = self.run(at);
         let mut taken = false;
@@ -411,20 +412,20 @@ impl Sender {
                     iov_len: size.min(whole.iov_len - start),
                 };
                 let header = &self.batch.messages[0].msg_hdr;
-                // SAFETY: the message points at its name, iovec and control memory; the iovec at a part of the
-                // buffer that is queued here. All live through the call.
+                // SAFETY: the message points at its name, iovec, and control memory; the iovec
+                // points at a queued part of the buffer. All are valid during the call.
                 let sent = unsafe { libc::sendmsg(fd, header, libc::MSG_DONTWAIT) };
                 taken |= sent >= 0;
             }
         }
-        // Refused was that they go together, not where they go to.
+        // The kernel refused the segmentation, not the destination.
         self.joins &= !taken;
         run
     }
 }
 
-/// Appends the control messages a datagram needs: its source address, its segment size, and that it has no mark
-/// where the socket `marks`.
+/// Append the control messages of a datagram: its source address, its segment size, and the absence
+/// of a mark if the socket `marks`.
 fn write_control(
     header: &mut libc::msghdr,
     control: &mut Control,
@@ -480,7 +481,7 @@ fn push_control<T: Copy>(
     kind: i32,
     value: T,
 ) -> usize {
-    // SAFETY: these two only compute.
+    // SAFETY: these two functions only compute.
     let (space, len) = unsafe {
         (
             libc::CMSG_SPACE(size_of::<T>() as u32) as usize,
@@ -493,8 +494,8 @@ fn push_control<T: Copy>(
         .cast::<u8>()
         .wrapping_add(at)
         .cast::<libc::cmsghdr>();
-    // SAFETY: the assertion left room for header and value at `at`, which is aligned as CMSG_SPACE
-    // keeps it; the value is written unaligned.
+    // SAFETY: the assertion leaves room for header and value at `at`, which is aligned as
+    // CMSG_SPACE requires; the value is written unaligned.
     unsafe {
         (*cmsg).cmsg_level = level;
         (*cmsg).cmsg_type = kind;
@@ -504,13 +505,11 @@ fn push_control<T: Copy>(
     at + space
 }
 
-/// Prepares a UDP socket bound to `ip`: no fragmentation, large buffers, ECN, and our own address with each
-/// datagram where there are several. True when what is sent is marked with ECT(0) where nothing else is said.
-///
-/// # Errors
-/// The kernel refuses an option that QUIC cannot do without.
+/// Prepare a UDP socket bound to `ip`: no fragmentation, large buffers, ECN, and the local address
+/// of each datagram if there are several. Returns `true` if the socket marks datagrams with ECT(0)
+/// by default.  # Errors The kernel refuses an option that QUIC requires.
 pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<bool> {
-    // The kernel gives no more than net.core.rmem_max allows; less is no error.
+    // The kernel limits the size to net.core.rmem_max; less is no error.
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 20);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8 << 20);
     let (level, info, discover, probe) = match ip {
@@ -527,13 +526,15 @@ pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<bool> {
             libc::IPV6_PMTUDISC_PROBE,
         ),
     };
-    // What a socket of one address sends is from there anyway; asking costs some for each datagram.
+    // A socket with one address always sends from it; asking for the address of each datagram has a
+    // price.
     set(fd, level, info, ip.is_unspecified().into())?;
     set(fd, level, discover, probe)?;
     Ok(mark(fd, ip))
 }
 
-/// Has a socket tell and set the ECN field of IP headers. A socket of IPv6 may have clients of IPv4, too.
+/// Let a socket report and set the ECN field of IP headers. An IPv6 socket may also have IPv4
+/// clients.
 fn mark(fd: RawFd, ip: IpAddr) -> bool {
     let ect0 = Ecn::Ect0 as i32;
     let four = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)
@@ -549,7 +550,7 @@ fn mark(fd: RawFd, ip: IpAddr) -> bool {
 
 fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let len = size_of::<i32>() as u32;
-    // SAFETY: the value lives through the call, which reads its four bytes.
+    // SAFETY: the value is valid during the call, which reads its four bytes.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
     if result < 0 {
         return Err(io::Error::last_os_error());

@@ -15,25 +15,24 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The labels of an encrypted PKCS #8 key and of OpenSSL's own form of certificates, and what stands in
-/// older kinds of keys that are encrypted.
+/// The label of an encrypted PKCS #8 key.
 const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY-----";
 const TRUSTED: &str = "TRUSTED CERTIFICATE-----";
 const OLD_ENCRYPTION: &str = "Proc-Type: 4,ENCRYPTED";
 
-/// Where PEM text comes from.
+/// The source of PEM text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file, read once for a configuration.
+    /// A file, read once per configuration.
     File(PathBuf),
-    /// A file that a variable named, read each time.
+    /// A file whose name contains variables, read for each use.
     Fresh(PathBuf),
     /// The text itself (`data:`).
     Inline(String),
 }
 
 impl Source {
-    /// Reads `data:...` or a path.
+    /// Parse `data:...` or a path.
     pub fn new(text: &str) -> Self {
         match text.strip_prefix("data:") {
             Some(pem) => Source::Inline(pem.to_string()),
@@ -41,7 +40,8 @@ impl Source {
         }
     }
 
-    /// Reads `data:...` or a path that came out of variables, relative to `base`.
+    /// Parse `data:...` or a path after its variables were expanded; relative paths start at
+    /// `base`.
     pub fn fresh(text: &str, base: &Path) -> Self {
         match Self::new(text) {
             Source::File(path) => Source::Fresh(base.join(path)),
@@ -82,8 +82,8 @@ pub fn chain(source: &Source) -> Result<Vec<CertificateDer<'static>>> {
     }
 }
 
-/// OpenSSL's "trusted certificates" are certificates behind which stands what they are trusted for;
-/// that is for OpenSSL's own programs and left out here.
+/// Remove the trust settings that OpenSSL's "trusted certificates" append to a certificate. Only
+/// OpenSSL's own programs use them.
 fn without_trust(pem: &[u8]) -> Cow<'_, [u8]> {
     if !has(pem, TRUSTED) {
         return Cow::Borrowed(pem);
@@ -107,10 +107,7 @@ fn without_trust(pem: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// The words of `ssl_password_file`, one a line.
-///
-/// # Errors
-/// The file cannot be read.
+/// The passwords of `ssl_password_file`, one per line.  # Errors The file cannot be read.
 pub fn passwords(path: Option<&Path>) -> Result<Vec<Vec<u8>>> {
     let Some(path) = path else {
         return Ok(Vec::new());
@@ -141,7 +138,7 @@ fn private_key(
         Ok(key) => return Ok((key, false)),
         Err(e) => e.to_string(),
     };
-    // The parser knows only plain keys, but the lines between the labels are alike.
+    // The parser knows only plain keys, but the lines between the labels are the same.
     let text = String::from_utf8_lossy(pem);
     if !text.contains(ENCRYPTED) {
         return Err(plain);
@@ -157,12 +154,9 @@ fn has(pem: &[u8], words: &str) -> bool {
     pem.windows(words.len()).any(|w| w == words.as_bytes())
 }
 
-/// Loads a chain and its key, and makes sure that they belong together; whether a password was
-/// needed.
-///
-/// # Errors
-/// A file cannot be read or parsed, the key is of a kind that cannot sign, or of another
-/// certificate.
+/// Load a chain and its key, and check that they belong together. Also returns whether a password
+/// was needed.  # Errors A file cannot be read or parsed, the key's kind cannot sign, or the key
+/// belongs to another certificate.
 pub fn load_pair(
     certificate: &Source,
     key: &Source,
@@ -179,12 +173,12 @@ pub fn load_pair(
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => error(
             format!("certificate \"{certificate}\" and key \"{key}\" do not belong together"),
         ),
-        // Anything else means that they cannot be compared, as with certificates of version 1.
+        // Any other error means that the two cannot be compared, as with certificates of version 1.
         _ => Ok((pair, encrypted)),
     }
 }
 
-/// A certificate with its key, and the answers it is shown with.
+/// A certificate with its key and the OCSP responses that are stapled to it.
 #[derive(Debug)]
 pub struct Pair {
     key: Arc<CertifiedKey>,
@@ -192,7 +186,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// The pair as it is to be shown now.
+    /// The pair with its current OCSP response.
     fn current(&self) -> Arc<CertifiedKey> {
         match &self.staple {
             Some(staple) => staple.current(),
@@ -205,7 +199,7 @@ impl Pair {
     }
 }
 
-/// Of several pairs with keys of one kind the last counts, as with OpenSSL.
+/// Add a pair. If several pairs have keys of the same kind, the last one counts, as with OpenSSL.
 fn add_last<T>(list: &mut Vec<T>, entry: T, pair: impl Fn(&T) -> &Arc<CertifiedKey>) {
     let kind = |entry: &T| pair(entry).key.algorithm();
     match list
@@ -217,17 +211,15 @@ fn add_last<T>(list: &mut Vec<T>, entry: T, pair: impl Fn(&T) -> &Arc<CertifiedK
     }
 }
 
-/// The certificates of one server block, of which each client gets the first it can check.
+/// The certificates of a server block; each client gets the first one that it can verify.
 #[derive(Debug)]
 pub struct Choice {
     pairs: Vec<Pair>,
 }
 
 impl Choice {
-    /// Loads the pairs of a server block; what is odd about them goes to `warnings`.
-    ///
-    /// # Errors
-    /// A file is missing or wrong.
+    /// Load the pairs of a server block and append warnings to `warnings`.  # Errors A file is
+    /// missing or invalid.
     pub fn load(settings: &Settings, warnings: &mut Vec<String>) -> Result<Self> {
         let mut loaded: Vec<(String, Arc<CertifiedKey>, bool)> = Vec::new();
         for (certificate, key) in &settings.pairs {
@@ -252,7 +244,7 @@ impl Choice {
         Ok(Self { pairs })
     }
 
-    /// Of pairs that are loaded, and shown without answers.
+    /// Use loaded pairs without stapled responses.
     pub fn of(loaded: Vec<Arc<CertifiedKey>>) -> Self {
         let mut pairs = Vec::new();
         for key in loaded {
@@ -261,11 +253,11 @@ impl Choice {
         Self { pairs }
     }
 
-    /// The pair that can sign with one of these schemes; else the first, so that the handshake
-    /// fails with the right alert.
+    /// The pair that can sign with one of these schemes; otherwise the first, so that the handshake
+    /// fails with the correct alert.
     pub fn pick(&self, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let fits = |pair: &&Pair| pair.key.key.choose_scheme(schemes).is_some();
-        // ECDSA is many times cheaper to sign with than RSA.
+        // Signing with ECDSA is many times cheaper than with RSA.
         let cheap = |pair: &&Pair| fits(pair) && !pair.is_rsa();
         let mut pairs = self.pairs.iter();
         let found = pairs

@@ -1,18 +1,18 @@
-//! `ssl_ciphers`, `ssl_protocols` and `ssl_ecdh_curve` in OpenSSL's words, as what rustls has.
+//! Translates `ssl_ciphers`, `ssl_protocols`, and `ssl_ecdh_curve` from OpenSSL's words to rustls.
 
 use super::{error, kdf, Result};
 use rustls::crypto::{aws_lc_rs as provider, CryptoProvider, SupportedKxGroup};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::collections::BTreeSet;
 
-/// A suite of TLS 1.2, by OpenSSL's name and by what cipher strings select it with.
+/// A cipher suite of TLS 1.2: its OpenSSL name and the words of cipher strings that select it.
 struct Suite {
     name: &'static str,
     standard: &'static str,
     words: &'static [&'static str],
 }
 
-/// What rustls has for TLS 1.2, the strongest first. All have forward secrecy and authenticated
+/// The TLS 1.2 suites of rustls, strongest first. All have forward secrecy and authenticated
 /// encryption.
 const SUITES: [Suite; 6] = [
     Suite {
@@ -47,13 +47,13 @@ const SUITES: [Suite; 6] = [
     },
 ];
 
-/// Words that select every suite there is.
+/// Words that select every suite.
 const EVERY: [&str; 8] = [
     "ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2",
 ];
 
 impl Suite {
-    /// Whether one word of a `+`-joined selection means this suite.
+    /// Whether a word of a `+`-joined selection matches this suite.
     fn is(&self, word: &str) -> bool {
         let aes = word == "AES" && self.words.contains(&"AESGCM");
         aes || word == self.name
@@ -63,9 +63,9 @@ impl Suite {
     }
 }
 
-/// The suites a cipher string leaves, in its order: names joined by `+`, `!` and `-` remove, `+`
-/// before a word moves to the end, `@STRENGTH` and `@SECLEVEL` change nothing. Words for ciphers
-/// that rustls does not have select nothing.
+/// The suites that a cipher string selects, in its order: `+` joins words, `!` and `-` remove
+/// suites, `+` before a word moves suites to the end, and `@STRENGTH` and `@SECLEVEL` change
+/// nothing. Words for ciphers that rustls lacks select nothing.
 pub fn suites(string: &str) -> Result<Vec<&'static str>> {
     let mut chosen: Vec<&Suite> = Vec::new();
     let mut killed = BTreeSet::new();
@@ -108,7 +108,7 @@ pub fn suites(string: &str) -> Result<Vec<&'static str>> {
     Ok(chosen.iter().map(|s| s.standard).collect())
 }
 
-/// The protocol versions to offer; those older than 1.2 are not spoken.
+/// The protocol versions to offer. Versions before 1.2 are not supported.
 pub fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersion>> {
     let has = |name: &str| names.iter().any(|n| n == name);
     let mut versions = Vec::new();
@@ -127,7 +127,7 @@ pub fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersio
     Ok(versions)
 }
 
-/// The groups `ssl_ecdh_curve` names, in its order; those unknown to rustls are left out.
+/// The groups of `ssl_ecdh_curve` in their order; groups that rustls lacks are skipped.
 fn groups(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>> {
     use provider::kx_group::{SECP256R1, SECP384R1, X25519, X25519MLKEM768};
     let mut groups = Vec::new();
@@ -148,7 +148,7 @@ fn groups(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>> {
     Ok(groups)
 }
 
-/// Leaves those suites of TLS 1.3 that `list` names, in its order.
+/// Keep only the TLS 1.3 suites in `list`, in its order.
 pub fn keep_suites(list: &str, crypto: &mut CryptoProvider) -> Result<()> {
     let (tls13, others): (Vec<_>, Vec<_>) = std::mem::take(&mut crypto.cipher_suites)
         .into_iter()
@@ -171,8 +171,8 @@ pub fn keep_suites(list: &str, crypto: &mut CryptoProvider) -> Result<()> {
     Ok(())
 }
 
-/// rustls' cryptography cut down to what the configuration allows. The suites of TLS 1.3 stay, as
-/// they do with OpenSSL.
+/// The cryptography of rustls, limited to the configured suites and groups. As with OpenSSL, the
+/// TLS 1.3 suites always stay.
 pub fn crypto(ciphers: Option<&str>, curves: Option<&str>) -> Result<CryptoProvider> {
     let mut crypto = provider::default_provider();
     crypto.cipher_suites = kdf::suites(&crypto.cipher_suites);

@@ -1,4 +1,4 @@
-//! Everything TLS that a server block's directives amount to.
+//! The TLS settings of a server block.
 
 use super::certificates::{Choice, Source};
 use super::named::{self, Named};
@@ -18,26 +18,26 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Seconds that a key of our own seals tickets at most.
+/// The most seconds that an automatic key seals session tickets.
 const MAX_TICKET_KEY_AGE: u32 = 6 * 3600;
 
-/// Sessions kept for early data where `ssl_session_cache` gives no size.
+/// The number of sessions stored for early data if `ssl_session_cache` sets no size.
 const EARLY_SESSIONS: usize = 20_480;
 
 /// The directives, resolved.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
+    /// The pairs of `ssl_certificate` and `ssl_certificate_key`.
     pub pairs: Vec<(Source, Source)>,
-    /// The certificates, where variables name them.
+    /// The certificates whose paths contain variables.
     pub named: Option<Arc<Named>>,
-    /// `ssl_password_file`: words that may open the keys.
+    /// The passwords of `ssl_password_file`.
     pub passwords: Vec<Vec<u8>>,
-    /// `ssl_protocols`; none means the default, 1.2 and 1.3.
+    /// `ssl_protocols`; empty means the default, TLS 1.2 and 1.3.
     pub protocols: Vec<String>,
-    /// `ssl_ciphers`, in OpenSSL's language.
+    /// `ssl_ciphers`, in OpenSSL's syntax.
     pub ciphers: Option<String>,
-    /// The suites of TLS 1.3 (`ssl_conf_command Ciphersuites`).
+    /// The TLS 1.3 suites (`ssl_conf_command Ciphersuites`).
     pub suites: Option<String>,
     /// `ssl_ecdh_curve`.
     pub curves: Option<String>,
@@ -45,13 +45,13 @@ pub struct Settings {
     pub prefer_server_ciphers: bool,
     /// `ssl_verify_client`.
     pub client: Client,
-    /// Who signs good client certificates.
+    /// The authorities that may sign client certificates.
     pub authorities: Authorities,
     /// `ssl_session_tickets`.
     pub tickets: bool,
-    /// `ssl_session_ticket_key`; none means keys of our own that change by themselves.
+    /// `ssl_session_ticket_key`; empty means automatic keys that rotate.
     pub ticket_keys: Vec<PathBuf>,
-    /// Sessions of TLS 1.2 to remember, 0 for none (`ssl_session_cache`).
+    /// The number of TLS 1.2 sessions to store; 0 for none (`ssl_session_cache`).
     pub session_cache: usize,
     /// `ssl_session_timeout` in seconds.
     pub session_timeout: u32,
@@ -66,20 +66,20 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Leaves the protocols of which `is_kept` says so, by their names, which are in order.
+    /// Keep only the protocols that `is_kept` accepts, by name and in order.
     pub fn keep_protocols(&mut self, is_kept: impl Fn(&str) -> bool) {
         if self.protocols.is_empty() {
             self.protocols = ["TLSv1.2", "TLSv1.3"].map(String::from).to_vec();
         }
         self.protocols.retain(|name| is_kept(name));
         if self.protocols.is_empty() {
-            // None at all, which is not the same as none that was named.
+            // No protocol at all differs from an empty list, which means the default.
             self.protocols.push(String::new());
         }
     }
 }
 
-/// The protocols a listener speaks above TLS.
+/// The application protocols of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpn {
     /// HTTP/1.1 only.
@@ -101,22 +101,20 @@ impl Alpn {
     }
 }
 
-/// A server block's TLS.
+/// The TLS context of a server block.
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,
-    /// Judges client certificates after the handshake.
+    /// Verifies client certificates after the handshake.
     pub judge: Option<Arc<Judge>>,
     named: Option<Arc<Named>>,
-    /// Asks authorities about client certificates that are good otherwise.
+    /// Checks valid client certificates by OCSP.
     pub ocsp: Option<Arc<Inquiry>>,
 }
 
 impl Context {
-    /// Makes a context with certificates loaded before.
-    ///
-    /// # Errors
-    /// A file is missing or wrong, or a setting leaves nothing to work with.
+    /// Create a context with loaded certificates.  # Errors A file is missing or invalid, or the
+    /// settings leave no usable protocol or suite.
     pub fn new(
         settings: &Settings,
         alpn: Alpn,
@@ -163,8 +161,8 @@ impl Context {
         })
     }
 
-    /// This context with the certificates that variables name for a client. Where there are none the
-    /// log says why, and the handshake fails.
+    /// Replace the certificates by those that variables name for this client. If there are none,
+    /// the log tells why and the handshake fails.
     pub fn for_client(&self, client: impl FnOnce() -> Option<Box<Exchange>>) -> Cow<'_, Self> {
         let named = self.named.as_ref();
         let Some((named, client)) = named.and_then(|named| Some((named, client()?))) else {
@@ -182,13 +180,13 @@ impl Context {
         })
     }
 
-    /// For rustls.
+    /// The configuration for rustls.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }
 }
 
-/// QUIC is TLS 1.3 by definition (RFC 9001, section 4.2).
+/// The versions for QUIC, which always uses TLS 1.3 (RFC 9001, section 4.2).
 fn quic_versions(
     settings: &Settings,
     crypto: &mut CryptoProvider,
@@ -211,7 +209,7 @@ fn client(settings: &Settings, crypto: &Arc<CryptoProvider>) -> Result<Clients> 
     Ok((judge, Some(asks)))
 }
 
-/// For QUIC the size is a flag that must have all bits set (RFC 9001, section 4.6.1).
+/// The early data size. For QUIC, it is a flag with all bits set (RFC 9001, section 4.6.1).
 fn early_data(settings: &Settings, alpn: Alpn) -> u32 {
     match (settings.early_data, alpn) {
         (false, _) => 0,
@@ -220,7 +218,7 @@ fn early_data(settings: &Settings, alpn: Alpn) -> u32 {
     }
 }
 
-/// Where sessions are kept, and what seals their tickets.
+/// The session store and the keys that seal session tickets.
 #[derive(Clone)]
 pub struct Sessions {
     storage: Arc<dyn StoresServerSessions>,
@@ -228,12 +226,12 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// # Errors
-    /// A file of ticket keys is missing or wrong.
+    /// # Errors A file with ticket keys is missing or invalid.
     pub fn new(settings: &Settings) -> Result<Self> {
         let resumable = settings.tickets || settings.session_cache > 0;
-        // Early data can be replayed unless a session is good for one use only, which a ticket is not:
-        // rustls takes none on tickets, so these sessions are kept here.
+        // Early data can be replayed unless a session is usable only once. Tickets cannot ensure
+        // that, and rustls accepts no early data with them, so these sessions are stored on the
+        // server.
         let kept_here = settings.early_data && resumable;
         let storage: Arc<dyn StoresServerSessions> = match settings.session_cache {
             0 if kept_here => ServerSessionMemoryCache::new(EARLY_SESSIONS),

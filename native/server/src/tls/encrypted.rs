@@ -1,5 +1,5 @@
-//! Private keys that a password protects (`ssl_password_file`): PKCS #8 with PBES2 (RFC 8018, section
-//! 6.2), which is what OpenSSL has written since version 3.
+//! Private keys protected by a password (`ssl_password_file`): PKCS #8 with PBES2 (RFC 8018,
+//! section 6.2), the format of OpenSSL since version 3.
 
 use super::x509::der::{expect, INTEGER, OBJECT, OCTET_STRING, SEQUENCE};
 use aws_lc_rs::cipher::{
@@ -13,14 +13,14 @@ use std::num::NonZeroU32;
 /// id-PBES2 and id-PBKDF2 (RFC 8018, appendix A).
 const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 13];
 const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 12];
-/// 1.2.840.113549.2: id-hmacWithSHA1 is its 7th, SHA-256 to SHA-512 are the 9th to 11th.
+/// 1.2.840.113549.2: id-hmacWithSHA1 is number 7, SHA-256 to SHA-512 are 9 to 11.
 const HMAC: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 2];
-/// 2.16.840.1.101.3.4.1: AES in CBC mode is its 2nd, 22nd and 42nd, by key length.
+/// 2.16.840.1.101.3.4.1: AES in CBC mode is number 2, 22, and 42, by key length.
 const AES: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 3, 4, 1];
-/// More rounds than this would hold up the start: OpenSSL's default is 2048.
+/// The most rounds. More would delay the start; OpenSSL's default is 2048.
 const MAX_ROUNDS: u32 = 10_000_000;
 
-/// How a key is protected.
+/// The protection of a key.
 struct Protection<'a> {
     salt: &'a [u8],
     rounds: NonZeroU32,
@@ -31,10 +31,8 @@ struct Protection<'a> {
     sealed: &'a [u8],
 }
 
-/// Opens an EncryptedPrivateKeyInfo: the PKCS #8 key in it.
-///
-/// # Errors
-/// It is malformed, protected in another way than told above, or none of the passwords fits.
+/// Decrypt an EncryptedPrivateKeyInfo. Returns the PKCS #8 key.  # Errors It is malformed, uses an
+/// unsupported scheme, or none of the passwords fits.
 pub fn open(der: &[u8], passwords: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
     let protection = Protection::parse(der).ok_or(
         "its encryption is not PBES2 with AES: convert it with \"openssl pkcs8 -topk8 -v2 aes256\"",
@@ -65,7 +63,7 @@ impl<'a> Protection<'a> {
         let rounds = number(expect(&mut derivation, INTEGER)?)?;
         let mut rest = derivation;
         if expect(&mut rest, INTEGER).is_some() {
-            // The key's length, which the cipher says too.
+            // The key length; the cipher implies the same value.
             derivation = rest;
         }
         let (cipher, key_len) = cipher(expect(&mut encryption, OBJECT)?)?;
@@ -80,7 +78,7 @@ impl<'a> Protection<'a> {
         })
     }
 
-    /// `None`: this is not the password.
+    /// Decrypt with this password; `None` if it is wrong.
     fn open(&self, password: &[u8]) -> Option<Vec<u8>> {
         let mut key = vec![0; self.key_len];
         pbkdf2::derive(self.digest, self.rounds, self.salt, password, &mut key);
@@ -89,7 +87,7 @@ impl<'a> Protection<'a> {
         let mut text = self.sealed.to_vec();
         let context = DecryptionContext::Iv128(FixedLength::from(self.iv));
         let opened = key.decrypt(&mut text, context).ok()?;
-        // A wrong password now and then leaves good padding.
+        // A wrong password sometimes leaves valid padding, so check the structure too.
         let mut check: &[u8] = opened;
         let mut fields = expect(&mut check, SEQUENCE)?;
         expect(&mut fields, INTEGER)?;
@@ -130,7 +128,7 @@ mod tests {
     use crate::tls::x509::der::written as der;
     use aws_lc_rs::cipher::{EncryptionContext, PaddedBlockEncryptingKey};
 
-    /// What `openssl pkcs8 -topk8 -v2 aes-256-cbc` makes, with few rounds.
+    /// Encrypt as `openssl pkcs8 -topk8 -v2 aes-256-cbc` does, with few rounds.
     fn seal(plain: &[u8], password: &[u8]) -> Vec<u8> {
         let (salt, iv) = ([7; 16], [9; 16]);
         let mut key = [0; 32];

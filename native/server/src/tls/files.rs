@@ -1,6 +1,6 @@
-//! Files of certificates, keys and revocation lists, each read once for a configuration however many
-//! server blocks name it. A worker process has what its master read, and a reload reads only what
-//! changed (`ssl_object_cache_inheritable`), as nginx's cache of such objects does.
+//! Files of certificates, keys, and revocation lists. Each is read once per configuration even if
+//! many server blocks name it. Workers use what the master read, and a reload reads only changed
+//! files (`ssl_object_cache_inheritable`), like nginx's object cache.
 
 use std::collections::HashMap;
 use std::io;
@@ -33,7 +33,8 @@ fn with<T>(f: impl FnOnce(&mut Files) -> T) -> T {
     f(files.get_or_insert_default())
 }
 
-/// A new configuration begins; `inherits`: what has not changed since the last one is not read anew.
+/// Begin a new configuration; `inherits`: files unchanged since the previous one are not read
+/// again.
 pub fn begin_configuration(inherits: bool) {
     with(|files| {
         let last = files.configuration;
@@ -43,10 +44,7 @@ pub fn begin_configuration(inherits: bool) {
     });
 }
 
-/// The contents of a file.
-///
-/// # Errors
-/// It cannot be read.
+/// The contents of a file.  # Errors The file cannot be read.
 pub fn read(path: &Path) -> io::Result<Arc<[u8]>> {
     with(|files| {
         let (configuration, inherits) = (files.configuration, files.inherits);

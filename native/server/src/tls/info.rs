@@ -1,4 +1,4 @@
-//! What a handshake agreed on, in the words of nginx's variables.
+//! The result of a handshake in the format of nginx's variables.
 
 use super::x509::Certificate;
 use super::{Context, Judge, Verdict};
@@ -8,7 +8,7 @@ use rustls::server::ClientHello;
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 use std::cell::Cell;
 
-/// Describes a finished handshake.
+/// Describe a completed handshake.
 pub fn describe(session: &CommonState, name: Option<&str>, context: &Context) -> TlsInfo {
     let certificates = session.peer_certificates();
     let suite = session.negotiated_cipher_suite();
@@ -28,7 +28,7 @@ pub fn describe(session: &CommonState, name: Option<&str>, context: &Context) ->
     }
 }
 
-/// Describes the certificates that a client showed.
+/// Describe the certificates that a client presented.
 pub fn client(certificates: Option<&[CertificateDer<'_>]>, judge: Option<&Judge>) -> TlsInfo {
     let verdict = match judge {
         Some(judge) => judge.verdict(certificates),
@@ -60,7 +60,7 @@ fn protocol(version: Option<ProtocolVersion>) -> String {
     }
 }
 
-/// OpenSSL's name of a suite that rustls names `TLS13_...` or `TLS_ECDHE_...`.
+/// OpenSSL's name for a suite that rustls calls `TLS13_...` or `TLS_ECDHE_...`.
 fn openssl_name(name: &str) -> String {
     if let Some(rest) = name.strip_prefix("TLS13_") {
         return format!("TLS_{rest}");
@@ -76,8 +76,8 @@ fn openssl_name(name: &str) -> String {
         .replace('_', "-")
 }
 
-/// What a client offers, joined by colons: OpenSSL's names of suites and groups, codes of signatures and of
-/// what has no name here.
+/// The client's offer, joined by colons: OpenSSL's names of suites and groups; codes for signature
+/// schemes and for unknown values.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
     pub ciphers: String,
@@ -100,13 +100,13 @@ impl Offered {
         }
     }
 
-    /// Adds itself to what is known of a handshake.
+    /// Add the offer to the information about a handshake.
     pub fn put(self, info: &mut TlsInfo) {
         (info.ciphers, info.curves, info.sigalgs) = (self.ciphers, self.curves, self.sigalgs);
     }
 }
 
-/// Groups of TLS (RFC 8446, section 4.2.7) by OpenSSL's names.
+/// TLS groups (RFC 8446, section 4.2.7) with OpenSSL's names.
 const GROUPS: [(u16, &str); 16] = [
     (19, "prime192v1"),
     (21, "secp224r1"),
@@ -144,7 +144,7 @@ fn suite_name(suite: &CipherSuite) -> String {
     }
 }
 
-/// Suites that rustls has no names of and clients with OpenSSL still offer.
+/// Suites without a rustls name that OpenSSL clients still offer.
 const OLD_SUITES: [(u16, &str); 16] = [
     (0x0033, "DHE-RSA-AES128-SHA"),
     (0x0039, "DHE-RSA-AES256-SHA"),
@@ -164,11 +164,11 @@ const OLD_SUITES: [(u16, &str); 16] = [
     (0xccaa, "DHE-RSA-CHACHA20-POLY1305"),
 ];
 
-/// The label of the secret that [`session_id`] is made of.
+/// The label of the exported secret from which [`session_id`] is derived.
 pub const SESSION_ID: &[u8] = b"EXPERIMENTAL session id";
 
-/// An identifier of the connection's session, over TCP from what it exports under [`SESSION_ID`]. No two connections
-/// have the same: in TLS 1.3 a session that is resumed goes on as a new one.
+/// An identifier of the connection's session. Over TCP it derives from the secret exported under
+/// [`SESSION_ID`]. It is unique per connection: a resumed TLS 1.3 session is a new session.
 pub fn session_id(bytes: [u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

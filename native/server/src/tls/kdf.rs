@@ -1,5 +1,6 @@
-//! The key schedule of TLS 1.3 (RFC 8446, section 7.1) with less hashing than rustls' own for aws-lc, which hashes a
-//! secret into HMAC's state anew for every key that it makes of it: here that is done once for a secret.
+//! The key schedule of TLS 1.3 (RFC 8446, section 7.1) with fewer hash operations than the one of
+//! rustls for aws-lc. That one hashes a secret into the HMAC state for every derived key; this one
+//! does it once per secret.
 
 use aws_lc_rs::hmac;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -11,7 +12,7 @@ use std::sync::OnceLock;
 /// HKDF (RFC 5869) with one hash function.
 struct Kdf {
     hash: hmac::Algorithm,
-    /// What every handshake without a pre-shared key begins with: extracted of zeros.
+    /// The early secret without a pre-shared key, extracted from zeros.
     zero: OnceLock<hmac::Key>,
 }
 
@@ -62,7 +63,7 @@ impl Hkdf for Kdf {
     }
 }
 
-/// A secret, in HMAC's state.
+/// A secret as HMAC state.
 struct Expander(hmac::Key);
 
 impl Expander {
@@ -99,7 +100,7 @@ impl HkdfExpander for Expander {
     }
 }
 
-/// `of`, those of TLS 1.3 with the key schedule of this module.
+/// Replace the TLS 1.3 suites in `of` by suites with this module's key schedule.
 pub fn suites(of: &[SupportedCipherSuite]) -> Vec<SupportedCipherSuite> {
     static SUITES: OnceLock<Vec<Tls13CipherSuite>> = OnceLock::new();
     let ours = SUITES.get_or_init(|| {

@@ -1,8 +1,6 @@
-//! TLS towards clients and upstreams, with rustls on aws-lc-rs.
-//!
-//! Each server block has a [`Context`] of its own, chosen by the name in the client's hello; what a
-//! context cannot do because rustls cannot is an error when the configuration is read, never a
-//! setting that is passed over in silence.
+//! TLS to clients and upstreams, with rustls on aws-lc-rs.  Each server block has its own
+//! [`Context`], chosen by the name in the ClientHello. A setting that rustls does not support is an
+//! error when the configuration is read; it is never ignored silently.
 
 mod certificates;
 mod ciphers;
@@ -37,7 +35,7 @@ pub use transport::Secure;
 pub use upstream::{UpstreamConnector, Upstreams};
 pub use verify::{Authorities, Client, Judge, Verdict};
 
-/// Why a context cannot be made; the words follow nginx's where it has some.
+/// The reason why a context cannot be created, in nginx's words where it has some.
 #[derive(Debug)]
 pub struct TlsError(pub String);
 

@@ -1,5 +1,6 @@
-//! Certificates that variables name, as `ssl_certificate $ssl_server_name.crt`: read when a handshake needs
-//! them, by the worker, or kept for a while (`ssl_certificate_cache`).
+//! Certificates whose paths contain variables, such as `ssl_certificate $ssl_server_name.crt`. The
+//! worker reads them when a handshake needs them, or keeps them for a time
+//! (`ssl_certificate_cache`).
 
 use super::certificates::{load_pair, Choice, Source};
 use super::sigalg::Noting;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A pair that was read before.
+/// A pair that was read earlier.
 #[derive(Debug)]
 struct Loaded {
     pair: Arc<CertifiedKey>,
@@ -27,10 +28,10 @@ struct Loaded {
     used: u64,
 }
 
-/// Pairs that variables named, by certificate and key.
+/// The cached pairs, by certificate and key.
 #[derive(Debug)]
 pub struct Kept {
-    /// What their paths are relative to.
+    /// The folder at which relative paths start.
     base: PathBuf,
     pairs: HashMap<(String, String), Loaded>,
 }
@@ -43,11 +44,8 @@ impl Kept {
         }
     }
 
-    /// The pair of these names, kept as `limits` say. `load` also tells whether a password was needed:
-    /// what one opened is not kept.
-    ///
-    /// # Errors
-    /// Those of `load`.
+    /// The pair with these names, cached within `limits`. `load` also returns whether a password
+    /// was needed: pairs with encrypted keys are not cached.  # Errors The errors of `load`.
     pub fn pair(
         &mut self,
         limits: Option<&CertificateCache>,
@@ -75,7 +73,7 @@ impl Kept {
         if is_locked {
             return Ok(pair);
         }
-        // nginx counts certificates and keys one by one.
+        // nginx counts certificates and keys separately.
         if 2 * self.pairs.len() as u64 + 2 > limits.max {
             let oldest = self.pairs.iter().min_by_key(|(_, l)| l.used);
             let oldest = oldest.map(|(name, _)| name.clone());
@@ -91,7 +89,7 @@ impl Kept {
     }
 }
 
-/// The certificates of a server block of which at least one is named by variables.
+/// The certificates of a server block if variables name at least one.
 #[derive(Debug)]
 pub struct Named {
     pairs: Vec<(Template, Template)>,
@@ -115,10 +113,7 @@ impl Named {
         }
     }
 
-    /// The certificates for a client.
-    ///
-    /// # Errors
-    /// A file is missing or wrong.
+    /// The certificates for a client.  # Errors A file is missing or invalid.
     pub fn choice(&self, client: &Exchange) -> Result<Choice> {
         let text = |template| String::from_utf8_lossy(&eval(client, template)).into_owned();
         let load = |chain: &Source, secret: &Source| {
@@ -139,12 +134,13 @@ thread_local! {
     static WORKER: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Says whose handshakes this thread does.
+/// Set the worker whose handshakes run on this thread.
 pub fn on_this_thread(worker: &Rc<Worker>) {
     WORKER.with(|known| *known.borrow_mut() = Rc::downgrade(worker));
 }
 
-/// A client in the middle of its handshake, for variables; none on a thread that serves nobody.
+/// A client during its handshake, for the evaluation of variables; `None` on a thread that serves
+/// no clients.
 pub fn client(conn: Conn, server: &Arc<Server>, tls: TlsInfo) -> Option<Box<Exchange>> {
     let worker = WORKER.with(|known| known.borrow().upgrade())?;
     let conn = conn.with_tls(tls, Some(server.clone()));
@@ -154,7 +150,7 @@ pub fn client(conn: Conn, server: &Arc<Server>, tls: TlsInfo) -> Option<Box<Exch
     Some(ex)
 }
 
-/// A client of which nothing is known but the name it asks for.
+/// A client of which only the requested name is known.
 pub fn client_by_name(
     endpoint: &Arc<Endpoint>,
     server: &Arc<Server>,
@@ -167,7 +163,7 @@ pub fn client_by_name(
     client(Conn::new(0, endpoint.clone(), Ends::default()), server, tls)
 }
 
-/// Tells the log of the client's server why there is no certificate.
+/// Write the reason for a missing certificate to the log of the client's server block.
 pub fn log(client: &Exchange, error: &TlsError) {
     client.log(Level::Error, &format!("{error} while SSL handshaking"));
 }

@@ -1,4 +1,4 @@
-//! Certificates of upstream servers (`proxy_ssl_verify`).
+//! Verification of upstream certificates (`proxy_ssl_verify`).
 
 use super::certificates::{chain, Source};
 use super::revoked::Revoked;
@@ -13,30 +13,29 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whose certificates are taken.
+/// Verifies certificates against trusted ones.
 #[derive(Debug)]
 pub struct Judge {
     chains: Arc<WebPkiServerVerifier>,
     /// The trusted certificates themselves.
     roots: Vec<CertificateDer<'static>>,
-    /// Certificates between an upstream's and a trusted one.
+    /// The most certificates between an upstream's certificate and a trusted one.
     depth: usize,
     revoked: Option<Revoked>,
 }
 
-/// Proves that an upstream holds its certificate's key, and asks the judge whose it is.
+/// Verifies that an upstream holds its certificate's key, and lets the judge verify the
+/// certificate.
 #[derive(Debug)]
 pub struct Upstream {
     algorithms: WebPkiSupportedAlgorithms,
-    /// `None`: any certificate will do, as is nginx's default.
+    /// `None` accepts every certificate, which is nginx's default.
     judge: Option<Judge>,
 }
 
 impl Judge {
-    /// Trusts the certificates of `trusted`, and what they sign unless `revoked` lists it.
-    ///
-    /// # Errors
-    /// A file cannot be read or holds nothing of use.
+    /// Trust the certificates of `trusted` and those that they sign, except revoked ones.  # Errors
+    /// A file cannot be read or holds nothing usable.
     pub fn new(
         trusted: &Path,
         revoked: Option<&PathBuf>,
@@ -89,7 +88,7 @@ impl Judge {
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => check_name(&parsed, name)?,
             Err(e) => {
-                // What webpki takes from nobody: version 1, and authorities that serve themselves.
+                // webpki rejects version 1 and authorities used as server certificates.
                 let lists = self.roots.iter().any(|root| root == own);
                 if !lists && !self.is_signed_by_root(&parsed, algorithms) {
                     return Err(e);

@@ -1,4 +1,4 @@
-//! Lists of revoked certificates (`ssl_crl`, `proxy_ssl_crl`).
+//! Certificate revocation lists (`ssl_crl`, `proxy_ssl_crl`).
 
 use super::files;
 use super::x509::{check_revocation, Certificate, RevocationList};
@@ -12,15 +12,12 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Revoked {
     lists: Vec<CertificateRevocationListDer<'static>>,
-    /// One of them is of version 1: webpki takes none of those.
+    /// A list has version 1, which webpki does not accept.
     old: bool,
 }
 
 impl Revoked {
-    /// Reads a PEM file.
-    ///
-    /// # Errors
-    /// It cannot be read, or holds what cannot be judged by.
+    /// Read a PEM file.  # Errors The file cannot be read or holds an unusable list.
     pub fn load(path: &Path) -> Result<Self> {
         let broken = |e: &dyn std::fmt::Display| {
             TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
@@ -56,7 +53,8 @@ impl Revoked {
     /// Looks for a certificate and for those above it; `now` in seconds since 1970.
     ///
     /// # Errors
-    /// Why it cannot be relied on, in OpenSSL's words.
+    /// Look up a certificate and its issuers; `now` in seconds since 1970.  # Errors The reason for
+    /// rejecting the certificate, in OpenSSL's words.
     pub fn check(
         &self,
         own: &Certificate<'_>,

@@ -1,5 +1,6 @@
-//! With which signatures a handshake was made (`$ssl_sigalg`, `$ssl_client_sigalg`): rustls does not say,
-//! so the key that signs and the verifier note it, each on the thread that does the handshake.
+//! The signature schemes of a handshake (`$ssl_sigalg`, `$ssl_client_sigalg`). rustls does not
+//! report them, so the signing key and the verifier record them, each on the thread that does the
+//! handshake.
 
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
@@ -7,7 +8,7 @@ use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The signature of the server, and the client's.
+/// The signature schemes of the server and of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
     pub own: Option<SignatureScheme>,
@@ -19,24 +20,24 @@ thread_local! {
 }
 
 impl Noted {
-    /// What was noted since the last time.
+    /// Take the schemes recorded since the last call.
     pub fn take() -> Self {
         NOTED.take()
     }
 
-    /// Forgets what was noted.
+    /// Discard the recorded schemes.
     pub fn forget() {
         NOTED.set(Self::default());
     }
 
-    /// Adds what came later in a handshake.
+    /// Add schemes recorded later in the handshake.
     pub fn add(&mut self, later: Self) {
         self.own = later.own.or(self.own);
         self.client = later.client.or(self.client);
     }
 }
 
-/// A client has signed.
+/// Record the scheme of a client's signature.
 pub fn note_client(scheme: SignatureScheme) {
     let client = Some(scheme);
     NOTED.set(Noted {
@@ -45,7 +46,7 @@ pub fn note_client(scheme: SignatureScheme) {
     });
 }
 
-/// A key that notes how it signs.
+/// A signing key that records its scheme.
 #[derive(Debug)]
 pub struct Noting(pub Arc<dyn SigningKey>);
 
@@ -79,7 +80,7 @@ impl Signer for NotingSigner {
     }
 }
 
-/// The name that OpenSSL has for a scheme (RFC 8446, section 4.2.3); empty for none.
+/// OpenSSL's name for a scheme (RFC 8446, section 4.2.3); empty for none.
 pub fn name(scheme: Option<SignatureScheme>) -> &'static str {
     use SignatureScheme as S;
     match scheme {

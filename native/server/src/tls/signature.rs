@@ -1,5 +1,6 @@
-//! Signatures that prove in a handshake who holds a certificate's key (RFC 8446, section 4.4.3;
-//! RFC 5246, section 7.4.8): what rustls does itself, but for certificates of version 1 too.
+//! Verification of handshake signatures, which prove possession of a certificate's key (RFC 8446,
+//! section 4.4.3; RFC 5246, section 7.4.8). Unlike rustls, this also supports certificates of
+//! version 1.
 
 use super::x509::Certificate;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -9,10 +10,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, Sig
 
 type Verified = std::result::Result<HandshakeSignatureValid, Error>;
 
-/// Verifies a signature of TLS 1.2, whose schemes leave the curve open.
-///
-/// # Errors
-/// The certificate is malformed, or its key did not make the signature.
+/// Verify a TLS 1.2 signature, whose scheme leaves the curve open.  # Errors The certificate is
+/// malformed, or its key did not make the signature.
 pub fn verify_tls12(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -27,10 +26,8 @@ pub fn verify_tls12(
     )
 }
 
-/// Verifies a signature of TLS 1.3.
-///
-/// # Errors
-/// As for TLS 1.2; and schemes that TLS 1.3 forbids (RFC 8446, section 4.2.3).
+/// Verify a TLS 1.3 signature.  # Errors As for TLS 1.2; also schemes that TLS 1.3 forbids (RFC
+/// 8446, section 4.2.3).
 pub fn verify_tls13(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -49,7 +46,7 @@ pub fn verify_tls13(
     if old {
         return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
     }
-    // The scheme names the curve: only the first of its algorithms has that.
+    // The scheme names the curve, which only its first algorithm has.
     let algorithms = of_scheme(known, signed.scheme).get(..1);
     verify(message, certificate, signed, algorithms.unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! The TLS of all server blocks, made when the configuration is put to use and while its keys can
-//! still be read.
+//! The TLS contexts of all server blocks, created with the configuration while the keys can still
+//! be read.
 
 use super::certificates::{chain, passwords, Choice};
 use super::named::{client_by_name, Named};
@@ -17,12 +17,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sessions of TLS 1.2 in a megabyte of cache, as nginx counts them.
+/// TLS 1.2 sessions per megabyte of cache, as nginx counts them.
 const SESSIONS_PER_MB: u64 = 4000;
-/// A cache without a size.
+/// The sessions of a cache without a size.
 const DEFAULT_SESSIONS: usize = 20_480;
 
-/// Contexts of one server block.
+/// The contexts of a server block.
 #[derive(Clone)]
 struct ServerTls {
     http1: Context,
@@ -35,12 +35,12 @@ struct ServerTls {
 pub struct Store {
     servers: HashMap<usize, ServerTls>,
     shared_sessions: HashMap<String, Sessions>,
-    /// By the names of their zones.
+    /// The OCSP caches by zone name.
     ocsp_caches: HashMap<String, Arc<Cache>>,
     logs: Arc<[ErrorLog]>,
-    /// What paths of certificates are relative to.
+    /// The folder at which relative certificate paths start.
     base: PathBuf,
-    /// What is odd, though it can be served.
+    /// Warnings about settings that can be served nevertheless.
     pub warnings: Vec<String>,
 }
 
@@ -49,11 +49,8 @@ fn key(server: &Arc<Server>) -> usize {
 }
 
 impl Store {
-    /// Makes the contexts of every server block that has a certificate; `logs` are told what goes wrong
-    /// later, beside the connections.
-    ///
-    /// # Errors
-    /// What is wrong, and where in the configuration.
+    /// Create the contexts of every server block with a certificate. Later problems outside of
+    /// connections go to `logs`.  # Errors The problem and its place in the configuration.
     pub fn new(config: &Config, logs: &[ErrorLog]) -> std::result::Result<Self, String> {
         let mut store = Self {
             logs: logs.into(),
@@ -64,7 +61,7 @@ impl Store {
             return Ok(store);
         };
         for server in &http.servers {
-            // Looked at even where no TLS is spoken, as nginx does.
+            // As in nginx, this is checked even if no listener uses TLS.
             let at = |e| format!("{e} in {}:{}", server.place.file, server.place.line);
             passwords(server.conf.ssl_password_file.as_deref()).map_err(at)?;
         }
@@ -80,8 +77,8 @@ impl Store {
         Ok(store)
     }
 
-    /// As in nginx, a server block that is not the default one may do without a certificate: its
-    /// handshakes are those of the default one, if that has one.
+    /// Add the contexts of an endpoint. As in nginx, a server block other than the default one can
+    /// lack a certificate: its handshakes use the default one's context, if that exists.
     fn add_all(&mut self, endpoint: &Endpoint, quic: bool) -> std::result::Result<(), String> {
         let default = &endpoint.hosts.default;
         self.add(default, quic)?;
@@ -133,8 +130,8 @@ impl Store {
         Ok(())
     }
 
-    /// As in nginx, server blocks with the same certificates and the same shared cache go on with each
-    /// other's sessions.
+    /// As in nginx, server blocks with the same certificates and the same shared cache can resume
+    /// each other's sessions.
     fn sessions(
         &mut self,
         settings: &Settings,
@@ -222,7 +219,7 @@ impl Store {
 }
 
 impl Store {
-    /// Whether authorities may have to be asked about the certificates of a listener's clients.
+    /// Whether a listener's client certificates may need an OCSP check.
     pub fn inquires(&self, endpoint: &Endpoint) -> bool {
         let servers = endpoint.hosts.servers();
         let mut contexts = servers
@@ -231,10 +228,7 @@ impl Store {
         contexts.any(|context| context.ocsp.is_some())
     }
 
-    /// The contexts of a QUIC listener.
-    ///
-    /// # Errors
-    /// No server has a certificate.
+    /// The contexts of a QUIC listener.  # Errors No server block has a certificate.
     pub fn quic_contexts(&self, endpoint: &Arc<Endpoint>) -> Result<ContextsByName> {
         let servers = endpoint.hosts.servers();
         let found = servers.into_iter().filter_map(|server| {
@@ -252,15 +246,15 @@ impl Store {
     }
 }
 
-/// The contexts of a listener's server blocks; those without reject handshakes.
+/// The contexts of a listener's server blocks. A block without one rejects handshakes.
 pub struct ContextsByName {
     endpoint: Arc<Endpoint>,
     contexts: HashMap<usize, Context>,
 }
 
 impl ContextsByName {
-    /// The context for a name in lower case, or for a client that names nobody; `None`: the
-    /// handshake is rejected.
+    /// The context for a name in lower case, or for a client without SNI; `None` rejects the
+    /// handshake.
     pub fn choose(&self, name: Option<&str>) -> Option<Context> {
         let hosts = &self.endpoint.hosts;
         let server = name.map_or(&hosts.default, |name| hosts.choose(name).server);
@@ -269,7 +263,7 @@ impl ContextsByName {
         Some(context.for_client(client).into_owned())
     }
 
-    /// One of them, for what is the same in all: the default server's if it has one.
+    /// Any context, for settings that all share: the default server's if it has one.
     pub fn any(&self) -> &Context {
         let default = self.contexts.get(&key(&self.endpoint.hosts.default));
         let mut all = self.contexts.values();
@@ -279,7 +273,7 @@ impl ContextsByName {
     }
 }
 
-/// `ssl_ocsp_responder`.
+/// The responder of `ssl_ocsp_responder`.
 fn responder(server: &Server) -> Result<Option<Responder>> {
     let Some(address) = &server.conf.ssl_ocsp_responder else {
         return Ok(None);
@@ -294,7 +288,7 @@ fn responder(server: &Server) -> Result<Option<Responder>> {
     }
 }
 
-/// All certificates of authorities that a server block knows.
+/// All authorities that a server block knows.
 fn authorities(conf: &SrvConf) -> Result<Vec<CertificateDer<'static>>> {
     let files = [&conf.ssl_client_certificate, &conf.ssl_trusted_certificate];
     let mut known = Vec::new();
@@ -304,7 +298,7 @@ fn authorities(conf: &SrvConf) -> Result<Vec<CertificateDer<'static>>> {
     Ok(known)
 }
 
-/// What sessions are shared by, where a cache has a name.
+/// The key under which server blocks share sessions, if their cache has a name.
 fn zone_and_certificates(conf: &SrvConf) -> Option<String> {
     let Some(SessionCache::Shared {
         zone: Some((zone, _)),
@@ -371,7 +365,7 @@ fn settings(conf: &SrvConf, base: &Path) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Carries out `ssl_conf_command`, which has the last word.
+/// Apply `ssl_conf_command`, which overrides other directives.
 fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
     let (mut certificate, mut secret) = (None, None);
     for command in commands {
@@ -398,7 +392,7 @@ fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
+/// The pairs of `ssl_certificate` and `ssl_certificate_key`.
 fn pairs(conf: &SrvConf) -> Result<Vec<(Template, Template)>> {
     let certificates = items(&conf.ssl_certificate);
     let keys = items(&conf.ssl_certificate_key);
@@ -416,7 +410,7 @@ fn pairs(conf: &SrvConf) -> Result<Vec<(Template, Template)>> {
         .collect())
 }
 
-/// The files of a pair that needs no variables.
+/// The files of a pair without variables.
 fn fixed((certificate, key): &(Template, Template)) -> Option<(Source, Source)> {
     let source = |t: &Template| Some(Source::new(&String::from_utf8_lossy(t.as_literal()?)));
     Some((source(certificate)?, source(key)?))

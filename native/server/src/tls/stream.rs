@@ -10,29 +10,29 @@ use std::io::{self, IoSlice, Read, Write};
 use std::ops::DerefMut;
 use std::task::{ready, Context, Poll, Waker};
 
-/// Sealed bytes that may wait for the socket before no more plain ones are taken.
+/// The most sealed bytes waiting for the socket before no more plain bytes are taken.
 const MAX_UNSENT: usize = 128 * 1024;
 
 /// The fatal alert `unrecognized_name` (RFC 6066, section 3) as a record.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
-/// Plain bytes in and out; records underneath. `C` is the side this is.
+/// Converts between plain bytes and TLS records. `C` is the side of the connection.
 pub struct TlsStream<C = ServerConnection> {
     sock: Sock,
     tls: C,
-    /// Early data of a client that is proven now, to be read before all else.
+    /// The early data of a client that is now authenticated; read before all other bytes.
     early: Vec<u8>,
     signed: Noted,
 }
 
-/// Why a handshake failed.
+/// The reason for a failed handshake.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The connection broke off.
+    /// The connection failed.
     Io(io::Error),
-    /// The client's fault, or no version or cipher in common.
+    /// The client made an error, or both sides share no version or cipher.
     Tls(rustls::Error),
-    /// The server block takes no handshakes (`ssl_reject_handshake`).
+    /// The server block rejects handshakes (`ssl_reject_handshake`).
     Rejected,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Display for HandshakeError {
     }
 }
 
-/// The socket as rustls wants it: waiting is an error like any other.
+/// The socket with blocking semantics for rustls: a wait becomes a `WouldBlock` error.
 struct Blocking<'a, 'b> {
     sock: &'a Sock,
     cx: &'a mut Context<'b>,
@@ -79,17 +79,15 @@ impl Write for Blocking<'_, '_> {
     }
 }
 
-/// A client's hello, before it is known which server block it is for.
+/// A ClientHello before its server block is known.
 pub struct Hello {
     sock: Sock,
     accepted: Accepted,
 }
 
 impl Hello {
-    /// Waits for the hello. `early` is what was already read from the socket.
-    ///
-    /// # Errors
-    /// The connection broke off, or what came is no TLS.
+    /// Wait for the ClientHello. `early` was already read from the socket.  # Errors The connection
+    /// failed, or the bytes are not TLS.
     pub async fn read(sock: Sock, early: &[u8]) -> Result<Self, HandshakeError> {
         let mut acceptor = Acceptor::default();
         let mut early = early;
@@ -100,7 +98,7 @@ impl Hello {
         Ok(Self { sock, accepted })
     }
 
-    /// The name the client asks for (SNI), lower case.
+    /// The name in the ClientHello (SNI) in lower case.
     pub fn server_name(&self) -> Option<String> {
         self.accepted
             .client_hello()
@@ -108,32 +106,30 @@ impl Hello {
             .map(str::to_ascii_lowercase)
     }
 
-    /// What the client offers.
+    /// The client's offer.
     pub fn offered(&self) -> Offered {
         Offered::new(&self.accepted.client_hello())
     }
 
-    /// Refuses the name the client asks for.
+    /// Reject the name that the client asks for.
     pub fn reject(self) -> HandshakeError {
-        // The handshake is over, whether or not the client hears of it.
+        // The handshake has ended, whether or not the client receives the alert.
         let _ = self.sock.try_write(&UNRECOGNIZED_NAME);
         HandshakeError::Rejected
     }
 
-    /// Finishes the handshake as the server block with this context does it.
-    ///
-    /// # Errors
-    /// The connection broke off, or the two sides cannot agree; the alert was sent.
+    /// Complete the handshake with the context of a server block.  # Errors The connection failed,
+    /// or the sides do not agree; an alert was sent.
     pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
         let Self { sock, accepted } = self;
-        // What a handshake that failed has left is not this one's.
+        // Discard the records of a failed earlier handshake.
         Noted::forget();
         let tls = match accepted.into_connection(context.config().clone()) {
             Ok(tls) => tls,
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
                 if alert.write_all(&mut bytes).is_ok() {
-                    // The error is told even if the client is gone.
+                    // Return the error even if the client is gone.
                     let _ = sock.try_write(&bytes);
                 }
                 return Err(HandshakeError::Tls(error));
@@ -163,7 +159,7 @@ fn poll_hello(
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
                 if alert.write_all(&mut bytes).is_ok() {
-                    // The error is told even if the client is gone.
+                    // Return the error even if the client is gone.
                     let _ = sock.try_write(&bytes);
                 }
                 return Poll::Ready(Err(HandshakeError::Tls(error)));
@@ -185,10 +181,8 @@ where
     C: DerefMut<Target = ConnectionCommon<D>>,
     D: SideData,
 {
-    /// Finishes a handshake that `tls` has begun.
-    ///
-    /// # Errors
-    /// The connection broke off, or the two sides cannot agree; the alert was sent.
+    /// Complete a handshake that `tls` has begun.  # Errors The connection failed, or the sides do
+    /// not agree; an alert was sent.
     pub async fn handshake(sock: Sock, mut tls: C) -> Result<Self, HandshakeError> {
         tls.set_buffer_limit(Some(MAX_UNSENT));
         let early = Vec::new();
@@ -205,7 +199,7 @@ where
 
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         loop {
-            // What is to be sent goes first: an alert, or our part of the handshake.
+            // First send pending bytes: an alert or handshake messages.
             ready!(self.poll_flush(cx)).map_err(HandshakeError::Io)?;
             if !self.tls.is_handshaking() {
                 return Poll::Ready(Ok(()));
@@ -223,14 +217,14 @@ where
             let processed = self.tls.process_new_packets();
             self.signed.add(Noted::take());
             if let Err(error) = processed {
-                // The alert; the error is told even if the client is gone.
+                // Send the alert; return the error even if the client is gone.
                 let _ = self.poll_flush(cx);
                 return Poll::Ready(Err(HandshakeError::Tls(error)));
             }
         }
     }
 
-    /// Reads records from the socket.
+    /// Read records from the socket.
     fn fill(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         self.tls.read_tls(&mut Blocking {
             sock: &self.sock,
@@ -238,7 +232,7 @@ where
         })
     }
 
-    /// Reads plain bytes; 0 when the client has closed its side.
+    /// Read plain bytes; 0 if the client has closed its side.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         if !self.early.is_empty() {
             let n = self.early.len().min(buf.len());
@@ -250,7 +244,7 @@ where
             match self.tls.reader().read(buf) {
                 Ok(n) => return Poll::Ready(Ok(n)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // Closed without a farewell, as many clients do.
+                // Many clients close without a close_notify alert.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(0)),
                 Err(e) => return Poll::Ready(Err(e)),
             }
@@ -262,26 +256,26 @@ where
             }
             let had_nothing_to_send = !self.tls.wants_write();
             if let Err(error) = self.tls.process_new_packets() {
-                // The alert; the connection is lost whether or not it goes out.
+                // Send the alert; the connection is lost even if this fails.
                 let _ = self.poll_flush(cx);
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
             if had_nothing_to_send && self.tls.wants_write() {
-                // What answers a record itself, such as the refusal of another handshake. Who writes next meets
-                // the error, if there is one.
+                // Send automatic replies, such as the refusal of a renegotiation. The next write
+                // reports an error, if any.
                 let _ = self.poll_flush(cx);
             }
         }
     }
 
-    /// Whether plain bytes are there that need no reading from the socket.
+    /// Whether plain bytes can be read without reading from the socket.
     pub fn has_buffered(&mut self) -> bool {
         let decrypted = |state: rustls::IoState| state.plaintext_bytes_to_read() > 0;
         !self.early.is_empty() || self.tls.process_new_packets().is_ok_and(decrypted)
     }
 
-    /// Seals plain bytes; how many were taken. They go out with [`TlsStream::poll_flush`], or when
-    /// too many wait.
+    /// Seal plain bytes. Returns the number taken. They are sent by [`TlsStream::poll_flush`] or
+    /// when too many wait.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             let n = self.tls.writer().write(buf)?;
@@ -292,7 +286,7 @@ where
         }
     }
 
-    /// Sends sealed bytes until the socket takes no more; ready when something was sent.
+    /// Send sealed bytes until the socket accepts no more; ready if some were sent.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.tls.write_tls(&mut Blocking {
             sock: &self.sock,
@@ -304,7 +298,7 @@ where
         }
     }
 
-    /// Sends all sealed bytes.
+    /// Send all sealed bytes.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             ready!(self.poll_send(cx))?;
@@ -312,25 +306,25 @@ where
         Poll::Ready(Ok(()))
     }
 
-    /// Says farewell, as far as the socket takes it now.
+    /// Send close_notify, as far as the socket accepts it now.
     pub fn close(&mut self) {
         self.tls.send_close_notify();
         let mut cx = Context::from_waker(Waker::noop());
-        // Nobody waits for the farewell to arrive.
+        // The close does not wait for the alert to arrive.
         let _ = self.poll_flush(&mut cx);
     }
 
-    /// The session.
+    /// The rustls session.
     pub fn session(&self) -> &C {
         &self.tls
     }
 
-    /// The signatures that the handshake was made with.
+    /// The signature schemes of the handshake.
     pub fn signed(&self) -> Noted {
         self.signed
     }
 
-    /// The socket underneath.
+    /// The underlying socket.
     pub fn sock(&self) -> &Sock {
         &self.sock
     }

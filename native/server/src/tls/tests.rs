@@ -1,4 +1,4 @@
-//! Handshakes in memory, with rustls' client on the other side.
+//! Handshakes in memory with a rustls client.
 
 use super::certificates::load_pair;
 use super::tickets::FileTickets;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Each has a name of its own, as certificates find their issuers by name.
+/// Each authority gets a unique name, since issuers are found by name.
 static AUTHORITIES: AtomicUsize = AtomicUsize::new(0);
 
-/// A folder that goes away with its owner.
+/// A folder that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -102,7 +102,7 @@ fn client(authority: &Authority, own: Option<(String, String)>, alpn: &[&[u8]]) 
     config
 }
 
-/// Shakes hands; both sides, or what went wrong.
+/// Perform a handshake. Returns both sides or the error.
 fn shake(
     context: &Context,
     config: ClientConfig,
@@ -330,7 +330,7 @@ fn a_file_is_read_once_for_a_configuration_and_again_when_it_changed() {
     let path = folder.write("a.pem", "first");
     let read = || String::from_utf8(files::read(&path).unwrap().to_vec()).unwrap();
     assert_eq!(read(), "first");
-    // In place and in the same second, as far as anybody can tell.
+    // Replace the file in place with an unchanged modification time.
     let times = std::fs::FileTimes::new()
         .set_modified(std::fs::metadata(&path).unwrap().modified().unwrap());
     folder.write("a.pem", "second");

@@ -1,5 +1,5 @@
 //! Session tickets whose keys come from files (`ssl_session_ticket_key`), so that several servers
-//! can share them, or are made at random. The first key seals, all of them open.
+//! can share them, or are random. The first key seals; all keys open.
 
 use super::{error, Result, TlsError};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
 use aws_lc_rs::digest::{digest, SHA256};
 
-/// Bytes of a key's name at the start of each ticket.
+/// The length of the key name at the start of each ticket.
 const NAME_LEN: usize = 16;
-/// Sealed sessions are filled up to a multiple of this.
+/// Sealed sessions are padded to a multiple of this length.
 const PADDING: usize = 64;
 
 struct Key {
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// See the module.
+/// Seals tickets with keys from files.
 #[derive(Debug)]
 pub struct FileTickets {
     keys: Vec<Key>,
@@ -36,9 +36,7 @@ pub struct FileTickets {
 }
 
 impl FileTickets {
-    /// Reads keys of 48 or 80 bytes, as `openssl rand` makes them; `lifetime` in seconds.
-    ///
-    /// # Errors
+    /// Read keys of 48 or 80 bytes, as `openssl rand` makes them; `lifetime` in seconds.  # Errors
     /// A file cannot be read or has another length.
     pub fn new(files: &[std::path::PathBuf], lifetime: u32) -> Result<Self> {
         let keys: Result<Vec<_>> = files.iter().map(|file| read_key(file)).collect();
@@ -48,10 +46,7 @@ impl FileTickets {
         })
     }
 
-    /// One key that nobody else has.
-    ///
-    /// # Errors
-    /// The system has no random bytes.
+    /// A random key that no other server has.  # Errors The system has no random bytes.
     pub fn random() -> std::result::Result<Box<dyn ProducesTickets>, GetRandomFailed> {
         let mut bytes = [0; 48];
         default_provider().secure_random.fill(&mut bytes)?;
@@ -63,7 +58,7 @@ impl FileTickets {
     }
 }
 
-/// The ticket key is a digest of the whole file: any random bytes of enough length make a good one.
+/// The ticket key is a digest of the whole file: enough random bytes make a good key.
 fn read_key(path: &Path) -> Result<Key> {
     let bytes = std::fs::read(path).map_err(|e| {
         TlsError(format!(
@@ -92,8 +87,7 @@ fn key(bytes: &[u8]) -> Result<Key> {
     })
 }
 
-/// Sessions that end after `ssl_session_timeout`, whoever keeps them: each is kept with the time
-/// when it was made.
+/// Sessions that end after `ssl_session_timeout`: each is stored with its creation time.
 #[derive(Debug)]
 pub struct Expiring<T: ?Sized> {
     lifetime: u32,
@@ -101,7 +95,7 @@ pub struct Expiring<T: ?Sized> {
 }
 
 impl<T: ?Sized> Expiring<T> {
-    /// Ends the sessions of `inner` after `lifetime` seconds.
+    /// End the sessions of `inner` after `lifetime` seconds.
     pub fn new(inner: Arc<T>, lifetime: u32) -> Self {
         Self { lifetime, inner }
     }
@@ -190,7 +184,7 @@ impl ProducesTickets for FileTickets {
     }
 }
 
-/// Tickets are of a few lengths only, or the length would tell of the names in them.
+/// Pad a session. Otherwise the ticket's length would reveal the lengths of names in it.
 fn padded(plain: &[u8]) -> Vec<u8> {
     let mut out = [plain, &[1]].concat();
     out.resize(out.len().next_multiple_of(PADDING), 0);

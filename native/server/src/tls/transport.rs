@@ -9,29 +9,29 @@ use std::io;
 use std::os::fd::RawFd;
 use std::task::{Context, Poll};
 
-/// Bytes of a file sealed at a time: four full records.
+/// Bytes of a file that are sealed at a time: four full records.
 const FILE_PIECE: usize = 64 * 1024;
 
 thread_local! {
-    /// Memory for a piece of a file, used again and again.
+    /// A reusable buffer for a piece of a file.
     static PIECE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A finished handshake's stream.
+/// A TLS stream after its handshake.
 pub struct Secure {
-    /// Large, and moved about with its connection.
+    /// Boxed because the stream is large and moves with its connection.
     stream: Box<RefCell<TlsStream>>,
 }
 
 impl Secure {
-    /// Wraps a stream.
+    /// Wrap a stream.
     pub fn new(stream: TlsStream) -> Self {
         Self {
             stream: Box::new(RefCell::new(stream)),
         }
     }
 
-    /// Sends what is sealed, as far as the socket takes it now; the rest goes with the next write.
+    /// Send sealed bytes as far as the socket accepts them now; the rest is sent by the next write.
     fn send_some(stream: &mut TlsStream, cx: &mut Context<'_>) -> io::Result<()> {
         match stream.poll_flush(cx) {
             Poll::Ready(result) => result,
@@ -70,7 +70,7 @@ impl Transport for Secure {
         len: u64,
     ) -> Poll<io::Result<usize>> {
         let mut stream = self.stream.borrow_mut();
-        // What was sealed before must go first, or a slow client would pile it up here.
+        // Flush earlier bytes first; otherwise a slow client would make them pile up here.
         std::task::ready!(stream.poll_flush(cx))?;
         let mut piece = PIECE.take();
         piece.clear();

@@ -1,4 +1,4 @@
-//! TLS towards upstream servers (`proxy_pass https://`).
+//! TLS to upstream servers (`proxy_pass https://`).
 
 use super::certificates::{load_pair, passwords, Source};
 use super::named::Kept;
@@ -20,33 +20,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Sessions remembered for each place in the configuration.
+/// The sessions stored for each place in the configuration.
 const SESSIONS: usize = 256;
 
-/// The TLS of every place that passes requests on, made while its keys can still be read.
+/// The TLS settings of every place that passes requests on, created while the keys can still be
+/// read.
 #[derive(Default)]
 pub struct Upstreams {
-    /// What paths of certificates are relative to.
+    /// The folder at which relative certificate paths start.
     base: PathBuf,
     places: HashMap<usize, Place>,
 }
 
 struct Place {
     config: Arc<ClientConfig>,
-    /// `proxy_ssl_password_file`, for keys that variables name.
+    /// `proxy_ssl_password_file`, for keys whose paths contain variables.
     passwords: Vec<Vec<u8>>,
 }
 
-/// Settings are shared by the places that inherit them, so their address names them.
+/// Places that inherit settings share them, so the address of the settings is the key.
 fn key(conf: &UpConf) -> usize {
     std::ptr::from_ref(conf) as usize
 }
 
 impl Upstreams {
-    /// Makes the TLS of every `proxy_pass` to an `https://` URL, or to one of variables.
-    ///
-    /// # Errors
-    /// What is wrong in `proxy_ssl_*`, and in which location.
+    /// Create the TLS settings of every `proxy_pass` to an `https://` URL or to a URL with
+    /// variables.  # Errors The problem in `proxy_ssl_*` and its location.
     pub fn new(config: &Config) -> std::result::Result<Self, String> {
         let mut made = Self {
             base: config.conf_prefix.clone(),
@@ -139,7 +138,7 @@ fn fixed_pair(conf: &UpConf) -> Result<Option<(String, String)>> {
     Ok(text(own_key).map(|own_key| (certificate, own_key)))
 }
 
-/// Always shows the same certificate.
+/// Always presents the same certificate.
 #[derive(Debug)]
 struct Own(Arc<CertifiedKey>);
 
@@ -154,10 +153,10 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// Makes one thread's connections.
+/// Creates the TLS connections of one thread.
 pub struct UpstreamConnector {
     shared: Arc<Upstreams>,
-    /// What variables named, by place.
+    /// Certificates whose paths contain variables, by place.
     kept: RefCell<HashMap<usize, Kept>>,
 }
 
@@ -188,12 +187,12 @@ impl UpstreamConnector {
                 config.client_auth_cert_resolver = Arc::new(Own(pair));
             }
         }
-        // A session would be one of whichever certificate began it.
+        // A session would belong to the certificate that began it.
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
 
-    /// A pair that variables name, kept as `proxy_ssl_certificate_cache` says.
+    /// The pair whose paths contain variables, cached as `proxy_ssl_certificate_cache` says.
     fn pair(&self, conf: &UpConf, certificate: &str, own_key: &str) -> Result<Arc<CertifiedKey>> {
         let words = &self.place(conf)?.passwords;
         let limits = conf.ssl_certificate_cache.as_ref().and_then(Option::as_ref);
@@ -205,7 +204,7 @@ impl UpstreamConnector {
     }
 }
 
-/// The name to ask for: without the port, and an address where it is none that DNS could know.
+/// The name to send as SNI: without the port; an address if it is no DNS name.
 fn server_name(name: &str) -> ServerName<'static> {
     let bare = match name.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
@@ -222,7 +221,7 @@ impl Connector for UpstreamConnector {
         let name = server_name(request.name);
         Box::pin(async move {
             let other = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
-            // No other server of the group would help.
+            // Another server of the upstream would have the same problem.
             let local = |e: TlsError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
             let config = config.map_err(local)?;
             let session = ClientConnection::new(config, name).map_err(|e| other(&e))?;
@@ -233,7 +232,7 @@ impl Connector for UpstreamConnector {
     }
 }
 
-/// A finished handshake's stream.
+/// A TLS stream to an upstream after its handshake.
 struct ToUpstream(RefCell<TlsStream<ClientConnection>>);
 
 impl Stream for ToUpstream {

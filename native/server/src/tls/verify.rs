@@ -1,8 +1,7 @@
-//! Client certificates (`ssl_verify_client`).
-//!
-//! As in nginx a bad certificate does not end the handshake: the request is answered with 400 by
-//! the server block, or goes on when it is optional. So the verifier given to rustls only proves
-//! that the client holds the key; whom it belongs to is looked at afterwards.
+//! Client certificates (`ssl_verify_client`).  As in nginx, an invalid certificate does not end the
+//! handshake: the server block responds with 400, or continues if the certificate is optional. So
+//! rustls gets a verifier that only proves possession of the key; the certificate itself is
+//! verified afterwards.
 
 use super::certificates::{chain, Source};
 use super::revoked::Revoked;
@@ -22,68 +21,65 @@ use rustls::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Whether clients must show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Client {
-    /// None is asked for.
+    /// No certificate is requested.
     #[default]
     Off,
-    /// One is demanded, signed by a known authority.
+    /// A certificate of a known authority is required.
     On,
-    /// One may be shown, then it must be good.
+    /// A certificate is optional but must be valid if presented.
     Optional,
-    /// One may be shown, whoever signed it.
+    /// A certificate is optional and may have any signer.
     OptionalNoCa,
 }
 
-/// What `$ssl_client_verify` says.
+/// The value of `$ssl_client_verify`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No certificate.
+    /// No certificate was presented.
     None,
-    /// A good one.
+    /// The certificate is valid.
     Success,
-    /// A bad one, and why.
+    /// The certificate is invalid, with the reason.
     Failed(String),
 }
 
-/// Asks for a certificate and takes any whose key the client holds.
+/// Requests a certificate and accepts any whose key the client holds.
 #[derive(Debug)]
 pub struct AnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,
-    /// Names of the authorities, for clients that have several certificates.
+    /// The authorities' names, for clients with several certificates.
     hints: Vec<DistinguishedName>,
 }
 
-/// Files that say which certificates are good.
+/// The files that decide which certificates are valid.
 #[derive(Clone, Debug, Default)]
 pub struct Authorities {
-    /// `ssl_client_certificate`, whose names are told to clients.
+    /// `ssl_client_certificate`; its names are sent to clients.
     pub client: Option<PathBuf>,
     /// `ssl_trusted_certificate`.
     pub trusted: Option<PathBuf>,
     /// `ssl_crl`.
     pub revoked: Option<PathBuf>,
-    /// `ssl_verify_depth`: certificates between a client's and a root.
+    /// `ssl_verify_depth`: the most certificates between a client's certificate and a root.
     pub depth: usize,
 }
 
-/// Judges certificates after the handshake.
+/// Verifies certificates after the handshake.
 #[derive(Debug)]
 pub struct Judge {
     verifier: Arc<dyn ClientCertVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// All authorities, for what `verifier` takes from nobody.
+    /// All authorities, for certificates that `verifier` cannot check.
     authorities: Vec<CertificateDer<'static>>,
     revoked: Option<Revoked>,
     depth: usize,
 }
 
-/// Makes the one that judges certificates, if any authority is known, and the one that rustls
-/// gets.
-///
-/// # Errors
-/// A file cannot be read, or the authority that `client` needs is missing.
+/// Create the judge, if any authority is known, and the verifier for rustls.  # Errors A file
+/// cannot be read, or the authority that `client` requires is missing.
 pub fn verifiers(
     client: Client,
     authorities: &Authorities,
@@ -120,7 +116,7 @@ pub fn verifiers(
     Ok((Some(Arc::new(judge)), asks))
 }
 
-/// An authority may have several certificates; clients are told its name once.
+/// Remove duplicate names: an authority may have several certificates.
 fn distinct(names: Vec<DistinguishedName>) -> Vec<DistinguishedName> {
     let mut once: Vec<DistinguishedName> = Vec::new();
     for name in names {
@@ -131,7 +127,7 @@ fn distinct(names: Vec<DistinguishedName>) -> Vec<DistinguishedName> {
     once
 }
 
-/// Who judges, and who asks.
+/// The judge and the verifier for rustls.
 pub type Verifiers = (Option<Arc<Judge>>, Arc<AnyCertificate>);
 
 fn add_roots(
@@ -154,7 +150,7 @@ fn add_roots(
 }
 
 impl Judge {
-    /// Judges the certificates a client showed.
+    /// Verify the certificates that a client presented.
     pub fn verdict(&self, shown: Option<&[CertificateDer<'_>]>) -> Verdict {
         let Some((own, intermediates)) = shown.and_then(<[_]>::split_first) else {
             return Verdict::None;
@@ -201,8 +197,8 @@ impl Judge {
         }
     }
 
-    /// What webpki takes from nobody, certificates of version 1 and those of authorities, is good
-    /// when it is a known authority's own, or when one signed it.
+    /// Verify certificates that webpki never accepts, those of version 1 and of authorities: they
+    /// are valid if a known authority owns or signed them.
     fn verify_direct(
         &self,
         der: &CertificateDer<'_>,
@@ -227,7 +223,7 @@ impl Judge {
     }
 }
 
-/// Whether webpki refused a certificate only because it is an authority's.
+/// Whether webpki rejected a certificate only because it belongs to an authority.
 fn serves_itself(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) = error else {
         return false;

@@ -1,4 +1,4 @@
-//! Server Side Includes: commands in the body, and subrequests whose answers take their place.
+//! Server Side Includes: commands in the body, and subrequests whose responses replace them.
 
 mod scan;
 mod value;
@@ -18,11 +18,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// What a request and its subrequests share.
+/// The state shared by a request and its subrequests.
 #[derive(Default)]
 pub struct Shared {
     vars: RefCell<HashMap<String, Vec<u8>>>,
-    /// Text of `block`s, for `stub`.
+    /// The text of each `block`, for `stub`.
     blocks: RefCell<HashMap<String, Vec<u8>>>,
 }
 
@@ -34,9 +34,9 @@ enum Encoding {
 }
 
 const ERROR: &[u8] = b"[an error occurred while processing the directive]";
-/// Parts made before the client has taken the ones before them.
+/// The most parts prepared before the client has received the earlier ones.
 const AHEAD: usize = 64;
-/// Bytes of a file looked through at a time.
+/// Bytes of a file that are scanned at a time.
 const STEP: u64 = 64 * 1024;
 
 pub fn apply(ex: &mut Exchange) {
@@ -76,15 +76,15 @@ pub fn apply(ex: &mut Exchange) {
     }));
 }
 
-/// One `if` and its `elif`s and `else`.
+/// An `if` with its `elif`s and `else`.
 struct Branch {
-    /// This branch is the one that counts.
+    /// Whether the current branch is used.
     active: bool,
-    /// One was chosen already.
+    /// Whether a branch was already used.
     taken: bool,
 }
 
-/// A subrequest whose body becomes a variable; `None` where it has no answer but an error's or a redirect's.
+/// A subrequest whose body becomes a variable; `None` if its response is an error or a redirect.
 type Collected = Pin<Box<dyn Future<Output = io::Result<Option<Vec<u8>>>>>>;
 
 enum Part {
@@ -96,18 +96,18 @@ enum Part {
 
 #[derive(Default)]
 struct Include {
-    /// Nothing after it is looked at until it has ended.
+    /// Whether the commands after it wait for its end.
     wait: bool,
-    /// The block that takes the place of an empty answer.
+    /// The block that replaces an empty response.
     stub: Option<String>,
 }
 
 struct Ssi {
     inner: Option<Body>,
-    /// A file range of which a part was read.
+    /// A file range that was partly read.
     pending: Option<Chunk>,
     silent: bool,
-    /// Stands for the request, whose own fields are on their way already.
+    /// Replaces the request, whose own fields are being sent already.
     ex: Box<Exchange>,
     shared: Rc<Shared>,
     scanner: Scanner,
@@ -116,7 +116,7 @@ struct Ssi {
     branches: Vec<Branch>,
     block: Option<(String, Vec<u8>)>,
     error: Vec<u8>,
-    /// Of this `echo` and those after it.
+    /// The encoding of this `echo` and later ones.
     encoding: Encoding,
     failed: Option<io::Error>,
 }
@@ -168,7 +168,7 @@ impl BodyStream for Ssi {
 }
 
 impl Ssi {
-    /// Lets all subrequests go on, also those whose turn to be sent has not come.
+    /// Let all subrequests progress, including those whose output is not due yet.
     fn progress(&mut self, cx: &mut Context<'_>) {
         let mut i = 0;
         while i < self.parts.len() {
@@ -176,7 +176,7 @@ impl Ssi {
                 Part::Running(running, include) => {
                     if let Poll::Ready(mut sub) = running.poll_exchange(cx) {
                         let include = std::mem::take(include);
-                        // An error has no answer of its own where a block stands in for it.
+                        // If a block replaces the response, an error page is not needed.
                         if include.stub.is_some() && sub.error_status != 0 {
                             sub.response.body = Body::Empty;
                         }
@@ -198,7 +198,7 @@ impl Ssi {
                         let mut vars = self.shared.vars.borrow_mut();
                         match value {
                             Some(value) => _ = vars.insert(name.clone(), value),
-                            // It stays what it was, and is known from now on.
+                            // The variable keeps its value and counts as known from now on.
                             None => _ = vars.entry(name.clone()).or_default(),
                         }
                         drop(vars);
@@ -212,7 +212,7 @@ impl Ssi {
         }
     }
 
-    /// Something must end before the text is looked at further.
+    /// Whether scanning must wait for the end of a part.
     fn is_held(&self) -> bool {
         self.parts.len() >= AHEAD
             || self.parts.iter().any(|p| match p {
@@ -222,7 +222,7 @@ impl Ssi {
             })
     }
 
-    /// Looks at more of the text, as far as it is there.
+    /// Scan the text as far as it has arrived.
     fn fill(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while !self.is_held() {
             if let Some(token) = self.tokens.pop_front() {
@@ -270,7 +270,7 @@ impl Ssi {
         Ok(())
     }
 
-    /// The first part has ended.
+    /// Handle the end of the first part.
     fn included(&mut self) {
         let Some(Part::Body(_, include)) = self.parts.pop_front() else {
             return;
@@ -280,7 +280,7 @@ impl Ssi {
             return;
         };
         drop(blocks);
-        // The block's own commands come before whatever follows.
+        // The block's own commands come before the text that follows.
         let rest = std::mem::take(&mut self.parts);
         let mut scanner = Scanner::default();
         let mut tokens = VecDeque::new();
@@ -361,7 +361,7 @@ impl Ssi {
 
     fn condition(&mut self, command: &Command, opens: bool) {
         if opens {
-            // Inside a branch that is left out nothing is looked at.
+            // Commands inside an unused branch are ignored.
             let taken = !self.is_active();
             self.branches.push(Branch {
                 active: false,
@@ -469,7 +469,7 @@ impl Ssi {
             .get("set")
             .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
         if self.ex.in_memory {
-            // A page that includes itself would multiply what it sets with every level.
+            // A page that includes itself would multiply its variables with every level.
             if let Some(name) = set {
                 self.shared.vars.borrow_mut().entry(name).or_default();
             }
@@ -493,7 +493,8 @@ impl Ssi {
     }
 }
 
-/// What is included, and whether what follows waits for it; a file is always waited for.
+/// The target of an include, and whether the following text waits for it; it always waits for a
+/// file.
 fn inclusion(command: &Command) -> Result<(&[u8], bool), &'static str> {
     if command.get("set").is_some() && command.get("stub").is_some() {
         return Err("\"set\" and \"stub\" cannot be used together in \"include\" SSI command");

@@ -1,8 +1,8 @@
-//! Finding SSI commands in text that comes in pieces.
+//! Finds SSI commands in text that arrives in pieces.
 
 use std::collections::VecDeque;
 
-/// A longer command is refused: it would have to be held in memory.
+/// Longer commands are rejected, since commands are held in memory.
 const MAX_COMMAND: usize = 16 * 1024;
 const START: &[u8] = b"<!--#";
 const END: &[u8] = b"-->";
@@ -11,18 +11,18 @@ const END: &[u8] = b"-->";
 pub enum Token {
     Text(Vec<u8>),
     Command(Command),
-    /// Something that starts like a command and is none.
+    /// Text that starts like a command but is invalid.
     Invalid,
 }
 
-/// Name in lower case, and value.
+/// A name in lower case and a value.
 type Param = (String, Vec<u8>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
     pub name: String,
     pub params: Vec<Param>,
-    /// As it stands in the text.
+    /// The original text.
     pub raw: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl Command {
 #[derive(Default)]
 pub struct Scanner {
     held: Vec<u8>,
-    /// Inside a command that was refused.
+    /// Whether the scanner is inside a rejected command.
     skipping: bool,
 }
 
@@ -46,7 +46,7 @@ impl Scanner {
         while self.step(out) {}
     }
 
-    /// The text has ended.
+    /// Handle the end of the text.
     pub fn finish(&mut self, out: &mut VecDeque<Token>) {
         let rest = std::mem::take(&mut self.held);
         if rest.starts_with(START) {
@@ -56,7 +56,7 @@ impl Scanner {
         }
     }
 
-    /// Takes one token; `false` when more text is needed.
+    /// Take one token; `false` if more text is needed.
     fn step(&mut self, out: &mut VecDeque<Token>) -> bool {
         if self.skipping {
             let Some(end) = memchr::memmem::find(&self.held, END) else {
@@ -91,14 +91,14 @@ impl Scanner {
     }
 }
 
-/// Bytes at the end that may be the start of a command.
+/// The number of bytes at the end that may start a command.
 fn partial(text: &[u8]) -> usize {
     let longest = START.len().min(text.len() + 1) - 1;
     let fits = |n: &usize| text.ends_with(&START[..*n]);
     (1..=longest).rev().find(fits).unwrap_or(0)
 }
 
-/// Where the command ends, outside of quotes.
+/// The position of the command's end outside of quotes.
 fn command_end(text: &[u8]) -> Option<usize> {
     let mut quote = None;
     let mut i = 0;
@@ -138,7 +138,7 @@ fn parse(text: &[u8], raw: &[u8]) -> Token {
     })
 }
 
-/// `name="value"`; a backslash keeps a quote from ending the value.
+/// Parse `name="value"`; a backslash escapes a quote inside the value.
 fn parameter(text: &[u8]) -> Option<(Param, &[u8])> {
     let equals = memchr::memchr(b'=', text)?;
     let name = text[..equals].trim_ascii();

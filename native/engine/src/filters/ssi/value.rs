@@ -5,7 +5,7 @@ use crate::exchange::Exchange;
 use crate::{template, vars};
 use gallop_conf::pattern::Pattern;
 
-/// Appends a variable: one that `set` made, a capture, or one of the server's.
+/// Append the value of a variable: one of `set`, a capture, or a server variable.
 pub fn variable(ex: &Exchange, shared: &Shared, name: &[u8], out: &mut Vec<u8>) -> bool {
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some(value) = shared.vars.borrow().get(&name) {
@@ -24,7 +24,7 @@ fn is_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_'
 }
 
-/// The text with its variables replaced; `None` if one is not closed.
+/// Replace the variables in a text; `None` if a `${` is not closed.
 pub fn evaluate(ex: &Exchange, shared: &Shared, text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut i = 0;
@@ -52,7 +52,7 @@ pub fn evaluate(ex: &Exchange, shared: &Shared, text: &[u8]) -> Option<Vec<u8>> 
     Some(out)
 }
 
-/// The name after a dollar sign, and the bytes it takes.
+/// The name after a dollar sign, and the number of bytes that it takes.
 fn name_at(text: &[u8]) -> Option<(&[u8], usize)> {
     let braced = text.first() == Some(&b'{');
     let start = usize::from(braced);
@@ -64,7 +64,7 @@ fn name_at(text: &[u8]) -> Option<(&[u8], usize)> {
     Some((&text[start..end], end + usize::from(braced)))
 }
 
-/// `$a`, `$a = text`, `$a != text` or `$a = /expression/`; `None`: it is none of these.
+/// Evaluate `$a`, `$a = text`, `$a != text`, or `$a = /expression/`; `None` for any other form.
 pub fn holds(ex: &Exchange, shared: &Shared, text: &[u8]) -> Option<bool> {
     let Some(equals) = memchr::memchr(b'=', text) else {
         return evaluate(ex, shared, text).map(|v| !v.is_empty());

@@ -1,10 +1,10 @@
-//! Known ways to exhaust a server: each ends the connection, or costs no more than it should.
+//! Known denial-of-service attacks: each ends the connection or has a limited cost.
 
 use super::*;
 
 const CALM: ErrorCode = ErrorCode::ENHANCE_YOUR_CALM;
 
-/// Sends the same bytes until the connection ends; how often, and why.
+/// Send the bytes repeatedly until the connection ends. Returns the count and the error.
 fn until_death(client: &mut Client, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, ErrorCode) {
     for n in 0..100_000 {
         if let Err(error) = client.send(&next(n)) {
@@ -31,7 +31,7 @@ fn rapid_reset() {
     assert!(n <= 401, "{n} resets");
 }
 
-/// The server is made to reset the streams itself (CVE-2025-8671).
+/// The client makes the server reset the streams (CVE-2025-8671).
 #[test]
 fn made_you_reset() {
     let mut client = Client::new(Config {
@@ -165,7 +165,7 @@ fn peer_that_does_not_read_is_not_read_from() {
     assert_eq!(input.len(), pings.len());
 }
 
-/// Windows opened byte by byte make a frame of every byte (CVE-2019-9511).
+/// Windows that open byte by byte cause one-byte frames (CVE-2019-9511).
 #[test]
 fn window_dribble() {
     let mut client = Client::new(Config::default());

@@ -1,4 +1,4 @@
-//! Requests, answers and flow control.
+//! Requests, responses, and flow control.
 
 use super::*;
 use proptest::prelude::*;
@@ -308,7 +308,7 @@ fn request_that_ends_after_response_is_not_reset() {
     }
 }
 
-/// A fault in what was under way with the head is still seen for what it is.
+/// An error in frames that follow the head is reported correctly.
 #[test]
 fn stream_rules_hold_after_response_until_end() {
     let mut client = Client::new(Config::default());
@@ -384,7 +384,7 @@ fn keepalive_requests_ends_the_connection() {
 }
 
 proptest! {
-    /// Whatever the pieces the bytes come in, the events are the same.
+    /// The events do not depend on how the input is split.
     #[test]
     fn input_can_arrive_in_any_pieces(cut in 1usize..60) {
         let bytes = [

@@ -1,4 +1,4 @@
-//! What a peer must not do, and the error each breach earns.
+//! Protocol violations, and the error for each.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn preface_is_required() {
     }
 }
 
-/// Not by the book (RFC 9113, section 3.4), but nginx takes it too.
+/// RFC 9113, section 3.4, forbids this, but nginx accepts it.
 #[test]
 fn late_settings_are_accepted() {
     let server = Connection::new(Config::default());
@@ -417,7 +417,7 @@ fn impossible_length_is_rejected_early() {
     );
 }
 
-/// The answer came early and the rest of the request is thrown away, but not unseen.
+/// The rest of a request after its response is discarded but still validated.
 #[test]
 fn malformed_late_frames_are_rejected() {
     let late = [
@@ -472,7 +472,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-    /// Any frames at all: answers where there are requests, and no panic, no half frame.
+    /// Arbitrary frames: requests get responses, without panics or partial frames.
     #[test]
     fn arbitrary_frames_do_not_panic(frames in prop::collection::vec(any_frame(), 0..40)) {
         let mut client = Client::new(Config { max_streams: 3, ..Config::default() });
@@ -511,7 +511,7 @@ fn body_is_accepted_within_old_window_until_settings_ack() {
     client.send(&frame_of(SETTINGS, ACK, 0, &[])).unwrap();
     let seen = client.send(&headers(5, &post("4"), false)).unwrap();
     assert_eq!(seen, [Seen::Request(5, "/".into(), false)]);
-    // With windows of the usual size there is nothing to know.
+    // With windows of the default size, the client needs no settings.
     let mut client = Client::unaware(Config::default());
     let seen = client.send(&headers(1, &post("4"), false)).unwrap();
     assert_eq!(seen, [Seen::Request(1, "/".into(), false)]);

@@ -1,4 +1,4 @@
-//! Answers on a connection's streams.
+//! Responses on the streams of a connection.
 
 use super::{Connection, ErrorCode, MAX_QUEUED};
 use crate::mux::{Coding, Mux};
@@ -9,11 +9,11 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Bytes of a response in one DATA frame at most.
+/// The most bytes of a response in one DATA frame.
 const MAX_DATA: usize = 64 * 1024;
 
 impl Connection {
-    /// Writes on where QUIC stopped taking bytes.
+    /// Continue writing after QUIC accepted no more bytes before.
     pub(super) fn write_on(&self, stream: u64) {
         let Some(Ok(())) = self.push(stream) else {
             return;
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Gives QUIC what waits: `Ok` when all of it is taken, `None` when it takes no more now.
+    /// Pass pending bytes to QUIC: `Ok` when all are accepted, `None` when it accepts no more now.
     fn push(&self, stream: u64) -> Option<io::Result<()>> {
         let mut streams = self.streams.borrow_mut();
         let Some(state) = streams.get_mut(stream) else {
@@ -50,7 +50,7 @@ impl Connection {
         Some(Ok(()))
     }
 
-    /// The response is whole.
+    /// Mark the response as complete.
     fn finish(&self, stream: u64) {
         let Some(state) = self.streams.borrow_mut().remove(stream) else {
             return;
@@ -98,7 +98,7 @@ impl Mux for Connection {
     }
 
     fn fits(&self, stream: u64, _length: u64) -> bool {
-        // What QUIC does not take at once waits with the stream.
+        // Bytes that QUIC does not accept now are kept with the stream.
         self.streams.borrow().get(stream).is_some()
     }
 
@@ -166,7 +166,7 @@ impl Mux for Connection {
     }
 
     fn abort(&self, stream: u64, _late: bool) {
-        // Its task is the caller and ends by itself.
+        // The caller is the stream's task, which ends by itself.
         drop(self.streams.borrow_mut().remove(stream));
         self.h3.borrow_mut().forget(stream);
         let mut endpoint = self.hub.endpoint.borrow_mut();

@@ -1,4 +1,4 @@
-//! Datagrams through sockets of this machine.
+//! Tests of datagrams over sockets of this machine.
 
 use super::*;
 use std::net::UdpSocket;
@@ -14,7 +14,7 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// Takes as many datagrams as are awaited: address of ours, length and first byte of each.
+/// Receive the expected number of datagrams: local address, length, and first byte of each.
 fn take(
     receiver: &mut Receiver,
     ours: &UdpSocket,
@@ -106,7 +106,7 @@ fn one_call_sends_many_datagrams_in_segments() {
     }
 }
 
-/// Queues a datagram of so many bytes, all of them `byte`.
+/// Queue a datagram of this many bytes, each of them `byte`.
 fn queue(sender: &mut Sender, remote: SocketAddr, len: usize, byte: u8) {
     sender.buffer().resize(len, byte);
     sender.push(Transmit::unmarked(remote, None));
@@ -118,7 +118,8 @@ fn datagrams_for_one_address_go_out_together_and_come_apart() {
     let theirs = [socket("127.0.0.1:0"), socket("127.0.0.1:0")];
     let remotes = theirs.each_ref().map(|s| s.local_addr().unwrap());
     let mut sender = Sender::default().joining(true);
-    // Whose they are, and how long; those of a row that end a message are shorter or the last for an address.
+    // Rows of (receiver, length). The last datagram of a message is shorter or the last for its
+    // address.
     let rows: &[&[(usize, usize)]] = &[
         &[(0, 300), (0, 300), (0, 299)],
         &[(0, 300)],
@@ -150,7 +151,7 @@ fn datagrams_for_one_address_go_out_together_and_come_apart() {
 #[test]
 fn what_the_kernel_takes_no_segments_of_goes_out_one_by_one() {
     let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-    // Without checksums the kernel refuses to cut messages up, as it does for devices that compute none.
+    // Without checksums, the kernel refuses segmentation, as for devices that compute none.
     set(ours.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
     let remote = theirs.local_addr().unwrap();
     let mut sender = Sender::default().joining(true);

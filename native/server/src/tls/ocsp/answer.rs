@@ -1,4 +1,4 @@
-//! The answers of OCSP (RFC 6960, section 4.2).
+//! OCSP responses (RFC 6960, section 4.2).
 
 use super::{sha1, Subject};
 use crate::tls::x509::der::{
@@ -12,16 +12,16 @@ use rustls::pki_types::CertificateDer;
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1, 1];
 /// `[0]` to `[2]`, EXPLICIT.
 const TAGGED: [u8; 3] = [0xa0, 0xa1, 0xa2];
-/// `good` is `[0] IMPLICIT NULL`, `revoked` `[1] IMPLICIT` of a sequence.
+/// `good` is `[0] IMPLICIT NULL`; `revoked` is `[1] IMPLICIT` of a sequence.
 const GOOD: u8 = 0x80;
 const REVOKED: u8 = 0xa1;
 
-/// Seconds by which the clocks may differ.
+/// The tolerated clock difference in seconds.
 const SKEW: i64 = 300;
-/// Certificates between a signer and a root.
+/// The most certificates between a signer and a root.
 const MAX_STEPS: usize = 8;
 
-/// What an authority says of a certificate.
+/// The status of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Good,
@@ -30,7 +30,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// OpenSSL's word for it.
+    /// OpenSSL's name for the status.
     pub fn name(self) -> &'static str {
         match self {
             Status::Good => "good",
@@ -40,50 +40,48 @@ impl Status {
     }
 }
 
-/// A status, and until when it is known.
+/// A status and the end of its validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
-    /// Seconds since 1970; without end if there is no `nextUpdate`.
+    /// Seconds since 1970. Without `nextUpdate` the status has no end.
     pub valid: i64,
 }
 
-/// By whom an answer may be signed.
+/// The certificates that may sign a response.
 pub struct Signers<'a> {
     pub issuer: &'a Certificate<'a>,
-    /// Certificates that are known beside those that come with the answer.
+    /// Known certificates besides those in the response.
     pub chain: &'a [CertificateDer<'static>],
-    /// Authorities.
+    /// Trusted authorities.
     pub trusted: &'a [CertificateDer<'static>],
     pub trust: Trust,
     pub known: &'a WebPkiSupportedAlgorithms,
 }
 
-/// How much is asked of a signer.
+/// The required authority of a signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Its signature must be good, whoever it is: those who are shown the answer judge it themselves.
+    /// A valid signature suffices: clients that receive the response verify the signer themselves.
     Anybody,
-    /// One of `chain`, or as below.
+    /// A certificate of `chain`, or the rule below.
     ChainOrIssuer,
-    /// The certificate's issuer, or who acts for it.
+    /// The certificate's issuer or a delegate of it.
     Issuer,
 }
 
 type Result<T> = std::result::Result<T, String>;
 
-/// The parts of a basic answer.
+/// The parts of a basic response.
 struct Basic<'a> {
     signed: Signed<'a>,
-    /// Tag and contents of the signer's name, or of its key's hash.
+    /// Tag and contents of the responder's name or key hash.
     responder: (u8, &'a [u8]),
     responses: &'a [u8],
 }
 
-/// The bytes of the basic answer inside an answer.
-///
-/// # Errors
-/// It is malformed, or says that there is no answer.
+/// The bytes of the basic response inside a response.  # Errors The response is malformed or
+/// reports an error.
 fn basic(der: &[u8]) -> Result<&[u8]> {
     let malformed = || "d2i_OCSP_RESPONSE() failed (malformed answer)".to_string();
     let mut outer = der;
@@ -97,7 +95,7 @@ fn basic(der: &[u8]) -> Result<&[u8]> {
     inside(whole).ok_or_else(|| "OCSP_response_get1_basic() failed (no basic answer)".into())
 }
 
-/// The basic answer in an answer's `responseBytes`.
+/// The basic response in the `responseBytes` field.
 fn inside(mut rest: &[u8]) -> Option<&[u8]> {
     let mut explicit = expect(&mut rest, TAGGED[0])?;
     let mut bytes = expect(&mut explicit, SEQUENCE)?;
@@ -105,7 +103,7 @@ fn inside(mut rest: &[u8]) -> Option<&[u8]> {
     (kind == BASIC).then(|| expect(&mut bytes, OCTET_STRING))?
 }
 
-/// RFC 6960, section 4.2.1.
+/// The name of an error status (RFC 6960, section 4.2.1).
 fn refusal(status: u8) -> &'static str {
     match status {
         1 => "malformedrequest",
@@ -117,10 +115,7 @@ fn refusal(status: u8) -> &'static str {
     }
 }
 
-/// Makes sure that a file holds an answer, whatever it says.
-///
-/// # Errors
-/// It does not.
+/// Check that a file holds a response, with any status.  # Errors It does not.
 pub fn check_file(der: &[u8]) -> Result<()> {
     basic(der).map(drop)
 }
@@ -131,7 +126,7 @@ impl<'a> Basic<'a> {
         let mut body = signed.body;
         let mut responder = element(&mut body)?;
         if responder.0 == TAGGED[0] {
-            // The version.
+            // Skip the version.
             responder = element(&mut body)?;
         }
         expect(&mut body, GENERALIZED_TIME)?;
@@ -143,7 +138,7 @@ impl<'a> Basic<'a> {
         })
     }
 
-    /// The certificates that come with the answer.
+    /// The certificates in the response.
     fn certificates(&self) -> Vec<CertificateDer<'a>> {
         let mut rest = self.signed.rest;
         let mut explicit = expect(&mut rest, TAGGED[0]).unwrap_or_default();
@@ -166,7 +161,7 @@ impl<'a> Basic<'a> {
         tag == TAGGED[2] && expect(&mut contents, OCTET_STRING) == Some(&sha1(certificate.key))
     }
 
-    /// What is said of a certificate.
+    /// The status of the wanted certificate.
     fn find(&self, wanted: &Subject) -> Option<(Status, i64, Option<i64>)> {
         let mut responses = self.responses;
         while let Some(mut single) = expect(&mut responses, SEQUENCE) {
@@ -188,11 +183,8 @@ impl<'a> Basic<'a> {
     }
 }
 
-/// Reads what an answer says of a certificate, and makes sure that it may be believed at this time, in
-/// seconds since 1970.
-///
-/// # Errors
-/// Why it may not, in nginx's words where it has some.
+/// Read the status of a certificate and verify the response at this time, in seconds since 1970.  #
+/// Errors The reason for rejecting the response, in nginx's words where it has some.
 pub fn read(der: &[u8], subject: &Subject, signers: &Signers<'_>, now: i64) -> Result<Answer> {
     let basic = Basic::parse(basic(der)?)
         .ok_or("OCSP_response_get1_basic() failed (malformed basic answer)")?;
@@ -240,7 +232,8 @@ impl Signers<'_> {
         self.verify_signer(signer, &sent, now)
     }
 
-    /// The signer must be the certificate's issuer, or act for it (RFC 6960, section 4.2.2.2).
+    /// Check that the signer is the certificate's issuer or its delegate (RFC 6960, section
+    /// 4.2.2.2).
     fn verify_signer(
         &self,
         signer: &Certificate<'_>,

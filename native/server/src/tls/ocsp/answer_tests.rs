@@ -1,4 +1,4 @@
-//! Answers made by hand and signed by authorities of the tests.
+//! Tests with OCSP responses that are signed by authorities of the tests.
 
 use super::*;
 use crate::tls::x509::der::{written, BIT_STRING};
@@ -51,7 +51,7 @@ struct Signer {
 
 fn generalized(seconds: i64) -> Vec<u8> {
     let days = seconds.div_euclid(86_400);
-    // 2026-09-21 is day 20717; all times of these tests are near it.
+    // 2026-09-21 is day 20717; all times in these tests are close to it.
     let day = 21 + days - 20_717;
     let rest = seconds.rem_euclid(86_400);
     let text = format!(
@@ -63,7 +63,7 @@ fn generalized(seconds: i64) -> Vec<u8> {
     written(GENERALIZED_TIME, &[text.as_bytes()])
 }
 
-/// What an answer says, before it is signed.
+/// The content of a response before it is signed.
 struct Said {
     subject: Vec<u8>,
     status: Vec<u8>,
@@ -84,7 +84,7 @@ fn said(subject: &Subject, status: u8) -> Said {
     }
 }
 
-/// An answer signed by a key, sent with a certificate.
+/// Sign a response with a key and include a certificate.
 fn signed(said: &Said, by: &CertificateDer<'_>, key: &KeyPair, send: bool) -> Vec<u8> {
     let signer = Certificate::parse(by).unwrap();
     let next = said.next.map(|at| written(TAGGED[0], &[&generalized(at)]));
@@ -206,7 +206,7 @@ fn only_who_acts_for_the_issuer_is_believed_where_signers_are_judged() {
         refused.contains("signer certificate not found"),
         "{refused}"
     );
-    // Signed by one, with the other's name and certificate.
+    // Signed by one delegate, with the name and certificate of the other.
     let answer = signed(&said, &delegate.der, &colleague.key, true);
     let refused = case.read(&answer, Trust::Anybody).unwrap_err();
     assert!(refused.contains("signature failure"), "{refused}");

@@ -1,4 +1,4 @@
-//! Whether authorities have revoked what clients show (`ssl_ocsp`): asked while the client waits.
+//! OCSP checks of client certificates (`ssl_ocsp`), made while the client waits.
 
 use super::answer::{read, Answer, Signers, Status, Trust};
 use super::responder::{Failure, Responder};
@@ -11,38 +11,38 @@ use rustls::pki_types::CertificateDer;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Certificates from a client's to a root, at most.
+/// The most certificates from a client's certificate to a root.
 const MAX_PATH: usize = 10;
-/// What `$ssl_client_verify` says when nobody knows.
+/// The value of `$ssl_client_verify` if the status is unknown.
 const FAILED: &str = "certificate status request failed";
 
-/// `ssl_ocsp` and what belongs to it, of one server block.
+/// The settings of `ssl_ocsp` for a server block.
 #[derive(Debug)]
 pub struct Inquiry {
-    /// Also about the authorities between a client's certificate and the root.
+    /// Also check the authorities between the client's certificate and the root.
     pub whole: bool,
-    /// `ssl_ocsp_responder`; else the certificates name theirs.
+    /// `ssl_ocsp_responder`; otherwise each certificate names its responder.
     pub responder: Option<Responder>,
     pub cache: Option<Arc<Cache>>,
-    /// Authorities that certificates are looked up among.
+    /// The authorities among which issuers are looked up.
     pub trusted: Vec<CertificateDer<'static>>,
     pub resolver: Option<Arc<ResolverConf>>,
     /// `resolver_timeout` in milliseconds.
     pub resolver_timeout: Option<u64>,
-    /// Where errors go.
+    /// The error logs.
     pub logs: Arc<[ErrorLog]>,
 }
 
-/// Answers that are still good (`ssl_ocsp_cache`), by what was asked.
+/// Cached statuses that are still valid (`ssl_ocsp_cache`), by certificate id.
 #[derive(Debug)]
 pub struct Cache {
     most: usize,
-    /// Until when each is good, in seconds since 1970.
+    /// The end of validity of each, in seconds since 1970.
     answers: Mutex<HashMap<Vec<u8>, (Status, i64)>>,
 }
 
 impl Cache {
-    /// Bytes that an answer takes, about.
+    /// The approximate size of a cached status in bytes.
     const ENTRY: u64 = 256;
 
     pub fn new(bytes: u64) -> Self {
@@ -59,7 +59,7 @@ impl Cache {
         (*valid > now()).then_some(*status)
     }
 
-    /// Keeps an answer that says how long it is good.
+    /// Cache a response that has an end of validity.
     fn put(&self, subject: Vec<u8>, answer: Answer) {
         if answer.valid == i64::MAX {
             return;
@@ -80,7 +80,8 @@ impl Cache {
 }
 
 impl Inquiry {
-    /// Why the certificates that a client showed, which are good otherwise, are to be refused.
+    /// Check the client's certificates, which are otherwise valid. Returns the reason for a
+    /// rejection.
     pub async fn refuses(&self, shown: &[CertificateDer<'_>]) -> Option<&'static str> {
         let path = self.path(shown)?;
         let asked = match self.whole {
@@ -95,11 +96,11 @@ impl Inquiry {
                 None => return Some(FAILED),
             }
         }
-        // Without an issuer nobody could be asked.
+        // Without an issuer there is no responder to ask.
         (path.len() == 1 && !is_root(&path[0])).then_some(FAILED)
     }
 
-    /// From a client's certificate to the root, or as far as it is known.
+    /// The path from a client's certificate to the root, as far as it is known.
     fn path(&self, shown: &[CertificateDer<'_>]) -> Option<Vec<CertificateDer<'static>>> {
         let known = default_provider().signature_verification_algorithms;
         let shown: Vec<_> = shown.iter().map(|der| der.clone().into_owned()).collect();

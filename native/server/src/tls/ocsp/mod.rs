@@ -1,5 +1,5 @@
-//! What certificate authorities say of their certificates (OCSP, RFC 6960): answers that the server's own
-//! certificates are shown with (`ssl_stapling`), and those about the clients' (`ssl_ocsp`).
+//! OCSP (RFC 6960): responses that are stapled to the server's certificates (`ssl_stapling`), and
+//! checks of client certificates (`ssl_ocsp`).
 
 mod answer;
 mod clients;
@@ -17,7 +17,7 @@ use aws_lc_rs::digest::{digest, SHA1_FOR_LEGACY_USE_ONLY};
 use responder::Failure;
 use rustls::pki_types::UnixTime;
 
-/// `resolver_timeout` where there is none, in milliseconds.
+/// The default of `resolver_timeout` in milliseconds.
 pub const RESOLVER_TIMEOUT: u64 = 30_000;
 
 /// Seconds since 1970.
@@ -25,7 +25,7 @@ fn now() -> i64 {
     i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// A failure in nginx's words.
+/// Word a failure as nginx does.
 fn told(failure: &Failure, host: &str) -> String {
     let reason = &failure.reason;
     let peer = failure.peer.map(|peer| format!(", peer: {peer}"));
@@ -36,8 +36,8 @@ fn told(failure: &Failure, host: &str) -> String {
 /// id-sha1.
 const SHA1: &[u8] = &[0x2b, 0x0e, 3, 2, 0x1a];
 
-/// Which certificate is asked for (RFC 6960, section 4.1.1). The hashes are of SHA-1, which every responder
-/// knows; nothing hangs on them.
+/// The certificate in a request (RFC 6960, section 4.1.1). The hashes use SHA-1, which every
+/// responder supports; no security depends on them.
 #[derive(Debug, PartialEq, Eq)]
 struct Subject {
     issuer: Vec<u8>,
@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// Reads a `CertID`'s contents; `None` if it is malformed or made with another hash.
+    /// Parse the contents of a `CertID`; `None` if it is malformed or uses another hash.
     fn parse(mut id: &[u8]) -> Option<Self> {
         let mut hash = expect(&mut id, SEQUENCE)?;
         if expect(&mut hash, OBJECT)? != SHA1 {
@@ -71,7 +71,7 @@ impl Subject {
         })
     }
 
-    /// As DER.
+    /// Encode as DER.
     fn written(&self) -> Vec<u8> {
         let hash = written(SEQUENCE, &[&written(OBJECT, &[SHA1]), &written(NULL, &[])]);
         let issuer = written(OCTET_STRING, &[&self.issuer]);

@@ -1,4 +1,4 @@
-//! Asks a responder over HTTP (RFC 6960, appendix A).
+//! Requests to an OCSP responder over HTTP (RFC 6960, appendix A).
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
@@ -11,36 +11,34 @@ use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Milliseconds that one address of a responder has to answer.
+/// Milliseconds that one address of a responder has to respond.
 const PATIENCE: u64 = 60_000;
-/// Bytes of head and answer together; those of authorities are of about two thousand.
+/// The most bytes of head and body. Responses of authorities have about two thousand.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Where answers come from.
+/// An OCSP responder.
 #[derive(Clone, Debug)]
 pub struct Responder {
     pub host: String,
     port: u16,
-    /// Ends with a slash.
+    /// The path, which ends with a slash.
     uri: String,
-    /// Those known when the configuration was read.
+    /// The addresses that were known when the configuration was read.
     addresses: Vec<SocketAddr>,
     resolver: Option<Arc<ResolverConf>>,
     /// `resolver_timeout` in milliseconds.
     patience: u64,
 }
 
-/// What went wrong, and with which of the responder's addresses.
+/// The problem, and the responder's address that had it.
 pub struct Failure {
     pub reason: String,
     pub peer: Option<SocketAddr>,
 }
 
 impl Responder {
-    /// Reads an address; its host is looked up at once where no `resolver` would be asked later.
-    ///
-    /// # Errors
-    /// In nginx's words, to be followed by the address.
+    /// Parse a responder URL. Its host is resolved at once unless a `resolver` is configured for
+    /// later.  # Errors In nginx's words, to be followed by the URL.
     pub fn new(
         address: &str,
         resolver: Option<Arc<ResolverConf>>,
@@ -55,10 +53,8 @@ impl Responder {
         Self::at(address, addresses, resolver, patience)
     }
 
-    /// Reads the address in a certificate that a client shows: nobody waits for the system to look it up.
-    ///
-    /// # Errors
-    /// In nginx's words, to be followed by the address.
+    /// Parse the URL in a client's certificate. The system resolver is not used, since no client
+    /// should wait for it.  # Errors In nginx's words, to be followed by the URL.
     pub fn of_client(
         address: &str,
         resolver: Option<Arc<ResolverConf>>,
@@ -93,8 +89,8 @@ impl Responder {
         })
     }
 
-    /// The body of the answer, and who gave it; tries one address after the other and tells `failed` what
-    /// was wrong with each.
+    /// Ask the responder's addresses in turn. Returns the body and the address that sent it;
+    /// `failed` receives the problem of each other address.
     pub async fn ask(
         &self,
         request: &[u8],
@@ -144,7 +140,7 @@ impl Responder {
     }
 }
 
-/// Host with port, and path, of an address.
+/// The host with port, and the path, of a URL.
 fn parts(address: &str) -> Result<(&str, &str), String> {
     let rest = match address.split_at_checked(7) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
@@ -169,7 +165,7 @@ fn os(what: &str, e: &std::io::Error) -> String {
     format!("{what} failed ({})", gallop_conf::parser::os_error(e))
 }
 
-/// Asks one address.
+/// Ask one address.
 async fn exchange(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>, String> {
     let sock = connect(&ConnectTo::Inet(address), None).await;
     let sock = sock.map_err(|e| os("connect()", &e))?;
@@ -178,7 +174,7 @@ async fn exchange(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>, String
     answer(&sock).await
 }
 
-/// Reads until the answer is there, which its length tells, or the end of the connection.
+/// Read until Content-Length is reached or the connection ends.
 async fn answer(sock: &Sock) -> Result<Vec<u8>, String> {
     let mut input = Vec::new();
     let mut buffer = [0; 4096];

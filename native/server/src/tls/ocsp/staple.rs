@@ -1,5 +1,5 @@
-//! Answers that certificates are shown with (RFC 6066, section 8), got in the background: a handshake never
-//! waits for one. As in nginx the first handshake after the start begins to ask.
+//! OCSP stapling (RFC 6066, section 8). Responses are fetched in the background; no handshake waits
+//! for them. As in nginx, the first handshake after the start triggers the first request.
 
 use super::answer::{read, Answer, Signers, Status, Trust};
 use super::responder::{Failure, Responder};
@@ -15,34 +15,33 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Seconds after which is asked again: where there is no answer, and where there is one, at least and at
-/// most.
+/// Seconds between requests: without a valid response, and the least and most with one.
 const AGAIN: i64 = 300;
 const AGAIN_AT_MOST: i64 = 3600;
 
-/// `ssl_stapling` and what belongs to it, of one server block.
+/// The settings of `ssl_stapling` for a server block.
 #[derive(Clone, Default)]
 pub struct Stapler {
-    /// `ssl_stapling_file`: an answer in DER.
+    /// `ssl_stapling_file`: a response in DER.
     pub file: Option<PathBuf>,
-    /// `ssl_stapling_responder`; else the certificates name theirs.
+    /// `ssl_stapling_responder`; otherwise each certificate names its responder.
     pub responder: Option<String>,
     /// `ssl_stapling_verify`.
     pub verify: bool,
-    /// Authorities that certificates are looked up among.
+    /// The authorities among which issuers are looked up.
     pub trusted: Vec<CertificateDer<'static>>,
     pub resolver: Option<Arc<ResolverConf>>,
     /// `resolver_timeout` in milliseconds.
     pub resolver_timeout: Option<u64>,
-    /// Where errors go.
+    /// The error logs.
     pub logs: Arc<[ErrorLog]>,
 }
 
-/// One certificate's answers.
+/// The stapled response of a certificate.
 pub struct Staple {
-    /// The certificate's file.
+    /// The path of the certificate.
     name: String,
-    /// The certificate and its key, without an answer.
+    /// The certificate and its key, without a response.
     plain: Arc<CertifiedKey>,
     issuer: CertificateDer<'static>,
     subject: Subject,
@@ -55,9 +54,9 @@ pub struct Staple {
 
 #[derive(Default)]
 struct State {
-    /// With an answer, and until when (seconds since 1970) that is good.
+    /// The pair with a response, and the end of its validity (seconds since 1970).
     stapled: Option<(Arc<CertifiedKey>, i64)>,
-    /// When to ask again, in seconds since 1970.
+    /// The time of the next request, in seconds since 1970.
     refresh: i64,
     is_loading: bool,
 }
@@ -68,17 +67,16 @@ impl std::fmt::Debug for Staple {
     }
 }
 
-/// When to ask again for what is known until `valid`: before that, but neither at once nor too late.
+/// The time of the next request for a response that is valid until `valid`: before that, within
+/// limits.
 fn refresh(valid: i64, now: i64) -> i64 {
     let before_end = valid.saturating_sub(AGAIN);
     before_end.min(now + AGAIN_AT_MOST).max(now + AGAIN)
 }
 
 impl Stapler {
-    /// Puts the answer of `ssl_stapling_file` to a certificate.
-    ///
-    /// # Errors
-    /// The file cannot be read or holds no answer.
+    /// Staple the response of `ssl_stapling_file` to a certificate.  # Errors The file cannot be
+    /// read or holds no response.
     pub fn put_file(&self, pair: &mut CertifiedKey) -> Result<bool> {
         let Some(path) = &self.file else {
             return Ok(false);
@@ -93,10 +91,8 @@ impl Stapler {
         Ok(true)
     }
 
-    /// Makes ready to ask for a certificate of this name.
-    ///
-    /// # Errors
-    /// Why there will be no answers: a warning, as nginx words it.
+    /// Prepare the requests for the certificate with this name.  # Errors The reason why there will
+    /// be no stapling: a warning in nginx's words.
     pub fn staple(
         &self,
         name: &str,
@@ -154,7 +150,7 @@ impl Staple {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What to show now. Where it is time to, the responder is asked in the background.
+    /// The pair to present now. If it is time, the responder is asked in the background.
     pub fn current(self: &Arc<Self>) -> Arc<CertifiedKey> {
         let now = now();
         let (shown, due) = self.with_state(|state| {
@@ -190,7 +186,7 @@ impl Staple {
         });
     }
 
-    /// What the answer says, if it is fit to be shown.
+    /// The response's status, if it may be stapled.
     fn judge(&self, body: &[u8], peer: SocketAddr) -> Option<Answer> {
         let issuer = Certificate::parse(&self.issuer)?;
         let signers = Signers {

@@ -1,34 +1,34 @@
-//! Certificate revocation lists (RFC 5280, section 5) of both versions: `openssl ca -gencrl` still
-//! makes lists of version 1 unless it is told otherwise, and webpki takes none of those.
+//! Certificate revocation lists (RFC 5280, section 5) of versions 1 and 2: `openssl ca -gencrl`
+//! creates version 1 by default, which webpki does not accept.
 
 use super::der::{element, expect, time, INTEGER, SEQUENCE};
 use super::{Certificate, Signed};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 
-/// The parts of a list, as they stand in it.
+/// The parts of a list as slices of its DER.
 #[derive(Debug)]
 pub struct RevocationList<'a> {
-    /// What is signed.
+    /// The signed bytes.
     signed: &'a [u8],
     /// 1 or 2.
     pub version: u8,
     issuer: &'a [u8],
     /// Seconds since 1970.
     next_update: Option<i64>,
-    /// Entries, each with a serial number first.
+    /// The entries, each starting with a serial number.
     revoked: &'a [u8],
-    /// Says of itself that not everyone may rely on it.
+    /// Whether an extension or entry limits the use of the list.
     critical: bool,
     signature_algorithm: &'a [u8],
     signature: &'a [u8],
 }
 
-/// `[0] EXPLICIT`, the extensions; a BOOLEAN in them says that one is critical.
+/// `[0] EXPLICIT`, the extensions; a BOOLEAN in an extension marks it as critical.
 const EXTENSIONS: u8 = 0xa0;
 const BOOLEAN: u8 = 0x01;
 
 impl<'a> RevocationList<'a> {
-    /// Takes a list apart; `None` if it is malformed.
+    /// Parse a list; `None` if it is malformed.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
         let Signed {
             signed,
@@ -41,10 +41,10 @@ impl<'a> RevocationList<'a> {
             Some(&INTEGER) => expect(&mut body, INTEGER)?.last()?.checked_add(1)?,
             _ => 1,
         };
-        // The signature's algorithm.
+        // Skip the signature algorithm.
         expect(&mut body, SEQUENCE)?;
         let issuer = expect(&mut body, SEQUENCE)?;
-        // thisUpdate.
+        // Skip thisUpdate.
         time(&mut body)?;
         let mut rest = body;
         let next_update = time(&mut rest).inspect(|_| body = rest);
@@ -62,8 +62,8 @@ impl<'a> RevocationList<'a> {
         })
     }
 
-    /// Whether the list holds for all certificates of its issuer: one with a critical extension may
-    /// leave some out (RFC 5280, section 5.2).
+    /// Whether the list covers all certificates of its issuer: a list with a critical extension may
+    /// not (RFC 5280, section 5.2).
     pub fn is_whole(&self) -> bool {
         !self.critical
     }
@@ -79,7 +79,7 @@ impl<'a> RevocationList<'a> {
     }
 }
 
-/// Whether any of a list's extensions is critical.
+/// Whether any extension of the list is critical.
 fn has_critical(mut rest: &[u8]) -> Option<bool> {
     while !rest.is_empty() {
         let (tag, mut contents) = element(&mut rest)?;
@@ -97,11 +97,9 @@ fn has_critical(mut rest: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// Looks for a certificate and for all those above it in `lists`.
-///
-/// # Errors
-/// Why it cannot be relied on, in OpenSSL's words and, as there, for the highest that fails: it is
-/// revoked, or a list is missing, out of date or not signed by the issuer.
+/// Look up a certificate and all its issuers in `lists`.  # Errors The reason for a rejection, in
+/// OpenSSL's words and for the highest certificate that fails: it is revoked, or its list is
+/// missing, out of date, or not signed by the issuer.
 pub fn check(
     own: &Certificate<'_>,
     between: &[Certificate<'_>],
@@ -121,7 +119,7 @@ pub fn check(
             |c: &&Certificate<'_>| c.subject == current.issuer && c.has_signed(current, known);
         let root = trusted.iter().find(issued);
         let Some(issuer) = root.or_else(|| between.iter().find(issued)) else {
-            // A trusted certificate needs nobody above it.
+            // A trusted certificate needs no issuer.
             return if anchored {
                 outcome
             } else {
@@ -137,7 +135,7 @@ pub fn check(
     outcome
 }
 
-/// Looks for a serial number in the lists of its issuer.
+/// Look up a serial number in the lists of its issuer.
 fn look_up(
     serial: &[u8],
     issuer: &Certificate<'_>,
@@ -189,7 +187,7 @@ mod tests {
         CertifiedIssuer::signed_by(params(name, serial), key, above).unwrap()
     }
 
-    /// A list of version 1, as `openssl ca -gencrl` makes it.
+    /// A list of version 1 as `openssl ca -gencrl` creates it.
     fn list(issuer: &str, key: &KeyPair, serials: &[u8], until: &str) -> Vec<u8> {
         let ecdsa_sha256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
         let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ecdsa_sha256])]);
@@ -218,7 +216,7 @@ mod tests {
     }
 
     const OBJECT_ID: u8 = 0x06;
-    /// 2030; what the lists below are good until, and one that is over.
+    /// The year 2030; the end of validity of the lists below, and one in the past.
     const NOW: i64 = 1_893_456_000;
     const LATER: &str = "400101000000Z";
     const OVER: &str = "250101000000Z";
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!(judge(&leaf, &all, &[&empty, &of_middle]), Ok(()));
         let missing = Err("unable to get certificate CRL");
         assert_eq!(judge(&leaf, &all, &[&empty]), missing);
-        // The highest that fails counts.
+        // The highest certificate that fails decides.
         assert_eq!(judge(&leaf, &all, &[&revoking]), Err("certificate revoked"));
     }
 

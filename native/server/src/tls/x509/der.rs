@@ -1,4 +1,4 @@
-//! The little of DER (ITU-T X.690) that certificates need.
+//! The part of DER (ITU-T X.690) that certificates need.
 
 pub const INTEGER: u8 = 0x02;
 pub const BIT_STRING: u8 = 0x03;
@@ -11,7 +11,7 @@ pub const SET: u8 = 0x31;
 pub const UTC_TIME: u8 = 0x17;
 pub const GENERALIZED_TIME: u8 = 0x18;
 
-/// Takes one element (tag, contents) off the front of DER.
+/// Take one element (tag, contents) from the front of the input.
 pub fn element<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&tag, rest) = input.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -36,7 +36,7 @@ pub fn expect<'a>(input: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
         .map(|(_, contents)| contents)
 }
 
-/// The bits of a BIT STRING of whole bytes.
+/// The bits of a BIT STRING that consists of whole bytes.
 pub fn bits<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     match expect(input, BIT_STRING)?.split_first()? {
         (0, bits) => Some(bits),
@@ -44,7 +44,7 @@ pub fn bits<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// UTCTime or GeneralizedTime in the only form that RFC 5280, section 4.1.2.5, allows.
+/// A UTCTime or GeneralizedTime in the only format that RFC 5280, section 4.1.2.5, allows.
 pub fn time(input: &mut &[u8]) -> Option<i64> {
     let (tag, content) = element(input)?;
     let digits = content.strip_suffix(b"Z")?;
@@ -74,14 +74,14 @@ pub fn time(input: &mut &[u8]) -> Option<i64> {
 
 /// Days from 1970-01-01 to a day of the Gregorian calendar.
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March, so that the leap day comes last.
+    // Count years from March, so that the leap day is the last.
     let year = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year
         - 719_468
 }
 
-/// An element with this tag and these contents, one behind the other.
+/// Encode an element with this tag and the concatenated contents.
 pub fn written(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
     let contents = contents.concat();
     let len = contents.len();

@@ -1,6 +1,6 @@
-//! What must be read out of an X.509 certificate (RFC 5280, section 4.1) itself: rustls takes none of
-//! version 1, which have no extensions, and knows no common names. Servers inside a network still
-//! show both, and OpenSSL takes them.
+//! Parsing of X.509 certificates (RFC 5280, section 4.1). rustls rejects version 1, which has no
+//! extensions, and ignores common names. Servers inside networks still use both, and OpenSSL
+//! accepts them.
 
 mod crl;
 pub mod der;
@@ -12,22 +12,22 @@ use der::{bits, element, expect, time, written, INTEGER, OBJECT, SEQUENCE, SET};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 
-/// The parts of a certificate, as they stand in it.
+/// The parts of a certificate as slices of its DER.
 #[derive(Debug)]
 pub struct Certificate<'a> {
-    /// What is signed.
+    /// The signed bytes.
     signed: &'a [u8],
-    /// 1 to 3.
+    /// The version, 1 to 3.
     pub version: u8,
     pub serial: &'a [u8],
-    /// Contents of the names, each a SEQUENCE.
+    /// The contents of the names, each a SEQUENCE.
     pub issuer: &'a [u8],
     pub subject: &'a [u8],
     /// Seconds since 1970.
     pub not_before: i64,
     pub not_after: i64,
     key_algorithm: &'a [u8],
-    /// The public key's bits.
+    /// The bits of the public key.
     pub key: &'a [u8],
     extensions: &'a [u8],
     signature_algorithm: &'a [u8],
@@ -52,7 +52,7 @@ const AUTHORITY_INFO_ACCESS: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 1, 1];
 const OCSP: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
 const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
 
-/// 1 to 3; certificates of version 1 do not say so.
+/// The version, 1 to 3; certificates of version 1 omit it.
 fn version(body: &mut &[u8]) -> Option<u8> {
     if body.first() != Some(&VERSION) {
         return Some(1);
@@ -61,7 +61,7 @@ fn version(body: &mut &[u8]) -> Option<u8> {
     expect(&mut explicit, INTEGER)?.last()?.checked_add(1)
 }
 
-/// The extensions among what follows the key; empty when there are none.
+/// The extensions after the key; empty if there are none.
 fn extensions(mut rest: &[u8]) -> Option<&[u8]> {
     let mut found: &[u8] = &[];
     while !rest.is_empty() {
@@ -73,20 +73,20 @@ fn extensions(mut rest: &[u8]) -> Option<&[u8]> {
     Some(found)
 }
 
-/// What certificates, revocation lists (RFC 5280, sections 4.1 and 5.1) and the answers of OCSP (RFC 6960,
-/// section 4.2.1) are inside of.
+/// The outer structure of certificates, revocation lists (RFC 5280, sections 4.1 and 5.1), and OCSP
+/// responses (RFC 6960, section 4.2.1).
 pub struct Signed<'a> {
-    /// What the signature is of: `body` with its tag and length.
+    /// The signed bytes: `body` with its tag and length.
     signed: &'a [u8],
     pub body: &'a [u8],
     signature_algorithm: &'a [u8],
     signature: &'a [u8],
-    /// What follows the signature.
+    /// The bytes that follow the signature.
     pub rest: &'a [u8],
 }
 
 impl<'a> Signed<'a> {
-    /// Takes it apart; `None` if it is malformed.
+    /// Parse the structure; `None` if it is malformed.
     pub fn open(der: &'a [u8]) -> Option<Self> {
         let mut outer = der;
         let mut whole = expect(&mut outer, SEQUENCE)?;
@@ -108,7 +108,7 @@ impl<'a> Signed<'a> {
 }
 
 impl<'a> Certificate<'a> {
-    /// Takes a certificate apart; `None` if it is malformed.
+    /// Parse a certificate; `None` if it is malformed.
     pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
         let Signed {
             signed,
@@ -119,7 +119,7 @@ impl<'a> Certificate<'a> {
         } = Signed::open(der)?;
         let version = version(&mut body)?;
         let serial = expect(&mut body, INTEGER)?;
-        // The signature's algorithm.
+        // Skip the signature algorithm.
         expect(&mut body, SEQUENCE)?;
         let issuer = expect(&mut body, SEQUENCE)?;
         let mut validity = expect(&mut body, SEQUENCE)?;
@@ -144,12 +144,12 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Whether the certificate may be used at this time, in seconds since 1970.
+    /// Whether the certificate is valid at this time, in seconds since 1970.
     pub fn is_valid_at(&self, now: i64) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
 
-    /// What stands in an extension.
+    /// The contents of an extension.
     fn extension(&self, wanted: &[u8]) -> Option<&'a [u8]> {
         let mut extensions = self.extensions;
         while let Some(mut extension) = expect(&mut extensions, SEQUENCE) {
@@ -165,7 +165,7 @@ impl<'a> Certificate<'a> {
         None
     }
 
-    /// `dNSName`s of the subject's alternative names.
+    /// The `dNSName`s of the subject alternative names.
     pub fn dns_names(&self) -> Vec<&'a [u8]> {
         let mut names = Vec::new();
         let mut list = self.extension(SUBJECT_ALT_NAME).unwrap_or_default();
@@ -178,7 +178,7 @@ impl<'a> Certificate<'a> {
         names
     }
 
-    /// Where its authority answers whether it is still good (RFC 5280, section 4.2.2.1); the first address.
+    /// The first OCSP responder URL (RFC 5280, section 4.2.2.1).
     pub fn ocsp_responder(&self) -> Option<&'a str> {
         let mut list = self.extension(AUTHORITY_INFO_ACCESS)?;
         let mut list = expect(&mut list, SEQUENCE)?;
@@ -191,7 +191,7 @@ impl<'a> Certificate<'a> {
         None
     }
 
-    /// Whether its authority lets it sign answers of OCSP.
+    /// Whether the certificate may sign OCSP responses.
     pub fn may_sign_ocsp(&self) -> bool {
         let Some(mut list) = self.extension(EXT_KEY_USAGE) else {
             return false;
@@ -219,8 +219,8 @@ impl<'a> Certificate<'a> {
         names
     }
 
-    /// Whether the certificate is for this host, as OpenSSL finds it: by the alternative names if
-    /// there are any, else by the common names.
+    /// Whether the certificate is valid for this host, as OpenSSL decides: by the alternative names
+    /// if there are any, otherwise by the common names.
     pub fn is_for(&self, host: &str) -> bool {
         let names = self.dns_names();
         let names = if names.is_empty() {
@@ -270,8 +270,8 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Certificates between `own` and a root, which signed itself; as OpenSSL counts them, those among
-/// `trusted` that did not sign themselves are on the way too.
+/// The number of certificates between `own` and a self-signed root. As in OpenSSL, certificates of
+/// `trusted` that are not self-signed count too.
 pub fn steps(
     own: &Certificate<'_>,
     between: &[CertificateDer<'_>],
@@ -296,7 +296,7 @@ pub fn steps(
     steps
 }
 
-/// A name of a certificate, perhaps with a wildcard for its first label, and a host.
+/// Whether a name of a certificate, possibly with a wildcard as first label, matches a host.
 fn matches(name: &[u8], host: &[u8]) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return !name.is_empty();
@@ -305,7 +305,7 @@ fn matches(name: &[u8], host: &[u8]) -> bool {
         return false;
     };
     let dot = host.iter().position(|&c| c == b'.');
-    // The wildcard stands for one label, and not for that of a top-level domain.
+    // The wildcard matches a single label, but not directly below a top-level domain.
     dot.is_some_and(|i| i > 0 && host[i + 1..].eq_ignore_ascii_case(parent))
         && parent.contains(&b'.')
 }

@@ -1,4 +1,4 @@
-//! A certificate in the words of nginx's `$ssl_client_*` variables.
+//! A certificate as nginx's `$ssl_client_*` variables.
 
 use super::der::{days_from_civil, element, expect, OBJECT, SEQUENCE, SET};
 use super::Certificate;
@@ -6,7 +6,8 @@ use aws_lc_rs::digest::{digest, SHA1_FOR_LEGACY_USE_ONLY};
 use std::fmt::Write;
 
 impl Certificate<'_> {
-    /// nginx's `$ssl_client_*` variables that tell of a certificate, without that prefix.
+    /// The values of nginx's `$ssl_client_*` variables about a certificate, by name without that
+    /// prefix.
     pub fn variables(&self, der: &[u8], now: i64) -> Vec<(&'static str, Vec<u8>)> {
         let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), hex_byte);
         let serial = match self.serial {
@@ -36,7 +37,7 @@ fn hex_byte(mut text: String, byte: &u8) -> String {
     text
 }
 
-/// As OpenSSL prints it: `Jan  2 03:04:05 2026 GMT`.
+/// Format a time as OpenSSL does: `Jan  2 03:04:05 2026 GMT`.
 fn print_time(seconds: i64) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -55,7 +56,7 @@ fn print_time(seconds: i64) -> String {
     format!("{name} {day:2} {hour:02}:{minute:02}:{second:02} {year} GMT")
 }
 
-/// One attribute of a name.
+/// An attribute of a name.
 struct Attribute<'a> {
     kind: &'a [u8],
     tag: u8,
@@ -87,7 +88,7 @@ fn attributes(mut sets: &[u8]) -> Vec<Vec<Attribute<'_>>> {
     names
 }
 
-/// OpenSSL's short name of an attribute.
+/// OpenSSL's short name for an attribute.
 fn short_name(oid: &[u8]) -> Option<&'static str> {
     Some(match oid {
         [0x55, 4, 3] => "CN",
@@ -129,7 +130,7 @@ fn dotted(oid: &[u8]) -> String {
     rest.iter().fold(text, |text, n| format!("{text}.{n}"))
 }
 
-/// The text of a value in UTF-8; BMPString (tag 30) has two bytes for each character.
+/// The text of a value in UTF-8; BMPString (tag 30) has two bytes per character.
 fn utf8(value: &Attribute<'_>) -> String {
     const BMP_STRING: u8 = 30;
     if value.tag == BMP_STRING {
@@ -140,7 +141,7 @@ fn utf8(value: &Attribute<'_>) -> String {
     String::from_utf8_lossy(value.value).into_owned()
 }
 
-/// A name as RFC 2253 writes it, the last part first.
+/// Format a name as RFC 2253 does, with the last part first.
 fn rfc2253(name: &[u8]) -> String {
     let one = |part: &Attribute<'_>| match short_name(part.kind) {
         Some(key) => format!("{key}={}", escape_2253(&utf8(part))),
@@ -174,7 +175,7 @@ fn escape_2253(text: &str) -> String {
     out
 }
 
-/// A name as old OpenSSL wrote it: `/C=XX/CN=name`.
+/// Format a name as old versions of OpenSSL did: `/C=XX/CN=name`.
 fn one_line(name: &[u8]) -> String {
     let mut out = String::new();
     for part in attributes(name).into_iter().flatten() {
