@@ -4,16 +4,17 @@
     templates.py            name the templates that are not formatted; exits with 1 when there are any
     templates.py --write    format them
 
-Only whitespace that browsers ignore changes: a line ends where whitespace is already, beside a block-level element, or
-between attributes. An element that may be empty (`:empty` in the style sheets) gets no whitespace inside. djLint puts
-line breaks between inline elements as well, where they become visible spaces.
+Only whitespace that browsers ignore changes: a line ends where whitespace is already, beside a block-level element,
+between attributes, or before the `>` of a tag. Long texts of `blocktranslate` become `trimmed`, which joins their lines
+again. An element that may be empty (`:empty` in the style sheets) gets no whitespace inside. djLint puts line breaks
+between inline elements as well, where they become visible spaces.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def tokens(source: str) -> Iterator[Token]:
             yield Token(text, "inline")
         elif tag.group(2):
             name, is_block = tag.group(2), tag.group(2) in BLOCKS and 'class="inline"' not in text
-            text = " ".join(_ATTRIBUTES.findall(text)) if not tag.group(1) else text
+            text = " ".join(_ATTRIBUTES.findall(text)) if not tag.group(1) else "".join(text.split())
+            text = text.removesuffix(" >") + ">" if text.endswith(" >") else text
             yield Token(text, ("close" if tag.group(1) else "open") if is_block and name != "hr" else "inline", name)
         else:
             yield control(text, tag.group(4), is_end=bool(tag.group(3)))
@@ -88,6 +90,8 @@ def tokens(source: str) -> Iterator[Token]:
 def control(text: str, name: str, *, is_end: bool) -> Token:
     if SILENT.fullmatch(text) or text.startswith("{% blocktranslate asvar"):
         return Token(text, "silent")
+    if text.startswith("{% blocktranslate trimmed"):
+        return Token(" ".join(text.split()).replace(" %} ", " %}").replace(" {%", "{%"), "inline")
     if text.startswith(("{% blocktranslate", "{% comment")):
         return Token(text, "inline")
     if name in WHOLE or (name == "include" and WHOLE_FILES.search(text)):
@@ -172,6 +176,15 @@ class Depth:
 
 
 def formatted(source: str) -> str:
+    """The template, formatted until nothing changes: lines that were broken once are indented next."""
+    for _ in range(6):
+        before, source = source, once(source)
+        if source == before:
+            break
+    return source
+
+
+def once(source: str) -> str:
     depth, found = Depth(), []
     for line in lines_of(source):
         while line and line[-1].kind == "space":
@@ -198,6 +211,146 @@ def wrapped(line: list[Token], depth: Depth) -> list[str]:
             else:
                 current += " " * bool(number) + part
         depth.take(token)
+    return [part for each in [*found, current] for part in fitted(each)]
+
+
+_PIECE = re.compile(
+    r"(?P<block>\{% blocktranslate\b(?P<head>[^%]*)%\}(?P<body>.*?)\{% endblocktranslate %\})"
+    r"|\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|(?P<close></[a-z0-9]+>)|(?P<space> +)"
+    rf"|(?P<tag><[a-zA-Z](?:\{{%.*?%\}}|\{{\{{.*?\}}\}}|{_VALUE}|[^>'\"])*>)|[^ <{{]+|."
+)
+
+
+def pieces_of(line: str) -> Iterator[tuple[str, str]]:
+    """(break, text): the parts of a line; `break` before each is " " or ">" where a line may begin, else empty."""
+    gap = ""
+    for match in _PIECE.finditer(line):
+        text = match.group()
+        if match.group("space"):
+            gap = " "
+        elif match.group("block") and "asvar" not in match.group("head"):
+            words = match.group("body").replace("{% plural %}", " {% plural %} ").split()
+            head = match.group("head").strip()
+            head = head if head.startswith("trimmed") else f"trimmed {head}".strip()
+            yield gap, f"{{% blocktranslate {head} %}}"
+            for number, word in enumerate(spaced(words)):
+                yield (" " if number else "_"), word
+            yield "_", "{% endblocktranslate %}"
+            gap = ""
+        elif match.group("tag"):
+            attributes = _ATTRIBUTES.findall(text.rstrip(">").rstrip())
+            yield gap, attributes[0]
+            yield from ((" ", attribute) for attribute in attributes[1:])
+            yield ">", ">"
+            gap = ""
+        elif match.group("close"):
+            yield gap, text[:-1]
+            yield ">", ">"
+            gap = ""
+        else:
+            yield gap, text
+            gap = ""
+
+
+_CONTROL = re.compile(r"\{% *(end)?(if|for|with|elif|else|empty)\b")
+
+
+def with_soft_breaks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pieces, with "~" where a line may begin because browsers drop the whitespace: beside other whitespace, at
+    the beginning and the end of block-level elements, and within control tags that begin or end there."""
+    texts = [text for _, text in pieces]
+    gaps = [gap for gap, _ in pieces]
+    before = whitespace(texts, gaps, is_block_start)
+    after = whitespace(texts[::-1], [*gaps[1:], ""][::-1], is_block_end)[::-1]
+    found = [pieces[0]]
+    for number in range(1, len(pieces)):
+        is_soft = gaps[number] in ("", "_") and (before[number] or after[number - 1])
+        found.append(("~" if is_soft else gaps[number], texts[number]))
+    return found
+
+
+def whitespace(texts: list[str], gaps: list[str], is_border: Callable[[list[str], int], bool]) -> list[bool]:
+    """For each piece, whether whitespace comes right before it, through control tags and tags without output."""
+    found: list[bool] = []
+    outer: list[bool] = []
+    now = not texts[0].startswith("{% block")
+    for number, text in enumerate(texts):
+        now = now or gaps[number] == " "
+        found.append(now)
+        if control := _CONTROL.match(text):
+            kind = "middle" if control.group(2) in BETWEEN else "in" if not control.group(1) else "out"
+            if texts[0] is not text and is_border is is_block_end:
+                kind = {"in": "out", "out": "in"}.get(kind, kind)
+            now = now and control.group(2) not in ("for", "empty")  # the end of a loop's body meets its beginning
+            if kind == "in":
+                outer.append(now)
+            elif outer:
+                now = outer[-1] if kind == "middle" else bool(outer.pop()) and False
+            else:
+                now = False
+        elif not SILENT.fullmatch(text):
+            now = is_border(texts, number)
+    return found
+
+
+def is_block_start(texts: list[str], number: int) -> bool:
+    """Whether the piece ends the open tag of a block-level element; a cell must not seem full when it is empty."""
+    opens = next((text for text in reversed(texts[:number]) if text.startswith("<")), "")
+    return texts[number] == ">" and drops_whitespace(opens[1:], texts)
+
+
+def is_block_end(texts: list[str], number: int) -> bool:
+    """Whether the piece begins the close tag of a block-level element (`texts` are in reverse order)."""
+    return texts[number].startswith("</") and drops_whitespace(texts[number][2:], texts)
+
+
+def drops_whitespace(name: str, texts: list[str]) -> bool:
+    may_be_empty = name in ("td", "th") and "{% else %}" not in texts
+    return (name in BLOCKS or name == "button") and not may_be_empty
+
+
+def spaced(words: list[str]) -> Iterator[str]:
+    """The words of a text, with variables that hold spaces in one."""
+    held = ""
+    for word in words:
+        held = f"{held} {word}" if held else word
+        if held.count("{{") == held.count("}}") and held.count("{%") == held.count("%}"):
+            yield held
+            held = ""
+    if held:
+        yield held
+
+
+_PLAIN_PRE = re.compile(r"<pre\b[^<>]*>(<code>)?\{\{[^{}]*\}\}(</code>)?</pre>")
+_LONG = re.compile(r"(?<![=\"'])\{% translate \"([^\"{}]{56,})\" %\}(?![\"'])")
+
+
+def fitted(line: str, *, is_soft: bool = True) -> list[str]:
+    """The line in parts of at most WIDTH columns, where it can be broken without a change of the page."""
+    is_verbatim = ("<pre" in line and not _PLAIN_PRE.search(line)) or "<textarea" in line or "<script>" in line
+    if "\n" in line:
+        first, *inner, last = line.split("\n")
+        return [*fitted(first, is_soft=is_soft), *inner, *fitted(last, is_soft=is_soft)]
+    if len(line) <= WIDTH or is_verbatim:
+        return [line]
+    line = _LONG.sub(r"{% blocktranslate trimmed %}\1{% endblocktranslate %}", line)
+    indent = " " * (len(line) - len(line.lstrip()))
+    found, current = [], indent
+    pieces = list(pieces_of(line[len(indent) :]))
+    pieces = with_soft_breaks(pieces) if is_soft else pieces
+    for number, (gap, text) in enumerate(pieces):
+        ahead = len(text)
+        for after, more in pieces[number + 1 :]:
+            if after in (" ", "_", "~") or (after == ">" and ahead > 40):
+                break
+            ahead += len(more)
+        joined = current + (" " if gap == " " and current.strip() else "") + text
+        size = len(current) + (gap == " ") + ahead
+        if gap and size > WIDTH and current.strip():
+            found.append(current)
+            current = f"{indent}    {text}"
+        else:
+            current = joined
     return [*found, current]
 
 
@@ -236,13 +389,14 @@ def parts_of(token: Token) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    wrong = []
+    wrong = []  # not formatted, or with lines that only a person can shorten
     for path in sorted(FOLDER.rglob("*.html")):
         source = path.read_text(encoding="utf-8")
-        if path.name in LEFT_OUT or formatted(source) == source:
+        is_short = all(len(line) <= WIDTH for line in source.splitlines())
+        if is_short and (path.name in LEFT_OUT or formatted(source) == source):
             continue
         wrong.append(path)
-        if "--write" in argv:
+        if "--write" in argv and path.name not in LEFT_OUT:
             path.write_text(formatted(source), encoding="utf-8")
         else:
             print(path.relative_to(FOLDER.parent))
