@@ -35,7 +35,7 @@ def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keep the later one of two equal requests: a site has more expectations than the guard of its address."""
+    """Drop the earlier of two equal requests, because a site's own expectations follow those of guards."""
     return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
 
 

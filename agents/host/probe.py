@@ -36,7 +36,7 @@ def describe(probe: dict[str, Any]) -> str:
 
 
 def observe(probe: dict[str, Any]) -> dict[str, Any]:
-    """Asks once. Certificates are not judged: the site may be served by its own."""
+    """Send one request. Certificates are not verified, because a site may have a self-signed one."""
     seen: dict[str, Any] = {"status": 0, "connected": False, "at": time.time()}
     stream: Any = None
     try:

@@ -75,7 +75,7 @@ _ORDER = ("worse", "same", "waits", "changed", "right")
 
 @dataclass(frozen=True)
 class Line:
-    """One check as its page shows it. Times are when the response came."""
+    """One check for display. Times are those of the responses."""
 
     site: str
     kind: Text

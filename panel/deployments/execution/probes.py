@@ -173,7 +173,7 @@ def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
 
 
 def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
-    """The access logs of the site's own, each with the name that its server block is asked by."""
+    """The site's own access logs, each with a host name of its server block."""
     pairs = [(host_for(block), block.access_log) for block in spec.blocks]
     return [(host, path) for host, path in pairs if host and path.startswith("/")]
 

@@ -194,7 +194,7 @@ REFUSED = reasons(
         "proxy_ssl_certificate_cache uwsgi_ssl_certificate_cache grpc_ssl_certificate_cache",
         "other users of the host could read the passphrase; use a key without a passphrase": "proxy_ssl_password_file "
         "uwsgi_ssl_password_file grpc_ssl_password_file",
-        "it would open connections from another address": "{proxy,fastcgi,uwsgi,scgi,memcached,grpc,tunnel}_bind "
+        "opens connections from another address": "{proxy,fastcgi,uwsgi,scgi,memcached,grpc,tunnel}_bind "
         "memcached_bind proxy_protocol proxy_ssl",
         "a visitor could choose the server that receives the request": "tunnel_* proxy_pass_error_message http_proxy",
         "ports belong to the server block; change them there": "listen",
