@@ -1,7 +1,7 @@
-"""The addresses of a site that visitors ask for most, from the end of its access log.
+"""The most requested URLs of a site, from the end of its access log.
 
-Visitors write that log, so it is only a hint: an address counts when the server answered it well, without its query,
-and not when a part of it looks like a secret, such as a link to reset a password. Only GET and HEAD are looked at.
+Visitors influence that log, so the result is only a hint: a path counts if its response was successful, without its
+query, and not if a part looks like a secret, such as a link to reset a password. Only GET and HEAD requests count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILES = (".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico
 
 
 def addresses(path: str, roots: list[str], most: int) -> list[str]:
-    """The busiest first; none of a log that cannot be read."""
+    """Most requested paths first; empty for an unreadable log."""
     try:
         descriptor = paths.open_file(paths.resolve(path, paths.resolve_roots(roots)))
     except (OSError, Refusal):
@@ -41,8 +41,11 @@ def addresses(path: str, roots: list[str], most: int) -> list[str]:
 
 
 def address_of(line: bytes) -> str:
-    """The path of a request that was answered well, "" for any other line. As combined, common and JSON lines have it:
-    `"GET /path HTTP/1.1" 200`, or the same request and status as members of an object."""
+    """The path of a successful request, "" for any other line.
+
+    Supports combined, common and JSON lines: `"GET /path HTTP/1.1" 200`, or the same request and status as fields of an
+    object.
+    """
     if probe.AGENT in line:  # Paddock's own requests
         return ""
     for method in (b"GET ", b"HEAD "):
@@ -60,7 +63,7 @@ def address_of(line: bytes) -> str:
 
 
 def _is_well(rest: bytes, line: bytes) -> bool:
-    """Return true if the status behind the request is 2xx or 3xx."""
+    """Return whether the status after the request is 2xx or 3xx."""
     status = rest.strip().split(b" ", 1)[0]
     marker = b'"status":'
     if not status.isdigit() and marker in line:
@@ -75,6 +78,6 @@ def _may_be_asked(path: str) -> bool:
 
 
 def _is_secret(part: str) -> bool:
-    """Long, and of letters and digits mixed: a token, not a word."""
+    """Return whether the part is long and mixes letters and digits: a token, not a word."""
     digits = sum(letter.isdigit() for letter in part)
     return (len(part) >= 16 and digits >= 3 and "-" not in part.strip("-")[:8]) or len(part) >= 40

@@ -22,8 +22,9 @@ _ALWAYS = ("health", "other")
 
 
 def before(asked: Request) -> list[dict[str, Any]]:
-    """[{"probe": check, "seen": observation or None where nothing was served}]; those whose turn did not come are left
-    out."""
+    """[{"probe": check, "seen": observation or None if nothing was served}]; checks beyond the time
+    limit are left out.
+    """
     checks = _unique([*(_of_others(check) for check in asked.guards), *asked.probes])
     always = [check for check in checks if check["kind"] in _ALWAYS]
     extras = [check for check in checks if check["kind"] not in _ALWAYS]
@@ -117,7 +118,7 @@ def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]
 
 
 def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
-    """Why the change has to be undone. `anyway`: its own sites may get worse, other sites never."""
+    """Reasons to roll the change back. `anyway`: its own sites may get worse, other sites never."""
     found = []
     for row in rows:
         if row["verdict"] != verdict.WORSE:
@@ -135,8 +136,9 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that a result holds: all health pages and all trouble, and the first of the rest. Other sites, which may
-    be another team's, are not among them."""
+    """Rows of a result: all health pages and all problems, and the first of the rest. Other sites, which may belong to
+    another team, are not included.
+    """
     known = [row for row in rows if row["kind"] != "other"]
     kept, left = [], MOST_TOLD
     for row in known:
@@ -164,7 +166,7 @@ def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """A check and its observation as a journal has them; one of an earlier agent has a status only."""
+    """A check and its observation from a journal; those of an earlier agent have only a status."""
     check = request.check_probe(item["probe"])
     if "seen" in item:
         return check, item["seen"]
@@ -172,5 +174,5 @@ def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | N
 
 
 def worst(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with trouble or changes, health pages first."""
+    """Rows with problems or changes, health pages first."""
     return sorted((row for row in rows if row["verdict"] != verdict.RIGHT), key=lambda row: row["kind"] != "health")

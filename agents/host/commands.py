@@ -44,9 +44,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """A started program whose output and errors go to the descriptor `output`.
 
-    `prepare` runs in the child before the program does. With `session` the program outlives the agent's channel.
-    OSError when the program cannot be started; Refusal where another account than root and the agent's could exchange
-    the file.
+    `prepare` runs in the child before the program. With `session` the program survives the agent's channel. OSError if
+    the program cannot start; Refusal if an account other than root and the agent's could replace the file.
     """
     path = argv[0] if "/" in argv[0] else find(argv[0])
     if not path:

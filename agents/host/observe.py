@@ -15,7 +15,7 @@ FOR_S = 60.0
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"probes": [Probe]} -> {"rows": [observation]} in that order; fewer when there was no time for all."""
+    """{"probes": [Probe]} -> {"rows": [observation]} in the same order; fewer if the time limit was reached."""
     probes = args.get("probes", [])
     if not isinstance(probes, list) or len(probes) > MOST:
         raise Refusal("invalid", "probes is a list of at most %d" % MOST)

@@ -23,7 +23,7 @@ _contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more th
 
 
 def url(probe: dict[str, Any]) -> str:
-    """The address that a person would type."""
+    """URL as a person would type it."""
     scheme = "https" if probe["tls"] else "http"
     usual = 443 if probe["tls"] else 80
     port = "" if probe["port"] == usual else ":%d" % probe["port"]
@@ -31,7 +31,7 @@ def url(probe: dict[str, Any]) -> str:
 
 
 def describe(probe: dict[str, Any]) -> str:
-    """The URL, and where it was sent."""
+    """The URL, with the address that received the request."""
     return "%s at %s" % (url(probe), probe["address"])
 
 
@@ -58,7 +58,7 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_of(probe: dict[str, Any]) -> dict[str, Any]:
-    """The same request where the site answered before the change."""
+    """The same request, sent to the site's address before the change."""
     return dict(probe, address=probe["was"][0], port=probe["was"][1]) if probe.get("was") else probe
 
 

@@ -130,7 +130,7 @@ def check_probe(data: Any) -> dict[str, Any]:
 
 
 def check_seen(data: Any) -> dict[str, Any] | None:
-    """An observation (probe.py) that was made elsewhere."""
+    """An observation (probe.py) made by another agent."""
     if data is None:
         return None
     _object(data, "observation")

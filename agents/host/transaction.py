@@ -75,7 +75,7 @@ class Transaction:
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Nothing has to be done, so a full disk does not matter: the same request comes to the same."""
+        """Result if nothing has to change, so a full disk does not matter and a repetition gives the same result."""
         with self._steps.step("probe") as step:
             rows = checking.observed(self._request)
             step.output = _answered(rows, 0)

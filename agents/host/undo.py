@@ -71,7 +71,7 @@ class Undo:
             step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
-        """The sites that answered before answer again, and as they did. Failed names those that do not."""
+        """Check that sites that responded before respond again with the same status. Failed names those that do not."""
         wrong, right = checking.proven(self._begun["answers"])
         if wrong:
             raise Failed("\n".join(wrong))
