@@ -67,6 +67,8 @@ OPERATIONS = (
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: the conditions of a measurement
     "ports",  # {"count"} -> {"ports": [free ports]}
     "empty",  # {"folders", "roots"} -> {"files", "bytes"}: purge caches
+    "challenge_put",  # {"folder", "roots", "files": {name: content}} -> {"files"}: files of ACME challenges
+    "challenge_remove",  # {"folder", "roots", "names"} -> {"files"}
     "resolve",  # {"names"} -> {"addresses", "refused"}: addresses of names, and forbidden ones with the reason
     "cancel",  # {"id": id of a running request}
 )

@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("benchmarks/", include("panel.benchmarks.urls")),
     path("reports/", include("panel.reports.urls")),
     path("comparisons/", include("panel.comparisons.urls")),
+    path("certificates/", include("panel.certificates.urls")),
     path("audit/", include("panel.audit.urls")),
     path("api/v1/", include("panel.api.urls")),
 ]

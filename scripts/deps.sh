@@ -14,6 +14,10 @@ TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keyge
 wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-headless-shell:chromium-headless-shell curl:curl jq:jq ip:iproute2 openssl:openssl
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core mkfs.ext4:e2fsprogs mount:mount setpriv:util-linux"
+# A certificate authority for the tests, from the Go module proxy: module@version and its programs.
+PEBBLE=github.com/letsencrypt/pebble/v2/cmd
+PEBBLE_VERSION=v2.10.1
+TOOLS=${PADDOCK_TEST_TOOLS:-${HOME:-/root}/.cache/paddock-test-tools}
 HOST="sshd:openssh-server python3:python3 curl:curl"
 
 have() {
@@ -68,13 +72,30 @@ need() {
     fi
 }
 
+# Debian 12 has only an older Pebble, without renewal information and profiles.
+need_pebble() {
+    [ -x "$TOOLS/pebble-$PEBBLE_VERSION" ] && return 0
+    command -v go >/dev/null 2>&1 || {
+        echo "deps: Go 1.21 or newer is needed to build the tests' certificate authority: https://go.dev/dl/" >&2
+        exit 1
+    }
+    mkdir -p "$TOOLS"
+    for name in pebble pebble-challtestsrv; do
+        GOBIN="$TOOLS" go install "$PEBBLE/$name@$PEBBLE_VERSION"
+    done
+    cp "$TOOLS/pebble" "$TOOLS/pebble-$PEBBLE_VERSION"
+}
+
 case ${1:-} in
 venv)
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "deps: Python 3.11 or newer is needed" >&2; exit 1; }
     # Debian keeps the module that venv needs in a package of its own.
     python3 -c 'import venv, ensurepip' 2>/dev/null || need "$(python3 -c 'import sys; print("/usr/lib/python3.%d/ensurepip:python3.%d-venv" % (sys.version_info[1], sys.version_info[1]))')"
     ;;
-test) need $TEST ;;
+test)
+    need $TEST
+    need_pebble
+    ;;
 host-nginx) need $HOST nginx:nginx ;;
 host-apache) need $HOST apache2:apache2 ;;
 *) sed -n '2,6p' "$0" | cut -c3-; exit 2 ;;

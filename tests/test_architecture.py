@@ -20,6 +20,7 @@ APPS = (
     "hosts",
     "websites",
     "deployments",
+    "certificates",
     "imports",
     "benchmarks",
     "comparisons",
@@ -40,11 +41,12 @@ MAY_IMPORT = {
     "hosts": {"core", "accounts", "audit", "remote", "rendering", "agents"},
     "websites": {"core", "accounts", "audit", "hosts", "rendering", "agents"},
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
+    "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
     "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks", "agents"},
-    "alerts": {"core", "accounts", "hosts", "websites", "deployments", "benchmarks", "reports"},
+    "alerts": {"core", "accounts", "hosts", "websites", "deployments", "certificates", "benchmarks", "reports"},
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

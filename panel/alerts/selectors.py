@@ -17,6 +17,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
+from panel.certificates.selectors import automatic_visible
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
@@ -87,7 +88,7 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    return _of((_hosts, _stopped, _failures, _drifts, _certificates), user, most)
+    return _of((_hosts, _stopped, _failures, _drifts, _orders, _certificates), user, most)
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -222,6 +223,23 @@ def _reports(user: User, most: int) -> list[Alert]:
             row.created_at,
         )
         for row in alarming(user, timezone.now() - RECENT)[:most]
+    ]
+
+
+def _orders(user: User, most: int) -> list[Alert]:
+    """Automatic certificates whose last order failed."""
+    rows = automatic_visible(user).exclude(problem="").order_by("site__name")
+    return [
+        Alert(
+            "failed",
+            _("Certificate not issued"),
+            "certificate",
+            row.site.name,
+            row.problem.split("\n")[0],
+            reverse("certificates:site", args=[row.site.name]),
+            row.updated_at,
+        )
+        for row in rows[:most]
     ]
 
 

@@ -13,6 +13,7 @@ from panel.api.views.search import SearchView
 from panel.audit.api import Audit
 from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
+from panel.certificates.api import AcmeAccounts, AutomaticHttps
 from panel.comparisons.api import Comparisons
 from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api.sites import DeployableSites
@@ -27,6 +28,8 @@ from panel.websites.api.sites import Certificates
 app_name = "api"
 
 router = SimpleRouter()
+router.register("acme-accounts", AcmeAccounts, basename="acme-accounts")
+router.register("automatic-https", AutomaticHttps, basename="automatic-https")
 router.register("allowances", Allowances, basename="allowances")
 router.register("audit", Audit, basename="audit")
 router.register("blocks", Blocks, basename="blocks")

@@ -16,6 +16,7 @@ class Task(StrEnum):
     JOB_RUN = "panel.hosts.tasks.run"
     BENCHMARK_RUN = "panel.benchmarks.tasks.run"
     COMPARISON_RUN = "panel.comparisons.tasks.run"
+    CERTIFICATE_ORDER = "panel.certificates.tasks.run"
     REPORT_DELIVER = "panel.reports.tasks.deliver"
 
 

@@ -81,6 +81,7 @@ class DeploymentKind(models.TextChoices):
     DISABLE = "disable", _("Disable")
     MOVE = "move", _("Move to another web server")
     OVERWRITE = "overwrite", _("Overwrite drift")
+    CERTIFICATE = "certificate", _("Renew certificates")  # the live revisions with other certificate files
     MAIN = "main", _("Change the main file")  # of a distribution's nginx; belongs to no site
 
 

@@ -68,6 +68,18 @@ def deployment_confirm(
     return batch
 
 
+def deployment_confirm_itself(deployment: Deployment) -> None:
+    """Queue a plan that the panel made by itself, under the same conditions. Raises Conflict, ApplicationError."""
+    items = list(deployment.items.select_related("site__team", "revision__web_server__host", "deployment__host"))
+    refuse_paused([deployment.host])
+    _refuse_drift([deployment], accept_drift=False)
+    with transaction.atomic():
+        sites_lock(item.site_id for item in items)
+        refuse_busy(item.site_id for item in items)
+        _refuse_stale(items)
+        _confirm_rows(None, [deployment], anyway=False)
+
+
 def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
     paths = [path for row in batch for path in row.plan.drifted]
     if paths and not accept_drift:
@@ -118,7 +130,7 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
             raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 
-def _confirm_rows(actor: User, batch: Sequence[Deployment], anyway: bool) -> None:
+def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool) -> None:
     confirmed_at = timezone.now()
     for waits in (False, True):
         rows = [row for row in batch if (row.waits_for_id is not None) == waits]
@@ -132,7 +144,7 @@ def _confirm_rows(actor: User, batch: Sequence[Deployment], anyway: bool) -> Non
     for row in batch:
         if row.disables:
             for item in row.items.select_related("site"):
-                if item.site.enabled:
+                if item.site.enabled and actor is not None:
                     live_versions_follow([item.site_id])  # this deployment restores that state
                     site_enable(actor=actor, site=item.site, enabled=False)
     targets = [(row, None, {"batch": str(row.batch), "deploy_anyway": anyway}) for row in batch]

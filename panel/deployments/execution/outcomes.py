@@ -213,7 +213,7 @@ def _states_set(
         if item.previous_id and not item.revision_id and kind == DeploymentKind.MOVE:
             continue  # removed here after it was deployed elsewhere: its state names the new host
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
-        deploys = item.revision_id and kind != DeploymentKind.OVERWRITE
+        deploys = item.revision_id and kind not in (DeploymentKind.OVERWRITE, DeploymentKind.CERTIFICATE)
         version = item.version if deploys else before.get(item.site_id)
         observed = health.noted(seen.get((item.deployment_id, item.site_id)), since.get(item.site_id), now)
         states.append((item.site_id, status, item.revision_id, item.disabled_after_id, version, now, None, *observed))

@@ -86,7 +86,7 @@ def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]
 
 
 def _plan_and_store(
-    actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, then: Then
+    actor: User | None, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, then: Then
 ) -> list[Deployment]:
     plans = plans_make(hosts)
     with transaction.atomic():
@@ -116,13 +116,18 @@ def _plan_and_store(
 
 
 def _by_host(
-    actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
+    actor: User | None, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
 ) -> list[Deployment]:
     """One deployment for every host, all in one batch."""
     hosts: dict[Host, list[Change]] = {}
     for host, change in changes:
         hosts.setdefault(host, []).append(change)
     return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), then)
+
+
+def changes_plan(kind: DeploymentKind, changes: Iterable[tuple[Host, Change]]) -> list[Deployment]:
+    """Plan changes that the panel makes by itself: nobody is asked for permission."""
+    return _by_host(None, kind, changes)
 
 
 def deployment_plan(

@@ -19,7 +19,7 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
     return Deployment.objects.filter(kind=kind, status=DeploymentStatus.PLANNED, confirmed_at=None)
 
 
-def supersede(actor: User, rows: Sequence[Deployment], sites: set[int]) -> None:
+def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
     """Close waiting plans, with their batches, whose sites are all in `sites`, those of the new plan `rows`.
 
     Runs while the new plan is made: a plan may be replaced if its sites can be planned again. A plan that names other
@@ -39,7 +39,7 @@ def main_supersede(actor: User, new: Deployment) -> None:
     _close(actor, new, {row.batch for row in rows if row.target_id == new.target_id})
 
 
-def _close(actor: User, new: Deployment, batches: set[UUID]) -> None:
+def _close(actor: User | None, new: Deployment, batches: set[UUID]) -> None:
     old = list(_waiting(new.kind).filter(batch__in=batches).select_related("host")) if batches else []
     if not old:
         return

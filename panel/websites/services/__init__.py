@@ -16,6 +16,7 @@ from panel.websites.services.blocks import (
 )
 from panel.websites.services.certificates import (
     certificate_delete,
+    certificate_issue,
     certificate_replace,
     certificate_self_sign,
     certificate_upload,
@@ -49,6 +50,7 @@ __all__ = [
     "block_delete",
     "block_update",
     "certificate_delete",
+    "certificate_issue",
     "certificate_replace",
     "certificate_self_sign",
     "certificate_upload",

@@ -9,11 +9,12 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
+from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.websites import certificates, validators
 from panel.websites.models import Certificate, CertificateSource
-from panel.websites.services.base import at, remove, store
-from panel.websites.versions import certificate_count
+from panel.websites.services.base import at, described, fresh, remove, store
+from panel.websites.versions import certificate_count, plans_outdate
 
 
 def _values(bundle: certificates.Bundle, source: CertificateSource) -> dict[str, object]:
@@ -57,6 +58,26 @@ def certificate_replace(
         children=lambda: certificate_count(certificate),
     )
     return certificate
+
+
+@transaction.atomic
+def certificate_issue(
+    *, actor: User | None, team: Team, name: str, certificate: Certificate | None, chain: str, key: str
+) -> Certificate:
+    """Keep what a certificate authority issued: a new certificate, or the renewal of `certificate`.
+
+    A renewal has no actor: permission was checked when the automatic certificate was enabled.
+    """
+    bundle = certificates.bundle_read(chain, key, now=timezone.now())
+    row = certificate or Certificate(team=team, name=name)
+    before = described(fresh(row)) if row.pk else None
+    for field, value in {**asdict(bundle), "source": CertificateSource.ACME}.items():
+        setattr(row, field, value)
+    row.full_clean()
+    row.save()
+    plans_outdate(set(row.blocks.values_list("site", flat=True)))
+    audit_record(actor=actor, action="certificate.issue", target=row, before=before, after=described(row))
+    return row
 
 
 def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:

@@ -50,7 +50,8 @@ def tls(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def certificates(request: Request) -> HttpResponse:
-    rows = certificates_visible(request.user).prefetch_related("blocks__site").order_by("not_after")
+    rows = certificates_visible(request.user).select_related("automatic__site")
+    rows = rows.prefetch_related("blocks__site").order_by("not_after")
     context = {
         "page": page_of(request, rows),
         "crumbs": _crumbs()[:1],
@@ -66,6 +67,7 @@ def certificate(request: Request, name: str) -> HttpResponse:
     row = _get(request, name)
     context = {
         "certificate": row,
+        "automatic": getattr(row, "automatic", None),
         "blocks": row.blocks.select_related("site").order_by("site__name"),
         "crumbs": _crumbs(),
         "may_change": may(request.user, Action.CHANGE, row.team),

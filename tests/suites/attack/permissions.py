@@ -27,7 +27,8 @@ _ROUTES = {
         benchmarks:suite-csv benchmarks:detail benchmarks:output
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
-        reports:detail reports:download comparisons:detail audit:list audit:export audit:detail
+        reports:detail reports:download comparisons:detail certificates:accounts certificates:live
+        audit:list audit:export audit:detail
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
@@ -49,6 +50,8 @@ _ROUTES = {
     "change": """
         websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
+        certificates:account_add certificates:account_delete certificates:disable api:acme-accounts-list
+        api:acme-accounts-detail api:acme-accounts-deactivate
         websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back
         websites:fix websites:enable websites:block_add websites:block websites:block_delete websites:location_add
         websites:location websites:location_move websites:location_delete websites:upstreams_add
@@ -65,7 +68,8 @@ _ROUTES = {
         deployments:drift-adopt api:deployments-list api:deployments-detail api:deployments-again
         api:deployments-cancel api:deployments-confirm api:drifts-adopt api:drifts-overwrite api:sites-disable
         api:sites-empty-cache api:sites-rollback api:sites-take-off api:hosts-check-drift
-        comparisons:switch comparisons:switch-plan api:comparisons-switch
+        comparisons:switch comparisons:switch-plan api:comparisons-switch certificates:site certificates:order
+        api:automatic-https-list api:automatic-https-detail api:automatic-https-order
     """,
     "benchmark": """
         benchmarks:run-create benchmarks:quick benchmarks:scenario-create benchmarks:scenario-edit

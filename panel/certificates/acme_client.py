@@ -1,0 +1,323 @@
+"""Client of the ACME protocol (RFC 8555, RFC 9773) on certbot's library, with additions: `replaces`, repeated retries
+after a rejected nonce, root certificates of the authority itself, and errors as sentences.
+
+No database access. Every call raises `AcmeProblem` for errors of the authority and of the network.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import requests
+from acme import challenges, client, errors, messages
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from josepy.errors import Error as JoseError
+from josepy.json_util import field
+from josepy.jwa import ES256, RS256
+from josepy.jwk import JWKEC, JWKRSA
+
+from panel.certificates.keys import is_address, key_read
+from panel.certificates.renewal import Window
+
+USER_AGENT = "Paddock"
+TIMEOUT_S = 20
+NONCE_TRIES = 20
+MAX_PAUSE = dt.timedelta(days=8)
+T = TypeVar("T")
+
+
+class AcmeProblem(Exception):
+    """Error of a certificate authority. `retry_at` is the time of its Retry-After header, `code` the ACME error type,
+    `is_unreachable` true when it sent no response."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        retry_at: dt.datetime | None = None,
+        is_unreachable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.retry_at = retry_at
+        self.is_unreachable = is_unreachable
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An authority and the account there. `ca_pem` is "" for authorities that the system trusts; `url` is the
+    account's, "" before it is registered."""
+
+    directory: str
+    key_pem: str
+    ca_pem: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """External account binding (RFC 8555 section 7.3.4)."""
+
+    key_id: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One name's HTTP-01 challenge: the file `token` has to hold `content`."""
+
+    name: str
+    authorization: str
+    url: str
+    token: str
+    content: str
+
+
+class _NewOrder(messages.NewOrder):
+    replaces: str | None = field("replaces", omitempty=True)
+
+
+class _Network(client.ClientNetwork):
+    """`Retry-After` of a refusal is kept, and a refused nonce is replaced as often as it takes (RFC 8555, 6.5)."""
+
+    retry_after: str = ""
+
+    def post(self, *args: Any, **kwargs: Any) -> requests.Response:
+        for left in range(NONCE_TRIES, -1, -1):
+            try:
+                return self._post_once(*args, **dict(kwargs))
+            except messages.Error as error:
+                if error.code != "badNonce" or not left:
+                    raise
+        raise AssertionError
+
+    def _send_request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:
+        kwargs["allow_redirects"] = False
+        response = super()._send_request(method, url, *args, **kwargs)
+        self.retry_after = response.headers.get("Retry-After", "")
+        return response
+
+
+class Authority:
+    """A session with one authority, from `session`."""
+
+    def __init__(self, endpoint: Endpoint, network: _Network) -> None:
+        self._net = network
+        self._endpoint = endpoint
+        self._client: client.ClientV2 | None = None
+
+    # --- the account ---
+
+    def register(self, email_address: str, binding: Binding | None) -> str:
+        """Register the account's key, which agrees to the terms of service, and return the account's URL. The same
+        key gets the same account again."""
+
+        def call() -> str:
+            acme = self._connected()
+            bound = None
+            assert self._net.key is not None
+            if binding is not None:
+                bound = messages.ExternalAccountBinding.from_data(
+                    self._net.key.public_key(),
+                    binding.key_id,
+                    binding.key,
+                    acme.directory,
+                )
+            new = messages.NewRegistration.from_data(
+                email=email_address or None, terms_of_service_agreed=True, external_account_binding=bound
+            )
+            try:
+                return str(acme.new_account(new).uri)
+            except errors.ConflictError as conflict:
+                return conflict.location
+
+        return self._told(call)
+
+    def deactivate(self) -> None:
+        self._told(lambda: self._connected().deactivate_registration(self._account()))
+
+    # --- orders ---
+
+    def order(self, names: list[str], profile: str, replaces: str) -> str:
+        """Place an order and return its URL. A certificate that was replaced already is not named again."""
+
+        def call() -> str:
+            acme = self._connected()
+            found = [
+                messages.Identifier(
+                    typ=messages.IDENTIFIER_IP if is_address(name) else messages.IDENTIFIER_FQDN, value=name
+                )
+                for name in names
+            ]
+            is_known = "renewalInfo" in acme.directory.to_partial_json()
+            new = _NewOrder(identifiers=found, profile=profile or None, replaces=replaces if is_known else None)
+            return str(self._post(acme.directory["newOrder"], new).headers["Location"])
+
+        try:
+            return self._told(call)
+        except AcmeProblem as problem:
+            if not replaces or problem.code not in ("alreadyReplaced", "malformed"):
+                raise
+            return self.order(names, profile, "")
+
+    def status(self, url: str) -> messages.Order:
+        def call() -> messages.Order:
+            found: messages.Order = messages.Order.from_json(self._post(url, None).json())
+            return found
+
+        return self._told(call)
+
+    def challenges(self, url: str) -> list[Challenge]:
+        """The challenges of the order that wait for an answer. AcmeProblem where an authorization failed."""
+
+        def call() -> list[Challenge]:
+            order = messages.Order.from_json(self._post(url, None).json())
+            found = [self._challenge(item) for item in order.authorizations]
+            return [item for item in found if item is not None]
+
+        return self._told(call)
+
+    def _challenge(self, url: str) -> Challenge | None:
+        body = messages.Authorization.from_json(self._post(url, None).json())
+        name = body.identifier.value
+        if body.status == messages.STATUS_VALID:
+            return None
+        for item in body.challenges:
+            if item.error is not None:
+                raise AcmeProblem(f"{name}: {_words(item.error)}", code=item.error.code or "unauthorized")
+        if body.status != messages.STATUS_PENDING:
+            raise AcmeProblem(f"The authorization of {name} is {body.status.name}.", code="unauthorized")
+        for item in body.challenges:
+            if isinstance(item.chall, challenges.HTTP01):
+                token = item.chall.encode("token")
+                content = item.chall.key_authorization(self._net.key)
+                return Challenge(name, url, item.uri, token, content)
+        raise AcmeProblem(f"The certificate authority offers no HTTP challenge for {name}.", code="unsupported")
+
+    def answer(self, challenge: Challenge) -> None:
+        """Say that the file is in place."""
+        self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
+
+    def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
+        self._told(lambda: self._post(url, messages.CertificateRequest(csr=request)))
+
+    def download(self, url: str) -> str:
+        """The chain in PEM, the site's own certificate first."""
+        return self._told(lambda: self._post(url, None).text)
+
+    def revoke(self, certificate: x509.Certificate, reason: int = 0) -> None:
+        self._told(lambda: self._connected().revoke(certificate, reason))
+
+    # --- renewal information ---
+
+    def window(self, certificate_id: str) -> tuple[Window | None, dt.datetime | None]:
+        """The suggested renewal window, and when to ask again; None where the authority suggests nothing."""
+
+        def call() -> tuple[Window | None, dt.datetime | None]:
+            directory = self._connected().directory.to_partial_json()
+            if not certificate_id or "renewalInfo" not in directory:
+                return None, None
+            response = self._net.get(f"{directory['renewalInfo']}/{certificate_id}")
+            found = messages.RenewalInfo.from_json(response.json()).suggested_window
+            return Window(_aware(found.start), _aware(found.end)), self._retry_at()
+
+        return self._told(call)
+
+    # --- below ---
+
+    def _account(self) -> messages.RegistrationResource:
+        return messages.RegistrationResource(body=messages.Registration(), uri=self._endpoint.url)
+
+    def _connected(self) -> client.ClientV2:
+        if self._client is None:
+            directory = client.ClientV2.get_directory(self._endpoint.directory, self._net)
+            self._client = client.ClientV2(directory, self._net)
+            if self._endpoint.url:
+                self._net.account = self._account()
+        return self._client
+
+    def _post(self, url: str, body: Any) -> requests.Response:
+        acme = self._connected()
+        return self._net.post(url, body, new_nonce_url=acme.directory["newNonce"])
+
+    def _retry_at(self) -> dt.datetime | None:
+        return retry_time(self._net.retry_after, dt.datetime.now(dt.UTC))
+
+    def _told(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except messages.Error as error:
+            code = str(error.typ).rsplit(":", maxsplit=1)[-1]
+            raise AcmeProblem(_words(error), code=code, retry_at=self._retry_at()) from error
+        except requests.exceptions.SSLError as error:
+            text = f"The TLS certificate of {self._endpoint.directory} is not trusted. Check the account's CA file."
+            raise AcmeProblem(text, is_unreachable=True) from error
+        except (requests.exceptions.RequestException, OSError) as error:
+            text = f"The certificate authority at {self._endpoint.directory} does not respond ({type(error).__name__})."
+            raise AcmeProblem(text, is_unreachable=True) from error
+        except (errors.Error, JoseError, ValueError, KeyError, AttributeError) as error:
+            text = f"The certificate authority at {self._endpoint.directory} sent an unexpected response"
+            raise AcmeProblem(f"{text} ({type(error).__name__}).", retry_at=self._retry_at()) from error
+
+
+def _aware(value: dt.datetime) -> dt.datetime:
+    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+
+
+def _words(error: messages.Error) -> str:
+    """The text of an ACME error, with its subproblems by name."""
+    text = error.detail or error.title or str(error.typ)
+    parts = [f"{item.identifier.value}: {item.detail}" for item in error.subproblems or () if item.identifier]
+    return " ".join([text, *parts])[:2000]
+
+
+def retry_time(value: str, now: dt.datetime) -> dt.datetime | None:
+    """Retry-After (RFC 9110 section 10.2.3) as a time, at most eight days ahead."""
+    if not value:
+        return None
+    if value.strip().isdecimal():
+        return now + min(dt.timedelta(seconds=min(int(value), 10**7)), MAX_PAUSE)
+    try:
+        found = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    return max(now, min(_aware(found), now + MAX_PAUSE))
+
+
+@contextmanager
+def session(endpoint: Endpoint) -> Iterator[Authority]:
+    """Speak to an authority with an account's key."""
+    key = key_read(endpoint.key_pem)
+    is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
+    jwk = JWKEC(key=key) if is_curve else JWKRSA(key=key)
+    algorithm = ES256 if is_curve else RS256
+    network = _Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        if endpoint.ca_pem:
+            file.write(endpoint.ca_pem)
+            file.flush()
+            network.verify_ssl = file.name  # type: ignore[assignment]
+        try:
+            yield Authority(endpoint, network)
+        finally:
+            network.session.close()
+
+
+def wait_until(check: Callable[[], T | None], *, timeout_s: float, every_s: float = 1.0) -> T | None:
+    """Call `check` until it returns a value, and return it; None after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = check()
+        if found is not None or time.monotonic() > deadline:
+            return found
+        time.sleep(every_s)

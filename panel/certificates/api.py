@@ -1,0 +1,109 @@
+"""Automatic certificates over the API."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import Resource, one
+from panel.api.serializers import EmptySerializer
+from panel.certificates import services
+from panel.certificates.models import AcmeAccount, AutomaticCertificate
+from panel.certificates.selectors import accounts_visible, automatic_visible
+from panel.certificates.serializers import (
+    AcmeAccountInput,
+    AcmeAccountSerializer,
+    AutomaticHttpsInput,
+    AutomaticHttpsSerializer,
+)
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+
+
+class AcmeAccounts(Resource):
+    """Accounts at certificate authorities. Their keys are never sent back."""
+
+    model = AcmeAccount
+    serializer_class = AcmeAccountSerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    versioned = True
+    filter_fields = {"name": ["exact", "in"], "team__slug": ["exact", "in"], "issuer": ["exact"], "status": ["exact"]}
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "name"
+    dry_run_actions = {"create", "destroy"}
+
+    def rows(self) -> QuerySet[AcmeAccount]:
+        return accounts_visible(self.actor)
+
+    @extend_schema(request=AcmeAccountInput, responses={201: AcmeAccountSerializer})
+    def create(self, request: Request) -> Response:
+        """Save an account; its first order registers it. By this the team agrees to the authority's terms of service.
+
+        Only administrators may name another ACME directory (`issuer` "other").
+        """
+        made = services.account_create(actor=self.actor, **self.body(AcmeAccountInput))
+        return self.answer(made, status=201, location=f"/api/v1/acme-accounts/{made.name}/")
+
+    def destroy(self, request: Request, name: str = "") -> Response:
+        row = self.get_object()
+        services.account_delete(actor=self.actor, account=row, expected_version=self.expected_version(row))
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses=AcmeAccountSerializer)
+    @action(detail=True, methods=["post"])
+    def deactivate(self, request: Request, name: str = "") -> Response:
+        """Deactivate the account at the certificate authority, for good."""
+        return self.answer(services.account_deactivate(actor=self.actor, account=self.get_object()))
+
+
+class AutomaticHttps(Resource):
+    """The switch *HTTPS: automatic* of sites, with the newest order of each."""
+
+    model = AutomaticCertificate
+    serializer_class = AutomaticHttpsSerializer
+    lookup_field = "site__name"
+    lookup_url_kwarg = "site"
+    lookup_value_regex = "[^/]+"
+    writes = Action.DEPLOY
+    filter_fields = {"site__name": ["exact", "in"], "account__name": ["exact", "in"], "next_at": ["gte", "lte"]}
+    ordering_fields = ("id", "next_at", "created_at")
+    ordering = "id"
+    dry_run_actions = {"create", "destroy"}
+
+    def rows(self) -> QuerySet[AutomaticCertificate]:
+        return automatic_visible(self.actor)
+
+    def _accepted(self, site: Site) -> Response:
+        location = f"/api/v1/automatic-https/{site.name}/"
+        row = self.rows().get(site=site)
+        return Response(AutomaticHttpsSerializer(row).data, status=202, headers={"Location": location})
+
+    @extend_schema(request=AutomaticHttpsInput, responses={202: AutomaticHttpsSerializer})
+    def create(self, request: Request) -> Response:
+        """Turn automatic HTTPS on: order a certificate, deploy the site with HTTPS, and renew from then on.
+
+        The site's draft is deployed with it. Needs the scopes sites and deploy.
+        """
+        values = self.body(AutomaticHttpsInput)
+        site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")
+        account = one(accounts_visible(self.actor), "name", values.pop("account"), "/account")
+        services.automatic_enable(actor=self.actor, site=site, account=account, **values)
+        return self._accepted(site)
+
+    def destroy(self, request: Request, site: str = "") -> Response:
+        """Turn automatic HTTPS off. The present certificate stays in use until it expires."""
+        services.automatic_disable(actor=self.actor, site=self.get_object().site)
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses={202: AutomaticHttpsSerializer})
+    @action(detail=True, methods=["post"])
+    def order(self, request: Request, site: str = "") -> Response:
+        """Order a new certificate now."""
+        row = self.get_object()
+        services.certificate_order(actor=self.actor, site=row.site)
+        return self._accepted(row.site)

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class CertificatesConfig(AppConfig):
+    name = "panel.certificates"
+    label = "certificates"

@@ -1,0 +1,66 @@
+"""Files of challenges on a host, through its agent; and whether the site's own web server answers with them."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterable, Mapping
+
+from panel.certificates.listeners import reached
+from panel.hosts.models import Connection, Host, WebServer
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.rendering import challenges
+from panel.rendering.spec import SiteSpec
+
+TIMEOUT_S = 20.0
+ASK_TIMEOUT_S = 5.0
+
+
+def _call(web_server: WebServer, operation: str, **values: object) -> None:
+    root = web_server.paths["config_root"]
+    args = {"folder": challenges.folder_of(root), "roots": [root], **values}
+    with pool.session(target_for(web_server.host)) as agent:
+        agent.call(operation, args, timeout=TIMEOUT_S)
+
+
+def put(web_server: WebServer, files: Mapping[str, str]) -> None:
+    """Raises RemoteError."""
+    _call(web_server, "challenge_put", files=dict(files))
+
+
+def remove(web_server: WebServer, tokens: Iterable[str]) -> None:
+    """Raises RemoteError."""
+    _call(web_server, "challenge_remove", names=list(tokens))
+
+
+def host_address(host: Host) -> str:
+    """Address at which the panel reaches the host's listeners; "" for the panel's own host."""
+    return "" if host.connection == Connection.LOCAL else host.address
+
+
+def unanswered(spec: SiteSpec, host: Host, name: str, token: str, content: str) -> str:
+    """Why the site's web server does not answer the challenge of `name` as the panel asks it, "" when it does. Without
+    a plain listener on port 80 there is nothing to ask; the authority will."""
+    for block in spec.blocks:
+        for listen in block.listens:
+            if listen.tls or name not in {item.lower().removeprefix(".") for item in block.names}:
+                continue
+            address = reached(listen.address, host_address(host))
+            if address and (problem := _asked(address, listen.port, name, token, content)):
+                return f"{name} on port {listen.port} of {host}: {problem}"
+    return ""
+
+
+def _asked(address: str, port: int, name: str, token: str, content: str) -> str:
+    connection = http.client.HTTPConnection(address, port, timeout=ASK_TIMEOUT_S)
+    try:
+        connection.request("GET", challenges.PREFIX + token, headers={"Host": name})
+        answer = connection.getresponse()
+        body = answer.read(1000).decode("latin-1")
+    except (OSError, http.client.HTTPException) as error:
+        return f"the web server does not respond to the challenge ({type(error).__name__})"
+    finally:
+        connection.close()
+    if answer.status != 200 or body.strip() != content:
+        return f"the web server responds to the challenge with status {answer.status} instead of the file"
+    return ""

@@ -1,0 +1,51 @@
+"""Certificate authorities, key types, and the states of automatic certificates."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Issuer(models.TextChoices):
+    LETSENCRYPT = "letsencrypt", _("Let's Encrypt")
+    LETSENCRYPT_STAGING = "letsencrypt_staging", _("Let's Encrypt (staging)")
+    ZEROSSL = "zerossl", _("ZeroSSL")
+    GOOGLE = "google", _("Google Trust Services")
+    OTHER = "other", _("Another ACME directory")
+
+
+DIRECTORIES = {
+    Issuer.LETSENCRYPT: "https://acme-v02.api.letsencrypt.org/directory",
+    Issuer.LETSENCRYPT_STAGING: "https://acme-staging-v02.api.letsencrypt.org/directory",
+    Issuer.ZEROSSL: "https://acme.zerossl.com/v2/DV90",
+    Issuer.GOOGLE: "https://dv.acme-v02.api.pki.goog/directory",
+}
+
+
+class AccountStatus(models.TextChoices):
+    NEW = "new", _("Not registered yet")
+    VALID = "valid", _("Registered")
+    DEACTIVATED = "deactivated", _("Deactivated")
+
+
+class KeyType(models.TextChoices):
+    P256 = "p256", _("ECDSA P-256")
+    P384 = "p384", _("ECDSA P-384")
+    RSA2048 = "rsa2048", _("RSA 2048")
+    RSA4096 = "rsa4096", _("RSA 4096")
+
+
+class OrderStep(models.TextChoices):
+    """The steps of an order, in this order. `step` of an order names the one that comes next."""
+
+    PREPARE = "prepare", _("Serve challenges on the host")
+    ACCOUNT = "account", _("Account at the certificate authority")
+    ORDER = "order", _("Order the certificate")
+    CHALLENGE = "challenge", _("Prove the domain names")
+    CERTIFICATE = "certificate", _("Receive the certificate")
+    DEPLOY = "deploy", _("Deploy the certificate")
+    CHECK = "check", _("Check every listener")
+    DONE = "done", _("Certificate in use")
+
+
+STEPS = [OrderStep(value) for value in OrderStep.values]

@@ -1,0 +1,72 @@
+"""Listeners that must present a certificate, and their addresses for the panel. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from panel.rendering import names as server_names
+from panel.rendering.spec import Listen, SiteSpec
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One socket and one name to ask it for. `address` is where the panel connects; "" when it cannot."""
+
+    name: str
+    address: str
+    port: int
+    is_quic: bool
+    label: str
+
+
+def exact_names(names: tuple[str, ...]) -> list[str]:
+    """The names that a certificate can be ordered for by HTTP-01."""
+    found: list[str] = []
+    for name in names:
+        kind = server_names.kind(name)
+        if kind == "exact":
+            found.append(name.lower())
+        elif kind == "dot":
+            found.append(name[1:].lower())
+    return list(dict.fromkeys(found))
+
+
+def site_names(spec: SiteSpec) -> list[str]:
+    """Every exact name of the site, each once, in order."""
+    return list(dict.fromkeys(name for block in spec.blocks for name in exact_names(block.names)))
+
+
+def listeners_of(spec: SiteSpec, certificate_path: str, host_address: str) -> list[Listener]:
+    """Every TLS listener of the blocks that use the certificate, for every exact name. `host_address` is where the
+    panel reaches the host, "" for the panel's own host."""
+    found: dict[tuple[str, str, int, bool], Listener] = {}
+    for block in spec.blocks:
+        if block.tls is None or block.tls.certificate_path != certificate_path:
+            continue
+        for listen in block.listens:
+            for name in exact_names(block.names) if listen.tls else ():
+                for item in _sockets(listen, name, host_address):
+                    found[item.name, item.label, item.port, item.is_quic] = item
+    return list(found.values())
+
+
+def _sockets(listen: Listen, name: str, host_address: str) -> Iterator[Listener]:
+    address = reached(listen.address, host_address)
+    shown = listen.address or "*"
+    where = f"[{shown}]:{listen.port}" if ":" in shown else f"{shown}:{listen.port}"
+    yield Listener(name, address, listen.port, False, f"TCP {where}")
+    if listen.http3:
+        yield Listener(name, address, listen.port, True, f"UDP {where}")
+
+
+def reached(address: str, host_address: str) -> str:
+    """Address at which the panel reaches a listener; "" for a loopback address of another host."""
+    if address in ("", "0.0.0.0"):  # noqa: S104 - compared with, not bound to
+        return host_address or "127.0.0.1"
+    if address == "::":
+        return host_address or "::1"
+    if ipaddress.ip_address(address).is_loopback and host_address:
+        return ""
+    return address

@@ -1,0 +1,141 @@
+"""Automatic certificates: accounts at certificate authorities, what each site wants, and the orders for it."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.core.validators import EmailValidator, MaxValueValidator, MinValueValidator, URLValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team
+from panel.certificates.choices import DIRECTORIES, AccountStatus, Issuer, KeyType, OrderStep
+from panel.core.fields import EncryptedTextField
+from panel.core.jobs import Job, JobStatus
+from panel.core.models import BaseModel
+from panel.deployments.models import Deployment, Revision
+from panel.websites import validators
+from panel.websites.models import Certificate, Site
+
+UNDER_WAY = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+class AcmeAccount(BaseModel):
+    """A team's account at one certificate authority (RFC 8555 section 7.3)."""
+
+    name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="acme_accounts")
+    issuer = models.CharField(max_length=20, choices=Issuer.choices, default=Issuer.LETSENCRYPT)
+    directory_url = models.CharField(max_length=300, blank=True, validators=[URLValidator(["https"])])
+    ca_pem = models.TextField(blank=True)  # certificates that the directory's own TLS certificate leads to
+    email = models.CharField(max_length=254, blank=True, validators=[EmailValidator()])
+    eab_key_id = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
+    eab_key = EncryptedTextField(blank=True, default="")  # base64url, as the authority shows it
+    key_pem = EncryptedTextField(blank=True, default="", editable=False)
+    url = models.CharField(max_length=500, blank=True, editable=False)
+    status = models.CharField(max_length=12, choices=AccountStatus.choices, default=AccountStatus.NEW, editable=False)
+    # No order is begun before this time, which the authority named (Retry-After).
+    paused_until = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def directory(self) -> str:
+        return DIRECTORIES.get(Issuer(self.issuer), self.directory_url)
+
+    def clean(self) -> None:
+        faults = {}
+        if self.issuer == Issuer.OTHER and not self.directory_url:
+            faults["directory_url"] = _("Enter the URL of the directory, for example https://ca.example/directory.")
+        if self.issuer != Issuer.OTHER and (self.directory_url or self.ca_pem):
+            field = "directory_url" if self.directory_url else "ca_pem"
+            faults[field] = _("Leave this empty, or choose “Another ACME directory” as the certificate authority.")
+        if bool(self.eab_key_id) != bool(self.eab_key):
+            field = "eab_key" if self.eab_key_id else "eab_key_id"
+            faults[field] = _("Enter both the key ID and the key of the external account, or neither.")
+        if faults:
+            raise ValidationError(faults)
+
+
+class AutomaticCertificate(BaseModel):
+    """The switch *HTTPS: automatic* of one site. `certificate` is what its server blocks name, once there is one."""
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="automatic")
+    account = models.ForeignKey(AcmeAccount, on_delete=models.PROTECT, related_name="automatic")
+    certificate = models.OneToOneField(
+        Certificate, null=True, editable=False, on_delete=models.SET_NULL, related_name="automatic"
+    )
+    key_type = models.CharField(max_length=8, choices=KeyType.choices, default=KeyType.P256)
+    profile = models.CharField(max_length=64, blank=True, validators=[validators.validate_line])
+    https_port = models.PositiveIntegerField(
+        default=443, validators=[MinValueValidator(1), MaxValueValidator(65535)]
+    )  # of the listeners that are added
+    http3 = models.BooleanField(default=True)  # where the web server supports it
+    # When the next order is begun; null while one is under way.
+    next_at = models.DateTimeField(null=True, editable=False, db_index=True)
+    ari_at = models.DateTimeField(null=True, editable=False)  # when to ask the authority again when to renew
+    reason = models.CharField(max_length=300, blank=True, editable=False)  # why then, in words
+    failures = models.PositiveIntegerField(default=0, editable=False)  # orders that failed in a row
+    problem = models.TextField(blank=True, editable=False)  # what the last order failed with
+    seen_at = models.DateTimeField(null=True, editable=False)  # every listener presented the certificate
+
+    class Meta:
+        ordering = ["site__name"]
+
+    def __str__(self) -> str:
+        return self.site.name
+
+
+class Order(Job):
+    """One certificate from the authority to the listeners. Every step is recorded before the next begins."""
+
+    automatic = models.ForeignKey(AutomaticCertificate, on_delete=models.CASCADE, related_name="orders")
+    step = models.CharField(max_length=12, choices=OrderStep.choices, default=OrderStep.PREPARE)
+    names = models.JSONField(default=list)
+    key_pem = EncryptedTextField(blank=True, default="")
+    certificate_pem = models.TextField(blank=True)
+    url = models.CharField(max_length=500, blank=True)
+    replaces = models.CharField(max_length=200, blank=True)  # RFC 9773 section 5
+    tokens = models.JSONField(default=list)  # files of challenges that may lie on the host
+    retry_at = models.DateTimeField(null=True)
+    deployment = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
+    # What was live before, to return to when a listener does not present the new certificate.
+    previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+    previous_pem = models.TextField(blank=True)
+    previous_key_pem = EncryptedTextField(blank=True, default="")
+    seen = models.JSONField(default=list)  # [{"listener", "name", "problem"}]: what each listener presented
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["automatic"], condition=Q(status__in=UNDER_WAY), name="certificates_one_order_at_a_time"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.automatic.site.name}: certificate"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status not in UNDER_WAY
+
+
+class OrderRecord(models.Model):
+    """A line of an order's log: what happened in a step, and when."""
+
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="records")
+    step = models.CharField(max_length=12, choices=OrderStep.choices)
+    text = models.TextField()
+    is_problem = models.BooleanField(default=False)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,351 @@
+"""Execution of an order: one step after the other, each recorded before the next begins.
+
+The row is the truth (core/claims.py). A killed worker leaves the order at its last recorded step, and the next worker
+continues there. The URL of the order at the authority is recorded, so that it is placed once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from cryptography import x509
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import F
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.certificates import acme_client, challenge_files, keys, scheduling, switching
+from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
+from panel.certificates.choices import STEPS, AccountStatus, KeyType, OrderStep
+from panel.certificates.models import AcmeAccount, Order, OrderRecord
+from panel.core.claims import Attempt, Claim
+from panel.core.errors import ApplicationError, Conflict, words_of
+from panel.core.jobs import JobStatus
+from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning.selectors import live_revision
+from panel.deployments.revisions.rendered import spec_of
+from panel.remote.errors import RemoteError
+from panel.websites.services import certificate_issue
+
+logger = logging.getLogger(__name__)
+
+CHALLENGE_TIMEOUT_S = 90.0
+ISSUE_TIMEOUT_S = 90.0
+GIVE_UP_AFTER = dt.timedelta(hours=24)
+PAUSE = dt.timedelta(seconds=30)
+LONGEST_PAUSE = dt.timedelta(hours=1)
+# What the authority says about itself or about the moment, not about the order (RFC 8555 section 6.7).
+PASSING = {"rateLimited", "serverInternal", "badNonce", "orderNotReady"}
+RATE_LIMITED = "rateLimited"
+
+
+class Later(Exception):
+    """The step cannot be done now; `at` is when to try again."""
+
+    def __init__(self, words: str, at: dt.datetime | None = None) -> None:
+        super().__init__(words)
+        self.at = at
+
+
+class Lost(Exception):
+    """Another worker owns the order now."""
+
+
+def order_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out a queued order, as far as it comes now."""
+    if Order.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
+        return Attempt.BUSY
+    claim = Claim(Order)
+    if not claim.take([uuid]):
+        return Attempt.NOTHING
+    names = (
+        "automatic__site__team",
+        "automatic__site__web_server__host",
+        "automatic__account",
+        "automatic__certificate",
+    )
+    order = Order.objects.select_related(*names, "requested_by", "previous").get(uuid=uuid)
+    with claim.heartbeat():
+        try:
+            Course(order, claim).run()
+        except Lost:
+            logger.warning("order %s was taken from this worker", uuid)
+    return Attempt.DONE
+
+
+class Course:
+    """One order while this worker owns it."""
+
+    def __init__(self, order: Order, claim: Claim) -> None:
+        self.order = order
+        self.claim = claim
+        self.automatic = order.automatic
+        self.site = order.automatic.site
+        self.account = order.automatic.account
+
+    @property
+    def actor(self) -> User:
+        if self.order.requested_by is None:
+            raise ApplicationError("The user who enabled automatic HTTPS no longer has an account. Enable it again.")
+        return self.order.requested_by
+
+    @property
+    def is_renewal(self) -> bool:
+        return self.automatic.seen_at is not None
+
+    def run(self) -> None:
+        if self.order.started_at is None:
+            self.save(started_at=timezone.now())
+        try:
+            while self.order.step != OrderStep.DONE:
+                step = OrderStep(self.order.step)
+                STEP[step](self)
+                self.save(step=STEPS[STEPS.index(step) + 1], retry_at=None, progress="", deployment=None)
+            self._succeed()
+        except Later as later:
+            self._postpone(str(later), later.at)
+        except AcmeProblem as problem:
+            self._refused(problem)
+        except (RemoteError, Conflict) as error:
+            self._postpone(words_of(error), None)
+        except (ApplicationError, ValidationError, PermissionDenied) as error:
+            self._fail(words_of(error))
+        except Lost:
+            raise
+        except Exception as error:
+            logger.exception("order %s", self.order.uuid)
+            self._fail(f"The panel failed: {type(error).__name__}. See the panel's log.")
+
+    # --- the row ---
+
+    def save(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self.order, name, value)
+        fields = {name: self.order._meta.get_field(name) for name in values}
+        prepared = {name: value for name, value in values.items() if name in fields}
+        if not self.claim.rows.filter(pk=self.order.pk).update(**prepared, row_version=F("row_version") + 1):
+            raise Lost
+
+    def note(self, text: str, *, is_problem: bool = False) -> None:
+        last = self.order.records.last()
+        if last is None or (last.text, last.step) != (text, self.order.step):
+            OrderRecord.objects.create(order=self.order, step=self.order.step, text=text, is_problem=is_problem)
+
+    def _postpone(self, words: str, at: dt.datetime | None) -> None:
+        now = timezone.now()
+        if now - (self.order.started_at or now) > GIVE_UP_AFTER:
+            self._fail(words)
+            return
+        waited = now - (self.order.started_at or now)
+        when = at or now + min(max(PAUSE, waited / 4), LONGEST_PAUSE)
+        self.note(words, is_problem=True)
+        self.save(retry_at=when, progress=words[:200])
+        self.claim.release([self.order.pk])
+
+    def _refused(self, problem: AcmeProblem) -> None:
+        if problem.code == RATE_LIMITED and problem.retry_at:
+            AcmeAccount.objects.filter(pk=self.account.pk).update(paused_until=problem.retry_at)
+        if problem.is_unreachable or problem.code in PASSING:
+            self._postpone(problem.message, problem.retry_at)
+        else:
+            self._fail(problem.message)
+
+    def _fail(self, words: str) -> None:
+        self._clear()
+        if self.is_renewal and self.order.step in (OrderStep.DEPLOY, OrderStep.CHECK):
+            switching.row_restore(self.order)
+        self.note(words, is_problem=True)
+        self.save(status=JobStatus.FAILED, error=words, finished_at=timezone.now(), progress="")
+        scheduling.order_failed(self.automatic, words)
+
+    def _succeed(self) -> None:
+        self.note("Every listener presents the certificate and its chain.")
+        done = {"status": JobStatus.SUCCEEDED, "error": "", "finished_at": timezone.now(), "progress": ""}
+        # The key is the certificate's now.
+        self.save(**done, key_pem="", previous_pem="", previous_key_pem="")
+        scheduling.order_succeeded(self.automatic)
+
+    def _clear(self) -> None:
+        """Removes files of challenges; those of a host that does not answer stay listed (scheduling.tokens_clear)."""
+        if self.order.tokens:
+            try:
+                switching.tokens_remove(self.order)
+            except (RemoteError, ApplicationError):
+                return
+            self.save(tokens=[])
+
+    # --- the steps ---
+
+    def prepare(self) -> None:
+        """The site answers challenges on its host, which takes a deployment the first time only."""
+        if self.account.paused_until and self.account.paused_until > timezone.now():
+            raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
+        live = live_revision(self.site)
+        if live is not None and spec_of(live).challenge_folder:
+            return
+        if self.is_renewal:
+            raise ApplicationError(f"The live revision of {self.site} does not serve challenges. Deploy the site once.")
+        self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
+        self.note("The web server serves challenges.")
+
+    def register(self) -> None:
+        if self.account.status == AccountStatus.VALID:
+            return
+        if not self.account.key_pem:
+            AcmeAccount.objects.filter(pk=self.account.pk, key_pem="").update(key_pem=keys.key_make(KeyType.P256))
+            self.account.refresh_from_db()
+        binding = Binding(self.account.eab_key_id, self.account.eab_key) if self.account.eab_key_id else None
+        with acme_client.session(endpoint_of(self.account)) as authority:
+            url = authority.register(self.account.email, binding)
+        AcmeAccount.objects.filter(pk=self.account.pk).update(url=url, status=AccountStatus.VALID)
+        self.account.url, self.account.status = url, AccountStatus.VALID
+        self.note(f"Registered at {self.account.get_issuer_display()}.")
+
+    def place(self) -> None:
+        if not self.order.names:
+            live = live_revision(self.site)
+            self.save(names=switching.names_of(self.site, live))
+        if not self.order.key_pem:
+            self.save(key_pem=keys.key_make(KeyType(self.automatic.key_type)))
+        if self.order.url:
+            return
+        with acme_client.session(endpoint_of(self.account)) as authority:
+            self.save(url=authority.order(self.order.names, self.automatic.profile, self.order.replaces))
+        self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
+
+    def prove(self) -> None:
+        with acme_client.session(endpoint_of(self.account)) as authority:
+            waiting = authority.challenges(self.order.url)
+            if waiting:
+                self._answer(authority, waiting)
+        self._clear()
+        self.note("The certificate authority accepted every challenge.")
+
+    def _answer(self, authority: Authority, waiting: list[acme_client.Challenge]) -> None:
+        live = live_revision(self.site)
+        if live is None:
+            raise ApplicationError(f"{self.site} is not deployed.")
+        self.save(tokens=sorted({*self.order.tokens, *(item.token for item in waiting)}))
+        challenge_files.put(live.web_server, {item.token: item.content for item in waiting})
+        for item in waiting:
+            problem = challenge_files.unanswered(
+                spec_of(live), live.web_server.host, item.name, item.token, item.content
+            )
+            if problem:
+                raise ApplicationError(problem)
+        for item in waiting:
+            authority.answer(item)
+        if not acme_client.wait_until(
+            lambda: None if authority.challenges(self.order.url) else True, timeout_s=CHALLENGE_TIMEOUT_S
+        ):
+            raise Later("The certificate authority has not checked the challenges yet.")
+
+    def receive(self) -> None:
+        if self.order.certificate_pem:
+            return
+        request = keys.request_make(self.order.names, self.order.key_pem)
+        with acme_client.session(endpoint_of(self.account)) as authority:
+            chain = acme_client.wait_until(lambda: self._issued(authority, request), timeout_s=ISSUE_TIMEOUT_S)
+        if chain is None:
+            raise Later("The certificate authority is still issuing the certificate.")
+        self.save(certificate_pem=chain)
+        self.note("Received the certificate.")
+
+    def _issued(self, authority: Authority, request: x509.CertificateSigningRequest) -> str | None:
+        body = authority.status(self.order.url)
+        match body.status.name:
+            case "ready":
+                authority.finalize(self.order.url if not body.finalize else body.finalize, request)
+            case "valid" if body.certificate:
+                return authority.download(body.certificate)
+            case "invalid":
+                raise AcmeProblem(str(body.error or "The certificate authority gave the order up."), code="invalid")
+        return None
+
+    def deploy(self) -> None:
+        """A renewal waits for the others of its host, so that one reload serves them all (scheduling.renewals_deploy).
+        The files of the first certificate come with the listeners."""
+        self.keep()
+        if self.is_renewal:
+            if not switching.is_deployed(self.order):
+                raise Later("Waits for the other renewals of the host.", timezone.now())
+            return
+        self._carry_out(lambda: switching.first_deploy(self.actor, self.order))
+        self.note("Deployed the certificate.")
+
+    def keep(self) -> None:
+        """Store the issued certificate; the order keeps the previous one."""
+        order, certificate = self.order, self.automatic.certificate
+        if certificate is not None and certificate.certificate_pem == order.certificate_pem:
+            return
+        if order.previous is None:
+            self.save(previous=live_revision(self.site))
+        if certificate is not None and not order.previous_pem:
+            self.save(previous_pem=certificate.certificate_pem, previous_key_pem=certificate.private_key_pem)
+        kept = certificate_issue(
+            actor=None if self.is_renewal else order.requested_by,
+            team=self.site.team,
+            name=switching.certificate_name(self.site),
+            certificate=certificate,
+            chain=order.certificate_pem,
+            key=order.key_pem,
+        )
+        if certificate is None:
+            type(self.automatic).objects.filter(pk=self.automatic.pk).update(certificate=kept)
+            self.automatic.certificate = kept
+
+    def check(self) -> None:
+        """Done means seen: each listener presents the new leaf and chain for each name, or the old state returns."""
+        seen = acme_client.wait_until(lambda: self._seen(), timeout_s=20.0) or self.order.seen
+        bad = wrong(seen)
+        if not bad:
+            return
+        words = "; ".join(f"{item['listener']} for {item['name']}: {item['problem']}" for item in bad[:5])
+        switching.take_back(self.order)
+        raise ApplicationError(
+            f"The certificate was deployed, but not every listener presents it: {words}. "
+            "The previous configuration was restored."
+        )
+
+    def _seen(self) -> list[dict[str, str]] | None:
+        found = switching.presented(self.order)
+        self.save(seen=found)
+        return (
+            None if any(item["problem"] and not item["problem"].startswith("not checked") for item in found) else found
+        )
+
+    def _carry_out(self, begin: Callable[[], Any]) -> None:
+        """Begin a deployment once, and wait until it ended."""
+        if self.order.deployment is None:
+            self.save(deployment=begin())
+        deployment = self.order.deployment
+        problem = switching.waited(deployment)
+        self.save(deployment=None)
+        if problem and deployment is not None and deployment.status == DeploymentStatus.FAILED:
+            raise Later(problem)  # its host did not answer
+        if problem:
+            raise ApplicationError(problem)
+
+
+STEP: dict[OrderStep, Callable[[Course], None]] = {
+    OrderStep.PREPARE: Course.prepare,
+    OrderStep.ACCOUNT: Course.register,
+    OrderStep.ORDER: Course.place,
+    OrderStep.CHALLENGE: Course.prove,
+    OrderStep.CERTIFICATE: Course.receive,
+    OrderStep.DEPLOY: Course.deploy,
+    OrderStep.CHECK: Course.check,
+}
+
+
+def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The listeners that were asked and do not present the certificate."""
+    return [item for item in seen if item["problem"] and not item["problem"].startswith("not checked")]
+
+
+def endpoint_of(account: AcmeAccount) -> Endpoint:
+    return Endpoint(account.directory, account.key_pem, account.ca_pem, account.url)

@@ -1,0 +1,183 @@
+"""Dates of the next orders: set after each order, moved with the authority's renewal window, and carried out when due.
+
+Rows are the truth: a worker claims a date by a conditional update, so that two workers never order the same
+certificate, and the first round after a night without a worker begins everything that is due.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+from collections import defaultdict
+from uuid import UUID
+
+from cryptography import x509
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from panel.certificates import acme_client, renewal, switching
+from panel.certificates.acme_client import AcmeProblem, Endpoint
+from panel.certificates.choices import AccountStatus, OrderStep
+from panel.certificates.models import UNDER_WAY, AutomaticCertificate, Order
+from panel.core import claims
+from panel.core.errors import ApplicationError, words_of
+from panel.core.jobs import JobStatus
+from panel.deployments.certificates.services import certificates_deploy
+from panel.remote.errors import RemoteError
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 50  # of a round: certificates that are asked about, orders that are begun
+LONGEST_WAIT = dt.timedelta(minutes=10)  # of a renewed certificate for the others of its host
+_CHANCE = random.SystemRandom()
+
+
+def order_succeeded(automatic: AutomaticCertificate) -> None:
+    """Plan the renewal."""
+    rows = AutomaticCertificate.objects.filter(pk=automatic.pk)
+    rows.update(seen_at=timezone.now(), failures=0, problem="")
+    automatic.refresh_from_db()
+    renewal_plan(automatic)
+
+
+def order_failed(automatic: AutomaticCertificate, words: str) -> None:
+    """Try again later, and say why."""
+    now = timezone.now()
+    automatic.refresh_from_db()
+    failures = automatic.failures + 1
+    at = renewal.next_try(failures, now, automatic.account.paused_until, _CHANCE)
+    AutomaticCertificate.objects.filter(pk=automatic.pk).update(
+        failures=failures, problem=words, next_at=at, reason="The last order failed."
+    )
+
+
+def renewal_plan(automatic: AutomaticCertificate) -> None:
+    """Ask the authority when to renew (RFC 9773), and set the date."""
+    certificate, now = automatic.certificate, timezone.now()
+    if certificate is None:
+        return
+    window, again = None, None
+    leaf = x509.load_pem_x509_certificates(certificate.certificate_pem.encode())[0]
+    account = automatic.account
+    if account.status == AccountStatus.VALID:
+        try:
+            with acme_client.session(Endpoint(account.directory, account.key_pem, account.ca_pem)) as authority:
+                window, again = authority.window(renewal.certificate_id(leaf))
+        except AcmeProblem as problem:
+            logger.warning("no renewal information for %s: %s", automatic, problem.message)
+    found = renewal.next_renewal(certificate.not_before, certificate.not_after, window, _CHANCE)
+    keeps = (
+        window is not None
+        and automatic.next_at is not None
+        and window.start <= automatic.next_at <= max(window.end, window.start)
+    )
+    lifetime = certificate.not_after - certificate.not_before
+    AutomaticCertificate.objects.filter(pk=automatic.pk).update(
+        next_at=automatic.next_at if keeps else found.at,
+        reason=found.reason,
+        ari_at=again or now + min(renewal.ASK_AGAIN, lifetime / 10),
+    )
+
+
+def look() -> None:
+    """One round. Safe to call at any time, from several workers at once."""
+    now = timezone.now()
+    idle = AutomaticCertificate.objects.exclude(orders__status__in=UNDER_WAY)
+    for row in idle.filter(ari_at__lte=now, failures=0).select_related("account", "certificate")[:AT_ONCE]:
+        mine = AutomaticCertificate.objects.filter(pk=row.pk, ari_at=row.ari_at)
+        if mine.update(ari_at=now + renewal.ASK_AGAIN):
+            renewal_plan(row)
+    for pk in idle.filter(next_at__lte=now).order_by("next_at").values_list("pk", flat=True)[:AT_ONCE]:
+        order_begin(pk, now)
+    renewals_deploy()
+    tokens_clear()
+
+
+def order_begin(pk: int, now: dt.datetime) -> Order | None:
+    """The order whose date has come; None when another worker was quicker."""
+    try:
+        with transaction.atomic():
+            if not AutomaticCertificate.objects.filter(pk=pk, next_at__lte=now).update(next_at=None):
+                return None
+            automatic = AutomaticCertificate.objects.select_related("certificate").get(pk=pk)
+            last = automatic.orders.first()
+            return Order.objects.create(
+                automatic=automatic,
+                replaces=replaces_of(automatic),
+                requested_by=last.requested_by if last and automatic.seen_at is None else None,
+            )
+    except IntegrityError:  # one order at a time
+        return None
+
+
+def replaces_of(automatic: AutomaticCertificate) -> str:
+    """The certificate that the next order replaces, as RFC 9773 section 5 names it."""
+    if automatic.certificate is None or automatic.seen_at is None:
+        return ""
+    pem = automatic.certificate.certificate_pem
+    return renewal.certificate_id(x509.load_pem_x509_certificates(pem.encode())[0])
+
+
+def orders_waiting() -> list[UUID]:
+    """Orders of dead workers go back into the queue; all that wait there and are due."""
+    waiting = claims.orphans_queue(Order, "created_at", "pk")
+    late = set(Order.objects.filter(uuid__in=waiting, retry_at__gt=timezone.now()).values_list("uuid", flat=True))
+    return [uuid for uuid in waiting if uuid not in late]
+
+
+def renewals_deploy() -> None:
+    """One deployment, and so one reload, on each host for all renewed certificates that wait there."""
+    under_way = Order.objects.filter(status__in=UNDER_WAY, automatic__seen_at__isnull=False)
+    rows = under_way.select_related("automatic__site__web_server__host", "automatic__certificate", "deployment")
+    hosts: dict[int, list[Order]] = defaultdict(list)
+    for order in rows.order_by("pk"):
+        if order.automatic.site.web_server is not None:
+            hosts[order.automatic.site.web_server.host_id].append(order)
+    for orders in hosts.values():
+        _deploy_together(orders)
+
+
+def _is_ready(order: Order) -> bool:
+    certificate = order.automatic.certificate
+    is_kept = certificate is not None and certificate.certificate_pem == order.certificate_pem != ""
+    return order.step == OrderStep.DEPLOY and order.deployment is None and is_kept
+
+
+def _deploy_together(orders: list[Order]) -> None:
+    now = timezone.now()
+    ready = [order for order in orders if _is_ready(order)]
+    early = [
+        order
+        for order in orders
+        if order.step not in (OrderStep.DEPLOY, OrderStep.CHECK, OrderStep.DONE)
+        and (order.retry_at is None or order.retry_at < now + LONGEST_WAIT)
+    ]
+    if not ready or (early and now - min(order.updated_at for order in ready) < LONGEST_WAIT):
+        return
+    web_server = ready[0].automatic.site.web_server
+    assert web_server is not None
+    # Claimed by a conditional update: `retry_at` keeps the orders from others for as long as this takes.
+    pks = [order.pk for order in ready]
+    mine = Order.objects.filter(pk__in=pks, status=JobStatus.QUEUED, deployment=None)
+    if mine.update(retry_at=now + dt.timedelta(seconds=20)) != len(pks):
+        return
+    renewed = [(order.automatic.site, order.automatic.certificate) for order in ready if order.automatic.certificate]
+    try:
+        deployment = certificates_deploy(web_server.host, renewed)
+    except ApplicationError as error:
+        Order.objects.filter(pk__in=pks).update(progress=words_of(error)[:200], retry_at=now + dt.timedelta(minutes=5))
+        return
+    Order.objects.filter(pk__in=pks, status=JobStatus.QUEUED).update(deployment=deployment, retry_at=None)
+
+
+def tokens_clear() -> None:
+    """Files of challenges whose host did not answer when their order ended."""
+    ended = Order.objects.exclude(Q(tokens=[]) | Q(status__in=UNDER_WAY))
+    for order in ended.select_related("automatic__site__web_server__host")[:AT_ONCE]:
+        try:
+            switching.tokens_remove(order)
+        except (RemoteError, ApplicationError):
+            continue
+        Order.objects.filter(pk=order.pk).update(tokens=[])

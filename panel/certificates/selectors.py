@@ -1,0 +1,50 @@
+"""Reads: accounts and automatic certificates that a user may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Prefetch, QuerySet
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.certificates.choices import STEPS, OrderStep
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
+from panel.core.jobs import JobStatus
+
+
+def accounts_visible(user: User) -> QuerySet[AcmeAccount]:
+    return visible(AcmeAccount.objects.select_related("team"), user)
+
+
+def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:
+    orders = Order.objects.select_related("requested_by").prefetch_related("records")
+    rows = AutomaticCertificate.objects.select_related("site__team", "account", "certificate")
+    return visible(rows, user, team_path="site__team").prefetch_related(Prefetch("orders", orders))
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One step of an order as a page shows it, with what happened in it."""
+
+    step: OrderStep
+    label: str
+    status: str
+    texts: tuple[str, ...]
+
+
+def step_lines(order: Order) -> list[StepLine]:
+    """Every step of the order with its status and texts."""
+    records: dict[str, list[str]] = {}
+    for record in order.records.all():
+        records.setdefault(record.step, []).append(record.text)
+    at = STEPS.index(OrderStep(order.step))
+    found = []
+    for number, step in enumerate(STEPS):
+        status = "succeeded" if number < at else _status(order) if number == at else "waiting"
+        found.append(StepLine(step, str(step.label), status, tuple(records.get(step, ()))))
+    return found
+
+
+def _status(order: Order) -> str:
+    return str(order.status) if order.step != OrderStep.DONE else str(JobStatus.SUCCEEDED)

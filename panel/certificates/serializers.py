@@ -1,0 +1,133 @@
+"""Accounts and automatic certificates as JSON. Keys are never part of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer, TeamField, Truth
+from panel.certificates.choices import Issuer, KeyType, OrderStep
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
+from panel.certificates.selectors import step_lines
+from panel.core.jobs import JobStatus
+
+
+class AcmeAccountSerializer(serializers.ModelSerializer[AcmeAccount]):
+    team = serializers.CharField(source="team.slug", read_only=True)
+
+    class Meta:
+        model = AcmeAccount
+        fields = [
+            "id",
+            "name",
+            "team",
+            "issuer",
+            "directory_url",
+            "ca_pem",
+            "email",
+            "eab_key_id",
+            "status",
+            "url",
+            "paused_until",
+            "created_at",
+            "updated_at",
+        ]
+
+
+class AcmeAccountInput(StrictSerializer):
+    team = TeamField()
+    name = serializers.CharField(max_length=63)
+    issuer = serializers.ChoiceField(choices=Issuer.choices, default=Issuer.LETSENCRYPT)
+    email = serializers.CharField(max_length=254, default="", allow_blank=True)
+    directory_url = serializers.CharField(max_length=300, default="", allow_blank=True)
+    ca_pem = serializers.CharField(max_length=100_000, default="", allow_blank=True)
+    eab_key_id = serializers.CharField(max_length=300, default="", allow_blank=True)
+    eab_key = serializers.CharField(max_length=1000, default="", allow_blank=True, write_only=True)
+
+
+class OrderStepSerializer(serializers.Serializer[Any]):
+    step = serializers.ChoiceField(choices=OrderStep.choices)
+    status = serializers.CharField()
+    texts = serializers.ListField(child=serializers.CharField())
+
+
+class SeenSerializer(serializers.Serializer[Any]):
+    """Result of one listener for one name; `problem` is empty when it presented the new certificate and chain."""
+
+    listener = serializers.CharField()
+    name = serializers.CharField(allow_blank=True)
+    problem = serializers.CharField(allow_blank=True)
+
+
+class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
+    status = serializers.ChoiceField(choices=JobStatus.choices, read_only=True)
+    names = serializers.ListField(child=serializers.CharField(), read_only=True)
+    seen = SeenSerializer(many=True, read_only=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    steps = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Order
+        fields = [
+            "uuid",
+            "status",
+            "step",
+            "names",
+            "progress",
+            "error",
+            "retry_at",
+            "seen",
+            "steps",
+            "requested_by",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+
+    @extend_schema_field(OrderStepSerializer(many=True))
+    def get_steps(self, order: Order) -> list[dict[str, Any]]:
+        return [{"step": line.step, "status": line.status, "texts": list(line.texts)} for line in step_lines(order)]
+
+
+class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]):
+    site = serializers.CharField(source="site.name", read_only=True)
+    account = serializers.CharField(source="account.name", read_only=True)
+    certificate = serializers.CharField(source="certificate.name", read_only=True, default=None, allow_null=True)
+    order = serializers.SerializerMethodField()
+
+    class Meta:
+        model = AutomaticCertificate
+        fields = [
+            "id",
+            "site",
+            "account",
+            "certificate",
+            "key_type",
+            "profile",
+            "https_port",
+            "http3",
+            "next_at",
+            "reason",
+            "failures",
+            "problem",
+            "seen_at",
+            "order",
+            "created_at",
+        ]
+
+    @extend_schema_field(CertificateOrderSerializer(allow_null=True))
+    def get_order(self, automatic: AutomaticCertificate) -> dict[str, Any] | None:
+        """The newest order."""
+        order = next(iter(automatic.orders.all()), None)
+        return None if order is None else dict(CertificateOrderSerializer(order).data)
+
+
+class AutomaticHttpsInput(StrictSerializer):
+    site = serializers.CharField(max_length=63)
+    account = serializers.CharField(max_length=63)
+    key_type = serializers.ChoiceField(choices=KeyType.choices, default=KeyType.P256)
+    profile = serializers.CharField(max_length=64, default="", allow_blank=True)
+    https_port = serializers.IntegerField(default=443, min_value=1, max_value=65535)
+    http3 = Truth(default=True)

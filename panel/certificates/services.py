@@ -1,0 +1,169 @@
+"""Writes: accounts at certificate authorities, and the switch *HTTPS: automatic* of a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.certificates.acme_client import AcmeProblem, session
+from panel.certificates.choices import AccountStatus, Issuer, KeyType
+from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, Order
+from panel.certificates.ordering import endpoint_of
+from panel.certificates.scheduling import replaces_of
+from panel.core.errors import ApplicationError, Conflict
+from panel.core.jobs import JobStatus
+from panel.core.messages import Task, task_send_on_commit
+from panel.rendering import names as server_names
+from panel.websites.models import Site
+from panel.websites.services.base import remove, store
+from panel.websites.versions import version_count
+
+
+def account_create(*, actor: User, team: Team, name: str, **values: Any) -> AcmeAccount:
+    """Keep what an account is registered with; it is registered by its first order. The team agrees to the terms of
+    service of the certificate authority by this.
+
+    Another directory than the listed ones is reached from the panel's own machine, so only administrators name one.
+    """
+    account = AcmeAccount(team=team, name=name)
+    needs = Action.ADMINISTER if values.get("issuer") == Issuer.OTHER else Action.CHANGE
+    if needs is Action.ADMINISTER:
+        require(actor, needs)
+    store(actor=actor, team=team, instance=account, action="acme_account.create", values=values)
+    return account
+
+
+@transaction.atomic
+def account_delete(*, actor: User, account: AcmeAccount, expected_version: int | None = None) -> None:
+    """Forget an account that no site uses. At the authority it stays, unless it is deactivated first."""
+    try:
+        remove(
+            actor=actor,
+            team=account.team,
+            instance=account,
+            action="acme_account.delete",
+            expected_version=expected_version,
+        )
+    except ProtectedError as error:
+        sites = ", ".join(sorted(str(item) for item in error.protected_objects))
+        message = f"{account} is used by {sites}. Turn automatic HTTPS off there first."
+        raise ApplicationError(message, code="in_use") from error
+
+
+def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
+    """Deactivate the account at the authority, for good (RFC 8555 section 7.3.6)."""
+    require(actor, Action.CHANGE, account.team)
+    if account.automatic.exists():
+        raise ApplicationError(f"{account} is used by sites. Turn automatic HTTPS off there first.", code="in_use")
+    if account.status != AccountStatus.VALID:
+        raise Conflict(f"{account} is not registered.")
+    try:
+        with session(endpoint_of(account)) as authority:
+            authority.deactivate()
+    except AcmeProblem as problem:
+        raise ApplicationError(problem.message) from problem
+    with transaction.atomic():
+        AcmeAccount.objects.filter(pk=account.pk).update(status=AccountStatus.DEACTIVATED)
+        audit_record(actor=actor, action="acme_account.deactivate", target=account)
+    account.refresh_from_db()
+    return account
+
+
+def _refuse_names(site: Site) -> None:
+    """HTTP-01 proves exact names only (RFC 8555 section 8.3)."""
+    names = [name.name for block in site.blocks.all() for name in block.names.all()]
+    others = [name for name in names if server_names.kind(name) != "exact"]
+    if others:
+        message = (
+            f"Automatic HTTPS needs exact domain names, and {site} has {', '.join(others[:3])}. Replace them, or "
+            "upload a certificate."
+        )
+        raise ApplicationError(message, field="names")
+    if not names:
+        raise ApplicationError(f"{site} has no domain name. Add one to a server block first.", field="names")
+
+
+@transaction.atomic
+def automatic_enable(
+    *,
+    actor: User,
+    site: Site,
+    account: AcmeAccount,
+    key_type: str = KeyType.P256,
+    profile: str = "",
+    https_port: int = 443,
+    http3: bool = True,
+) -> Order:
+    """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
+
+    The site's draft is deployed with it. Raises PermissionDenied, ValidationError, ApplicationError, Conflict.
+    """
+    require(actor, Action.CHANGE, site.team)
+    require(actor, Action.DEPLOY, site.team)
+    if account.team_id != site.team_id:
+        raise ApplicationError("This account belongs to another team. Choose one of the site's team.", field="account")
+    if account.status == AccountStatus.DEACTIVATED:
+        raise ApplicationError(f"{account} is deactivated. Choose another account.", field="account")
+    if site.web_server is None or not site.enabled:
+        raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
+    _refuse_names(site)
+    if AutomaticCertificate.objects.filter(site=site).exists():
+        raise Conflict(f"Automatic HTTPS of {site} is on already.")
+    automatic = AutomaticCertificate(site=site, account=account)
+    values = {"key_type": key_type, "profile": profile, "https_port": https_port, "http3": http3}
+    for name, value in values.items():
+        setattr(automatic, name, value)
+    automatic.full_clean()
+    automatic.save()
+    _answer_challenges(site, True)
+    audit_record(actor=actor, action="automatic_https.enable", target=site, after=values | {"account": account.name})
+    return _order(actor, automatic)
+
+
+def _answer_challenges(site: Site, answers: bool) -> None:
+    Site.objects.filter(pk=site.pk).update(answers_challenges=answers)
+    version_count(site)
+
+
+@transaction.atomic
+def automatic_disable(*, actor: User, site: Site) -> None:
+    """Turn automatic HTTPS off. The certificate stays in use until it expires or another one is chosen."""
+    require(actor, Action.CHANGE, site.team)
+    automatic = AutomaticCertificate.objects.filter(site=site).first()
+    if automatic is None:
+        raise Conflict(f"Automatic HTTPS of {site} is off already.")
+    if automatic.orders.filter(status=JobStatus.RUNNING).exists():
+        raise Conflict(f"An order for {site} is running. Try again when it has ended.")
+    audit_record(actor=actor, action="automatic_https.disable", target=site)
+    automatic.delete()
+    _answer_challenges(site, False)
+
+
+@transaction.atomic
+def certificate_order(*, actor: User, site: Site) -> Order:
+    """Order a new certificate now, before its date."""
+    require(actor, Action.DEPLOY, site.team)
+    automatic = AutomaticCertificate.objects.filter(site=site).select_related("certificate").first()
+    if automatic is None:
+        raise Conflict(f"Automatic HTTPS of {site} is off. Turn it on first.")
+    order = _order(actor, automatic)
+    audit_record(actor=actor, action="automatic_https.order", target=site)
+    return order
+
+
+def _order(actor: User, automatic: AutomaticCertificate) -> Order:
+    if automatic.orders.filter(status__in=UNDER_WAY).exists():
+        raise Conflict(f"A certificate for {automatic.site} is being ordered already.")
+    AutomaticCertificate.objects.filter(pk=automatic.pk).update(next_at=None)
+    try:
+        with transaction.atomic():
+            order = Order.objects.create(automatic=automatic, requested_by=actor, replaces=replaces_of(automatic))
+    except IntegrityError as error:
+        raise Conflict(f"A certificate for {automatic.site} is being ordered already.") from error
+    task_send_on_commit(Task.CERTIFICATE_ORDER, str(order.uuid))
+    return order

@@ -1,0 +1,173 @@
+"""An issued certificate on its way to the listeners of its site, and back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from panel.accounts.models import User
+from panel.certificates import challenge_files, handshakes
+from panel.certificates.listeners import exact_names, listeners_of, site_names
+from panel.certificates.models import AutomaticCertificate, Order
+from panel.core.claims import Attempt
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.certificates.services import revision_renewed, revision_restore
+from panel.deployments.execution.services import deployment_execute
+from panel.deployments.models import Deployment, DeploymentStatus, Revision
+from panel.deployments.planning.selectors import live_revision
+from panel.deployments.planning.services import deployment_confirm, deployment_plan
+from panel.deployments.revisions.rendered import spec_of
+from panel.deployments.rollback.services import draft_restore
+from panel.hosts.models import Engine, WebServer
+from panel.rendering.nginx.scope import Dialect
+from panel.websites import freeze
+from panel.websites.models import Certificate, ServerBlock, Site
+from panel.websites.services import block_update, certificate_issue
+from panel.websites.web_server_specs import web_server_spec
+
+MOST_NAMES = 100
+POLL_S = 0.3
+BUSY_S = 3.0
+WAIT_S = 300.0
+
+
+def names_of(site: Site, live: Revision | None) -> list[str]:
+    """The names of the live site, which are what a certificate is ordered for."""
+    names = site_names(spec_of(live)) if live is not None else []
+    if not names:
+        raise ApplicationError(f"{site} has no exact domain name. Add one to a server block and deploy the site.")
+    if len(names) > MOST_NAMES:
+        raise ApplicationError(f"{site} has {len(names)} names; a certificate can have at most {MOST_NAMES}.")
+    return names
+
+
+def certificate_name(site: Site) -> str:
+    """A name that no certificate has; it is part of the names of the files on the host."""
+    stem = f"auto-{site.name}"[:60].rstrip("-")
+    taken = set(Certificate.objects.filter(name__startswith=stem).values_list("name", flat=True))
+    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10**6))) if name not in taken)
+
+
+def supports_http3(web_server: WebServer) -> bool:
+    if web_server.engine == Engine.APACHE:
+        return False
+    return web_server.engine == Engine.OPENLITESPEED or Dialect.of(web_server_spec(web_server)).http3
+
+
+def draft_deploy(actor: User, site: Site) -> Deployment:
+    """Queue a deployment of the draft, as it is."""
+    (plan,) = deployment_plan(actor=actor, sites=[site])
+    deployment_confirm(actor=actor, deployment=plan)
+    return plan
+
+
+def first_deploy(actor: User, order: Order) -> Deployment:
+    """Give the site's server blocks their certificate, TLS listeners and redirect, and queue a deployment."""
+    automatic = order.automatic
+    for block in automatic.site.blocks.prefetch_related("listens", "names"):
+        if exact_names(tuple(name.name for name in block.names.all())):
+            _secure(actor, automatic, block)
+    return draft_deploy(actor, automatic.site)
+
+
+def _secure(actor: User, automatic: AutomaticCertificate, block: ServerBlock) -> None:
+    rows = [
+        {name: getattr(row, name) for name in ("address", "port", "tls", "http2", "http3", "default_server")}
+        for row in block.listens.all()
+    ]
+    values: dict[str, Any] = {"certificate": automatic.certificate}
+    if not any(row["tls"] for row in rows):
+        assert automatic.site.web_server is not None
+        http3 = automatic.http3 and supports_http3(automatic.site.web_server)
+        secure = {"port": automatic.https_port, "tls": True, "http2": True, "http3": http3}
+        rows += [row | secure for row in list({row["address"]: row for row in rows}.values())]
+        values["redirect_to_https"] = True
+    if block.certificate != automatic.certificate or "redirect_to_https" in values:
+        block_update(actor=actor, block=block, listens=rows, **values)
+
+
+def waited(deployment: Deployment | None) -> str:
+    """Wait until the deployment ended, carrying it out when nobody else does; "" or why it failed. Conflict while its
+    host does not answer or is busy for long: it may succeed yet."""
+    if deployment is None:
+        return "The deployment was deleted."
+    deadline = time.monotonic() + WAIT_S
+    while not deployment.is_finished:
+        attempt = deployment_execute(deployment.uuid)
+        deployment.refresh_from_db()
+        if deployment.is_finished:
+            break
+        if time.monotonic() > deadline:
+            raise Conflict(f"{deployment} has not ended yet.")
+        time.sleep(BUSY_S if attempt == Attempt.BUSY else POLL_S)
+    return "" if deployment.status == DeploymentStatus.SUCCEEDED else deployment.error or str(deployment)
+
+
+def is_deployed(order: Order) -> bool:
+    """Return whether the renewed certificate is live.
+
+    ApplicationError when the web server rejected it; Conflict, to be tried
+    again, when its host could not be reached."""
+    deployment = order.deployment
+    if deployment is not None:
+        if not deployment.is_finished:
+            return False
+        if deployment.status == DeploymentStatus.ROLLED_BACK:
+            raise ApplicationError(deployment.error)
+        if deployment.status != DeploymentStatus.SUCCEEDED:
+            Order.objects.filter(pk=order.pk).update(deployment=None)
+            raise Conflict(deployment.error or str(deployment))
+    site, certificate = order.automatic.site, order.automatic.certificate
+    live = live_revision(site)
+    if live is None or certificate is None:
+        raise ApplicationError(f"{site} is no longer deployed.")
+    return revision_renewed(site, live, certificate).pk == live.pk
+
+
+def presented(order: Order) -> list[dict[str, str]]:
+    """Results of every listener of the certificate (handshakes.problems)."""
+    site, certificate = order.automatic.site, order.automatic.certificate
+    live = live_revision(site)
+    if live is None or certificate is None:
+        raise ApplicationError(f"{site} is no longer deployed.")
+    path = freeze.tls_files(site, live.web_server, certificate).certificate_path
+    address = challenge_files.host_address(live.web_server.host)
+    found = listeners_of(spec_of(live), path, address)
+    if not found:
+        return [{"listener": str(site), "name": "", "problem": "no TLS listener of the live site uses the certificate"}]
+    return handshakes.problems(found, certificate.certificate_pem)
+
+
+def row_restore(order: Order) -> None:
+    """The certificate's row as it was before this order."""
+    certificate = order.automatic.certificate
+    if certificate is None or not order.previous_pem or certificate.certificate_pem != order.certificate_pem:
+        return
+    certificate_issue(
+        actor=None,
+        team=certificate.team,
+        name=certificate.name,
+        certificate=certificate,
+        chain=order.previous_pem,
+        key=order.previous_key_pem,
+    )
+
+
+def take_back(order: Order) -> None:
+    """Deploy the revision that was live before the order; the draft of a first certificate is reset too."""
+    row_restore(order)
+    if order.previous is None:
+        return
+    waited_for = revision_restore(order.automatic.site, order.previous)
+    if waited_for is not None and (problem := waited(waited_for)):
+        raise ApplicationError(f"The previous configuration could not be restored: {problem}")
+    if order.automatic.seen_at is None and order.requested_by is not None:
+        draft_restore(actor=order.requested_by, site=order.automatic.site, revision=order.previous)
+
+
+def tokens_remove(order: Order) -> None:
+    """Remove files of challenges from the host of the site. Raises RemoteError."""
+    live = live_revision(order.automatic.site)
+    web_server = live.web_server if live is not None else order.automatic.site.web_server
+    if web_server is not None and order.tokens:
+        challenge_files.remove(web_server, order.tokens)

@@ -1,0 +1,23 @@
+"""Thin tasks: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from panel.certificates import ordering, scheduling
+
+
+@shared_task
+def run(uuid: str) -> None:
+    """Carry out one order. A message for one that another worker has does nothing."""
+    ordering.order_execute(UUID(uuid))
+
+
+@shared_task
+def sweep() -> None:
+    """Begin due orders, and wake workers for all waiting ones."""
+    scheduling.look()
+    for uuid in scheduling.orders_waiting():
+        run.delay(str(uuid))

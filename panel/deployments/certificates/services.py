@@ -1,0 +1,66 @@
+"""Renewed certificates on their hosts: the live revision with other certificate files, and nothing of the draft.
+
+The panel itself is the actor: permission was checked when the automatic certificate was enabled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.deployments.confirmation.services import deployment_confirm_itself
+from panel.deployments.models import Deployment, DeploymentKind, Revision
+from panel.deployments.planning.changes import Change
+from panel.deployments.planning.selectors import live_revision
+from panel.deployments.planning.services import changes_plan
+from panel.deployments.revisions.rendered import KEY_MODE, blobs_keep, records_of, revision_of_records
+from panel.hosts.models import Host
+from panel.rendering.spec import RenderedFile
+from panel.websites import freeze
+from panel.websites.models import Certificate, Site
+
+
+def revision_renewed(site: Site, live: Revision, certificate: Certificate) -> Revision:
+    """The live revision with the certificate's present files in place of those that it has."""
+    paths = freeze.tls_files(site, live.web_server, certificate)
+    files = [
+        RenderedFile(paths.certificate_path, certificate.certificate_pem),
+        RenderedFile(paths.key_path, certificate.private_key_pem, mode=KEY_MODE, is_secret=True),
+    ]
+    records = records_of(live.files)
+    for record in blobs_keep({site.pk: files})[site.pk]:
+        if record.path in records:
+            records[record.path] = replace(record, mode=records[record.path].mode)
+    return revision_of_records(None, site, live.web_server, live.spec, list(records.values()))
+
+
+def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]]) -> Deployment | None:
+    """Queue one deployment, with one reload, of all renewed certificates on a host; None when each of them is live.
+
+    Raises Conflict when a site is being deployed, ApplicationError (code `drift`) when files were edited on the host.
+    """
+    changes = []
+    for site, certificate in renewed:
+        live = live_revision(site)
+        if live is None:
+            continue
+        new = revision_renewed(site, live, certificate)
+        if new.pk != live.pk:
+            changes.append((host, Change(site, live, new)))
+    return _deploy(changes)
+
+
+def revision_restore(site: Site, revision: Revision) -> Deployment | None:
+    """Queue the return to a revision that was live before; None when it still is."""
+    live = live_revision(site)
+    if live is None or live.pk == revision.pk:
+        return None
+    return _deploy([(revision.web_server.host, Change(site, live, revision))])
+
+
+def _deploy(changes: Sequence[tuple[Host, Change]]) -> Deployment | None:
+    if not changes:
+        return None
+    (plan,) = changes_plan(DeploymentKind.CERTIFICATE, changes)
+    deployment_confirm_itself(plan)
+    return plan

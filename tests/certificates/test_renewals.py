@@ -1,0 +1,133 @@
+"""Renewals by themselves: when the authority says so, one reload for many, never twice, and nothing of the draft."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from panel.certificates import scheduling, services
+from panel.certificates.models import AutomaticCertificate, Order
+from panel.deployments.models import Deployment, DeploymentKind
+from panel.websites import services as websites
+from panel.websites.models import Certificate, Site
+from panel.websites.versions import IS_PENDING
+from tests.certificates.conftest import World
+from tests.certificates.test_orders import trusted
+from tests.support.http_client import ask
+
+
+def stamp(when: dt.datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def due(site: Site) -> None:
+    AutomaticCertificate.objects.filter(site=site).update(next_at=timezone.now() - dt.timedelta(hours=9))
+
+
+def fingerprints() -> dict[str, str]:
+    return dict(Certificate.objects.values_list("name", "fingerprint"))
+
+
+def test_moved_renewal_window_renews_a_short_lived_certificate(world: World) -> None:
+    site = world.site()
+    order = world.run(world.enable(site, world.authority(), profile="shortlived"))
+    assert order.status == "succeeded", order.error
+    certificate = Certificate.objects.get()
+    assert certificate.not_after - certificate.not_before < dt.timedelta(days=7)
+    automatic = AutomaticCertificate.objects.get()
+    assert automatic.next_at is not None and automatic.next_at > timezone.now() + dt.timedelta(days=2)
+    now = timezone.now()
+    assert world.pebble is not None
+    world.pebble.suggest(certificate.certificate_pem, stamp(now - dt.timedelta(hours=3)), stamp(now))
+    AutomaticCertificate.objects.update(ari_at=now)
+    world.turn()
+    renewed = Certificate.objects.get()
+    assert renewed.fingerprint != certificate.fingerprint
+    assert trusted(world)
+    second = Order.objects.first()
+    assert second is not None and second.replaces
+    assert (second.status, Order.objects.count()) == ("succeeded", 2)
+
+
+def test_renewals_of_one_host_need_one_reload_and_leave_the_draft_alone(world: World) -> None:
+    account = world.authority()
+    sites = [world.site(name) for name in ("shop", "blog", "wiki")]
+    for site in sites:
+        order = world.run(world.enable(site, account))
+        assert order.status == "succeeded", order.error
+    before = fingerprints()
+    block = sites[0].blocks.get()
+    websites.block_update(actor=world.people.admin, block=block, index=["other.html"])
+    for site in sites:
+        due(site)
+    world.turn()
+    after = fingerprints()
+    assert set(before) == set(after)
+    assert all(before[name] != after[name] for name in before)
+    renewals = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE)
+    assert [(row.status, row.items.count()) for row in renewals] == [("succeeded", 3)]
+    assert ask(world.https_port, host="shop.example", tls=True).text == "this is shop"  # not the draft's other.html
+    assert [site.name for site in Site.objects.filter(IS_PENDING)] == ["shop"]  # whose draft waits still
+    assert Order.objects.filter(status="succeeded").count() == 6
+
+
+def test_two_workers_order_once(world: World) -> None:
+    site = world.site()
+    order = world.run(world.enable(site, world.authority()))
+    assert order.status == "succeeded", order.error
+    due(site)
+    pk = AutomaticCertificate.objects.get().pk
+    found: list[Order | None] = []
+
+    def begin() -> None:
+        try:
+            found.append(scheduling.order_begin(pk, timezone.now()))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=begin) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(item is not None for item in found) == 1
+    with pytest.raises(Exception, match="being ordered already"):
+        services.certificate_order(actor=world.people.admin, site=site)
+
+
+def test_renewal_returns_to_the_old_certificate_when_a_listener_presents_another(world: World) -> None:
+    """A file that somebody left on the host has the same name with the old certificate; nginx takes the first one."""
+    site = world.site()
+    order = world.run(world.enable(site, world.authority()))
+    assert order.status == "succeeded", order.error
+    before = fingerprints()
+    files = sorted((world.machine.root / "paddock" / "shop").iterdir())
+    texts = [path.read_text() for path in files]
+    due(site)
+    leave_old_server(world, files)
+    world.turn()
+    order = Order.objects.order_by("-pk")[0]
+    assert order.status == "failed"
+    assert f"TCP *:{world.https_port} for shop.example: it presents another certificate" in order.error
+    assert "The previous configuration was restored" in order.error
+    assert fingerprints() == before
+    assert [path.read_text() for path in files] == texts
+    assert trusted(world)
+    automatic = AutomaticCertificate.objects.get()
+    assert automatic.failures == 1 and automatic.problem == order.error
+    assert automatic.next_at is not None and automatic.next_at > timezone.now()
+
+
+def leave_old_server(world: World, files: list[Path]) -> None:
+    root = world.machine.root
+    for path in files:
+        (root / f"old{path.suffix}").write_text(path.read_text())
+    (root / "conf.d" / "00-old.conf").write_text(
+        f"server {{ listen {world.https_port} ssl; server_name shop.example;"
+        f" ssl_certificate {root}/old.crt; ssl_certificate_key {root}/old.key; return 200 old; }}"
+    )
