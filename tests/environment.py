@@ -5,7 +5,6 @@ Loaded by `-p tests.environment` (pyproject.toml), which comes before pytest-dja
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import shutil
@@ -15,11 +14,6 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-
-# Modules and test items live until the end. The collector need not search them, which took a fifteenth of the run. It
-# is off during collection and afterwards sees only objects that the tests create.
-gc.disable()
-GARBAGE = (20_000, 20, 50)  # gc.set_threshold: new objects, then collections of each generation
 
 _given = os.environ.get("PADDOCK_HOME", "")
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -91,9 +85,6 @@ def pytest_runtestloop() -> None:
     # pytest keeps the log of failed tests. The console handler would print each line a second time.
     root = logging.getLogger()
     root.handlers = [handler for handler in root.handlers if type(handler) is not logging.StreamHandler]
-    gc.freeze()
-    gc.set_threshold(*GARBAGE)
-    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # the database fixtures of marked tests are known by then

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.audit.models import AuditEntry
-from panel.core.bulk_insert import rows_insert
 from panel.core.fields import EncryptedTextField
 from panel.core.middleware import current_request_id
 
@@ -68,7 +67,7 @@ def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Chang
     """Write rows for many objects with one statement."""
     rows = [_columns(actor, action, *target) for target in targets]
     if rows:
-        rows_insert(AuditEntry, ["at", *rows[0]], ([timezone.now(), *row.values()] for row in rows))
+        AuditEntry.objects.bulk_create([AuditEntry(at=timezone.now(), **row) for row in rows])
 
 
 def _columns(

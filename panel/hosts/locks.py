@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from panel.core.bulk_insert import rows_insert
 from panel.core.errors import ApplicationError
 from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
@@ -59,8 +58,11 @@ class HeldLocks:
                 rows = _locked(wanted)
             busy = {host: rows[host.pk].holder for host in wanted if not _is_free(rows[host.pk], wanted[host], now)}
             free = {host: holder for host, holder in wanted.items() if host not in busy}
-            values = [(host.pk, holder, owner_name(), now + LEASE) for host, holder in free.items()]
-            rows_insert(HostLock, ["host", *_HELD], values, unique=["host"], update=_HELD)
+            held = [
+                HostLock(host=host, holder=holder, owner=owner_name(), expires_at=now + LEASE)
+                for host, holder in free.items()
+            ]
+            HostLock.objects.bulk_create(held, update_conflicts=True, unique_fields=["host"], update_fields=_HELD)
         self._holders |= free
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
-from panel.core.bulk_insert import rows_insert
 from panel.core.claims import Claim
 from panel.deployments import health, observations
 from panel.deployments.confirmation.services import disabling_take_back, wake_workers
@@ -138,16 +137,17 @@ def _succeeded(ends: Sequence[End]) -> None:
     if not ends:
         return
     now = timezone.now()
-    rows_insert(
-        WebServerState,
-        ["web_server", "main_files", "files", "updated_at"],
+    WebServerState.objects.bulk_create(
         [
-            (web_server, [], [asdict(file) for file in files], now)
+            WebServerState(
+                web_server_id=web_server, main_files=[], files=[asdict(file) for file in files], updated_at=now
+            )
             for end in ends
             for web_server, files in end.web_server_files.items()
         ],
-        unique=["web_server"],
-        update=["files", "updated_at"],
+        update_conflicts=True,
+        unique_fields=["web_server"],
+        update_fields=["files", "updated_at"],
     )
     deployments = {end.deployment.pk: end.deployment for end in ends}
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
@@ -215,18 +215,15 @@ def _states_set(
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
         deploys = item.revision_id and kind not in (DeploymentKind.OVERWRITE, DeploymentKind.CERTIFICATE)
         version = item.version if deploys else before.get(item.site_id)
+        state = SiteState(site_id=item.site_id, status=status, live_version=version, deployed_at=now)
+        state.revision_id, state.disabled_revision_id = item.revision_id, item.disabled_after_id
         observed = health.noted(seen.get((item.deployment_id, item.site_id)), since.get(item.site_id), now)
-        states.append((item.site_id, status, item.revision_id, item.disabled_after_id, version, now, None, *observed))
-    columns = [
-        "status",
-        "revision",
-        "disabled_revision",
-        "live_version",
-        "deployed_at",
-        "last_failure",
-        *health.COLUMNS,
-    ]
-    rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
+        for name, value in zip(health.COLUMNS, observed, strict=True):
+            setattr(state, name, value)
+        states.append(state)
+    columns = ["status", "revision", "disabled_revision", "live_version", "deployed_at", "last_failure"]
+    columns += health.COLUMNS
+    SiteState.objects.bulk_create(states, update_conflicts=True, unique_fields=["site"], update_fields=columns)
 
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:

@@ -12,36 +12,34 @@ from django.db import DatabaseError
 from django.db.models import Count, Max
 
 from agents.protocol import StepEvent
-from panel.core.bulk_insert import rows_insert
 from panel.deployments.models import Deployment, Step, StepStatus
 
 logger = logging.getLogger(__name__)
 _MEMBERS = {item.name for item in fields(StepEvent)}
 _KEY = ["deployment", "position"]
 _COLUMNS = ["name", "status", "argv", "exit_code", "output", "started_at", "finished_at"]
-_Row = tuple[Any, ...]  # with the fields of _KEY and _COLUMNS
 
 
 def _time(seconds: float) -> datetime.datetime | None:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC) if seconds else None
 
 
-def _row(deployment: int, position: int, event: StepEvent) -> _Row:
-    return (
-        deployment,
-        position,
-        event.name,
-        event.status,
-        event.argv,
-        event.exit_code,
-        event.output.replace("\0", "\ufffd"),  # PostgreSQL cannot store NUL
-        _time(event.started_at),
-        _time(event.finished_at),
+def _row(deployment: int, position: int, event: StepEvent) -> Step:
+    return Step(
+        deployment_id=deployment,
+        position=position,
+        name=event.name,
+        status=event.status,
+        argv=event.argv,
+        exit_code=event.exit_code,
+        output=event.output.replace("\0", "\ufffd"),  # PostgreSQL cannot store NUL
+        started_at=_time(event.started_at),
+        finished_at=_time(event.finished_at),
     )
 
 
-def _store(rows: Iterable[_Row]) -> None:
-    rows_insert(Step, [*_KEY, *_COLUMNS], rows, unique=_KEY, update=_COLUMNS)
+def _store(rows: Iterable[Step]) -> None:
+    Step.objects.bulk_create(rows, update_conflicts=True, unique_fields=_KEY, update_fields=_COLUMNS)
 
 
 @dataclass

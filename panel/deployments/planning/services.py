@@ -16,7 +16,6 @@ from django.db import transaction
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record_all
-from panel.core.bulk_insert import rows_insert
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.confirmation.services import (
@@ -38,7 +37,6 @@ from panel.deployments.planning.superseding import supersede
 from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import Host, WebServer
-from panel.websites import freeze
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
@@ -95,19 +93,19 @@ def _plan_and_store(
             Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor, **vars(then))
             for host, plan in zip(hosts, plans, strict=True)
         )
-        items = [
-            [
-                *(row.pk, change.version),
-                *(
-                    part and part.pk
-                    for part in (change.site, change.new, change.old, change.disabled_after, change.disabled_before)
-                ),
-            ]
+        DeploymentItem.objects.bulk_create(
+            DeploymentItem(
+                deployment=row,
+                version=change.version,
+                site=change.site,
+                revision=change.new,
+                previous=change.old,
+                disabled_after=change.disabled_after,
+                disabled_before=change.disabled_before,
+            )
             for row in rows
             for change in hosts[row.host]
-        ]
-        columns = ["deployment", "version", "site", "revision", "previous", "disabled_after", "disabled_before"]
-        rows_insert(DeploymentItem, columns, items)
+        )
         live_versions_recognize(change for changes in hosts.values() for change in changes)
         supersede(actor, rows, {change.site.pk for changes in hosts.values() for change in changes})
         named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
@@ -176,7 +174,6 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
     live, disabled = live_revisions(sites, [web_server for _, web_server in placed]), disabled_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
-    freeze.parts_forget(item.site for item in frozen)
     changes = []
     for item in frozen:
         pk = item.site.pk

@@ -142,7 +142,7 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
     records = blobs_keep(files)
     wanted = [_draft(actor, item.site, item.web_server, item.spec_json, records[item.site.pk]) for item in sites]
     for row, item in zip(wanted, sites, strict=True):
-        row.__dict__[_SPEC] = item.spec
+        setattr(row, _SPEC, item.spec)
     return {row.site_id: row for row in _revisions_stored(wanted)}
 
 
@@ -218,7 +218,8 @@ def is_unchecked(revision: Revision) -> bool:
 
 def spec_of(revision: Revision) -> SiteSpec:
     """SiteSpec of the revision, parsed once per object because it is immutable."""
-    spec = revision.__dict__.get(_SPEC)
+    spec = getattr(revision, _SPEC, None)
     if spec is None:
-        spec = revision.__dict__[_SPEC] = from_json(SiteSpec, revision.spec)
+        spec = from_json(SiteSpec, revision.spec)
+        setattr(revision, _SPEC, spec)
     return cast(SiteSpec, spec)
