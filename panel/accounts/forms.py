@@ -52,7 +52,7 @@ class _TwicePassword(Form):
         super().__init__(*args, **kwargs)
         self.fields["again"].help_text = ""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = super().clean() or {}
         if "again" in data and data.get("password", "") != data["again"]:
             self.add_error("again", _("The two passwords differ. Enter both again."))
@@ -243,7 +243,7 @@ class TokenForm(Form):
         validate_addresses(addresses)
         return addresses
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = super().clean() or {}
         if data.get("addresses") and not data.get("limit_addresses"):
             self.add_error(

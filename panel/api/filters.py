@@ -86,7 +86,7 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
     """django-filter over a view's `filter_fields`; an invalid value is an error, never ignored."""
 
     @staticmethod
-    def filters_of(view: Any) -> dict[str, Any]:
+    def filters_of(view: Any) -> dict[str, object]:
         if not view.filter_fields:
             return {}
         made = StrictFilters().get_filterset_class(view, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -100,7 +99,7 @@ def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...])
 
 def _without(body: str, hidden: tuple[str, ...]) -> str:
     """The body without one-time secrets: a repetition shows null instead."""
-    data: dict[str, Any] = json.loads(body)
+    data: dict[str, object] = json.loads(body)
     return json.dumps(data | {name: None for name in hidden if name in data})
 
 

@@ -53,7 +53,7 @@ class Pages(CursorPagination):
                 raise
             raise parameter_error("cursor", _CURSOR) from error
 
-    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, object]]:
         parameters = super().get_schema_operation_parameters(view)
         for parameter in parameters:
             if parameter["name"] == "limit":

@@ -119,7 +119,7 @@ def kind_of_status(status: int) -> str:
     return _BY_STATUS.get(status, "internal" if status >= 500 else "malformed")
 
 
-def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, Any]:
+def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, object]:
     row = CATALOGUE[kind]
     return {
         "type": f"{TYPE_PREFIX}{kind}/",

@@ -31,9 +31,9 @@ class Caller:
 caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039 - frozen
 
 
-def snapshot(instance: Model) -> dict[str, Any]:
+def snapshot(instance: Model) -> dict[str, object]:
     """An object's fields as JSON values, with secrets replaced by a mark that shows whether one is set."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, value in model_to_dict(instance).items():
         field = instance._meta.get_field(name)
         if isinstance(field, EncryptedTextField) or name in _HIDDEN:
@@ -71,8 +71,8 @@ def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Chang
 
 
 def _columns(
-    actor: User | None, action: str, target: Model, before: dict[str, Any] | None, after: dict[str, Any] | None
-) -> dict[str, Any]:
+    actor: User | None, action: str, target: Model, before: dict[str, object] | None, after: dict[str, object] | None
+) -> dict[str, object]:
     """Fields of an entry except its time."""
     origin, request_id = caller.get(), current_request_id()
     return {

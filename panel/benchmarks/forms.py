@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypedDict
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -91,7 +91,7 @@ class ScenarioForm(Form):
     def arguments(self) -> list[forms.BoundField]:
         return [self[ARGUMENT + field.name] for field in self.tool_form.fields]
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = self.cleaned_data
         values = {name: data[name] for name in _PLAIN if name in data} | {
             "tool": self.tool.value,
@@ -171,7 +171,7 @@ class SitesForm(Form):
             assert isinstance(field, forms.ModelChoiceField)
             field.choices = [*first, *choices]
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = self.cleaned_data
         baseline, sites = data.get("baseline"), list(data.get("sites") or [])
         if baseline and sites and baseline not in sites:
@@ -180,7 +180,14 @@ class SitesForm(Form):
         return data
 
 
-def asked_sites(request: HttpRequest) -> dict[str, Any]:
+class AskedSites(TypedDict):
+    """Filter of the page that shows a SitesForm."""
+
+    search: str
+    tag: str
+
+
+def asked_sites(request: HttpRequest) -> AskedSites:
     """Filter values of the page that shows a SitesForm."""
     return {"search": request.GET.get("q", "")[:100], "tag": request.GET.get("tag", "")}
 

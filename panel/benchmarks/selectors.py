@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from panel.accounts.models import User
@@ -90,7 +88,7 @@ def progress_of(run: Run) -> tuple[int, int]:
     return targets["done"], targets["all"] * each
 
 
-def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, Any]]:
+def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, object]]:
     """The figure in each valid run with the scenario's current load, oldest first, in the format of
     pictures.history.
     """

@@ -18,7 +18,7 @@ def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:
 
 def definition_of_copy(
     original: Mapping[str, Any], *, name: str, web_server: int, ports: Iterator[int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Input of `websites.services.site_define` for the copy on `web_server`.
 
     Every listen gets its own loopback port, so the copy is not reachable from outside. Names, content and handlers
@@ -28,7 +28,7 @@ def definition_of_copy(
     private = {listener: next(ports) for listener in listeners(original)}
     for block in copy["blocks"]:
         block["access_log"], block["error_log"] = "off", ""
-        seen: dict[tuple[int, bool], dict[str, Any]] = {}
+        seen: dict[tuple[int, bool], dict[str, object]] = {}
         for listen in block["listens"]:
             key = (listen["port"], listen["tls"])
             seen.setdefault(key, {**listen, "address": LOOPBACK, "port": private[key]})

@@ -60,7 +60,7 @@ class Chosen(NamedTuple):
     left_out: list[str]
 
 
-def load_of(scenario: Scenario) -> dict[str, Any]:
+def load_of(scenario: Scenario) -> dict[str, object]:
     """A frozen scenario. ValidationError if it cannot run."""
     scenario.full_clean(validate_unique=False)
     return {name: getattr(scenario, name) for name in LOAD_FIELDS}
@@ -104,7 +104,7 @@ def load_from_log(
     name = _("Replay of %(requests)d requests to %(site)s") % {"requests": found.requests, "site": site}
     arguments = {"concurrency": concurrency, "duration_s": duration_s, "tls": tls}
     tool = _replay_tool(revision.web_server.host, _methods(found.paths))
-    values: dict[str, Any] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
+    values: dict[str, object] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
     scenario = Scenario(**values, arguments=arguments, warmup_s=REPLAY_WARMUP_S, timeout_s=duration_s + 60)
     scenario.keeps_methods = True
     return Chosen(load_of(scenario), True, found.reasons)

@@ -73,7 +73,7 @@ def site_comparisons(request: Request, name: str) -> HttpResponse:
     ):
         return redirect("comparisons:detail", comparison.uuid)
     last = selectors.last_switch(site)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "form": form,
         "has_log": has_log,
         "candidates": [(web_server, _remarks(site, web_server)) for web_server in selectors.candidates(site)],

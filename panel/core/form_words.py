@@ -58,9 +58,9 @@ def _kind_words(field: forms.Field) -> Words:
     return _text(field) if isinstance(field, forms.CharField) else {}
 
 
-def _defaults(field: forms.Field) -> dict[str, Any]:
+def _defaults(field: forms.Field) -> dict[str, object]:
     """Django's default messages for this type of field."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for kind in reversed(type(field).__mro__):
         found |= getattr(kind, "default_error_messages", {})
     return found

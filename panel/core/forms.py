@@ -158,7 +158,7 @@ class TagsChangeForm(Form):
             assert isinstance(field, TagsFormField)
             field.tell_known(tags)
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = super().clean() or self.cleaned_data
         if not self.errors and not data["add"] and not data["remove"]:
             self.add_error("add", _("Enter at least one tag to add or remove."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from django.http import HttpRequest
 from django.utils.functional import Promise
@@ -77,12 +77,12 @@ def status_look(status: str) -> tuple[Tone, str]:
 _UNDO = "undo"
 
 
-def undo_offer(request: HttpRequest, url: str, fields: dict[str, Any]) -> None:
+def undo_offer(request: HttpRequest, url: str, fields: dict[str, object]) -> None:
     """Offer an undo button next to the following messages; it posts `fields` to `url`."""
     request.session[_UNDO] = {"url": url, "fields": fields}
 
 
-def undo_offered(request: HttpRequest) -> dict[str, Any] | None:
+def undo_offered(request: HttpRequest) -> dict[str, object] | None:
     """The offered undo action, returned once."""
-    offered: dict[str, Any] | None = request.session.pop(_UNDO, None)
+    offered: dict[str, object] | None = request.session.pop(_UNDO, None)
     return offered

@@ -133,9 +133,9 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
     return answer
 
 
-def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """Responses of the host's own listeners to these requests (comparing.question), in the same order."""
-    found: list[dict[str, Any]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
+    found: list[dict[str, object]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
     return found
 
 

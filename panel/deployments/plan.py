@@ -139,7 +139,7 @@ class Plan:
         return [file for file in self.files if file.action != FileAction.KEEP]
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
+def plan_to_json(plan: Plan) -> dict[str, object]:
     """Convert the plan to the JSON of the database and the API."""
     return {**asdict(plan), "checked": plan.checked}
 

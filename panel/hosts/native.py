@@ -27,7 +27,7 @@ FOLDER_MODE = 0o755  # workers must be able to enter them
 UNPRIVILEGED = "nobody"
 
 
-def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, Any]]:
+def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, object]]:
     """Install and start gallop. Returns (web server, the agent's ApplyResult). Idempotent. Raises ApplicationError or
     RemoteError.
     """
@@ -86,7 +86,7 @@ def _control(engine: str, paths: dict[str, str]) -> EngineControl:
     return EngineControl(engine=engine, **{name: paths[name] for name in names})
 
 
-def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> dict[str, Any]:
+def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> dict[str, object]:
     """Write the main configuration and start the server in one transaction of the agent."""
     request = _main_configuration(host, agent, paths, control)
     result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)

@@ -7,7 +7,6 @@ They are read as if they were included, and shown as disabled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from panel.imports.mapping import mapped
 from panel.imports.mapping.common import free_name
@@ -15,6 +14,7 @@ from panel.imports.reading import Loaded, Loader, Node, SourceFile
 from panel.imports.report import FoundSite, Report
 from panel.rendering.layout import DISABLED
 from panel.rendering.spec import WebServerSpec
+from panel.websites.definitions import ListenData
 
 ENGINES = ("nginx", "native", "apache")
 _HOLDERS = ("server", "virtualhost")
@@ -60,11 +60,11 @@ def files_of(loader: Loader, root: str) -> list[SourceFile]:
     return [file for file in sites if file.path not in known and (file.real or file.path) not in known]
 
 
-def _listens(site: FoundSite) -> list[dict[str, Any]]:
+def _listens(site: FoundSite) -> list[ListenData]:
     return [listen for block in site.definition["blocks"] for listen in block["listens"]]
 
 
-def _socket(listen: dict[str, Any]) -> tuple[str, int]:
+def _socket(listen: ListenData) -> tuple[str, int]:
     return (str(listen.get("address", "")), int(listen["port"]))
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from panel.imports.reading import Fault, Node
+from panel.websites.definitions import SiteData
 
 Outcome = Literal["mapped", "changed", "snippet", "refused", "kept"]
 OUTCOMES: tuple[Outcome, ...] = ("mapped", "changed", "snippet", "refused", "kept")
@@ -54,7 +55,7 @@ class FoundSite:
     """A found site. `definition` is the input of websites.services.site_define."""
 
     name: str
-    definition: dict[str, Any]
+    definition: SiteData
     items: list[Item] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     certificates: list[CertificateFiles] = field(default_factory=list)
@@ -97,7 +98,7 @@ def counted(items: Iterable[Item]) -> dict[str, int]:
     return {name: found[name] for name in OUTCOMES}
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: Report) -> dict[str, object]:
     return asdict(report)
 
 

@@ -173,7 +173,7 @@ class AgentClient:
         """Result of one operation. `timeout` is in seconds for the whole call. Raises the errors of Asked.result."""
         return self.ask(op, args).result(on_event, timeout)
 
-    def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
+    def ask(self, op: str, args: dict[str, object] | None = None, heard: Heard | None = None) -> Asked:
         """Send a request without waiting. Its messages go to `heard`, else to the result.
 
         ConnectionLost if nothing was sent; a later loss is reported like a response.

@@ -5,8 +5,6 @@ No message contains a secret: keys, passwords and file contents never reach an e
 
 from __future__ import annotations
 
-from typing import Any
-
 from panel.core.errors import ApplicationError
 
 
@@ -113,7 +111,7 @@ class CallTimeout(RemoteError):
 class OperationRefused(RemoteError):
     """The agent responded with an error; `code` and `detail` are its own (agents/protocol.py)."""
 
-    def __init__(self, host: str, operation: str, code: str, message: str, detail: dict[str, Any]) -> None:
+    def __init__(self, host: str, operation: str, code: str, message: str, detail: dict[str, object]) -> None:
         super().__init__(message, code=code, retry=code == "busy")
         self.host = host
         self.operation = operation

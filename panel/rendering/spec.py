@@ -281,7 +281,7 @@ T = typing.TypeVar("T")
 _Decode = Callable[[Any], Any]
 
 
-def from_json(kind: type[T], data: dict[str, Any]) -> T:
+def from_json(kind: type[T], data: dict[str, object]) -> T:
     """The inverse of `to_json` for one of this module's dataclasses. Unknown fields raise TypeError."""
     decoders = _decoders(typing.cast(Any, kind))
     unknown = data.keys() - decoders.keys()

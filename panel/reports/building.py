@@ -206,7 +206,7 @@ def _machines(hosts: dict[str, Any]) -> list[list[str]]:
     return [[name, _machine(seen)] for name, seen in hosts.items()]
 
 
-def _machine(seen: dict[str, Any]) -> str:
+def _machine(seen: dict[str, object]) -> str:
     cpus = f"{seen.get('cpus_usable', '?')} CPUs {seen.get('cpu_model') or ''}".strip()
     return f"Linux {seen.get('kernel', '?')}, {cpus}"
 

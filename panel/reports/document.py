@@ -90,7 +90,7 @@ def picture(chart: Chart) -> Picture:
     return Picture(chart.name, chart.title, chart.label, chart.spec, chart.table.head, chart.table.rows)
 
 
-def to_json(document: Document) -> dict[str, Any]:
+def to_json(document: Document) -> dict[str, object]:
     return {"format": FORMAT, **asdict(document)}
 
 

@@ -125,7 +125,7 @@ class ScheduleForm(SitesForm):
         """Suite whose parts are offered: the requested one, else the stored one, else the first."""
         return SUITES.get(str(self["suite"].value()), next(iter(SUITES.values())))
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         if self.kind == Kind.SCENARIO:
             return super().clean()
         data = self.cleaned_data
@@ -151,12 +151,12 @@ class ScheduleForm(SitesForm):
         return {**data, "kind": self.kind}
 
     @property
-    def _chosen(self) -> dict[str, Any]:
+    def _chosen(self) -> dict[str, object]:
         setups = self.cleaned_data["setups"]
         return {**suite_choice(self.cleaned_data).stored(), **({"setups": setups} if setups else {})}
 
 
-def _stored(schedule: Schedule | None) -> dict[str, Any]:
+def _stored(schedule: Schedule | None) -> dict[str, object]:
     if schedule is None:
         return {}
     names = [row.name for row in schedule.sites.all()]

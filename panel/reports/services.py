@@ -83,7 +83,7 @@ def _store_sites(schedule: Schedule, sites: Sequence[Site]) -> None:
         )
 
 
-def _told(schedule: Schedule, sites: Sequence[Site]) -> dict[str, Any]:
+def _told(schedule: Schedule, sites: Sequence[Site]) -> dict[str, object]:
     return {**snapshot(schedule), "sites": [site.name for site in sites]}
 
 

@@ -18,7 +18,6 @@ import socket
 import ssl
 import threading
 import time
-from typing import Any
 
 from panel.core.errors import ApplicationError
 from panel.reports.mail import Refused, Unreachable, report_url
@@ -76,7 +75,7 @@ def body_of(row: Delivery) -> bytes:
         lists[longest] = lists[longest][: len(lists[longest]) // 2]
 
 
-def _message(row: Delivery, lists: dict[str, list[str]]) -> dict[str, Any]:
+def _message(row: Delivery, lists: dict[str, list[str]]) -> dict[str, object]:
     report = row.report
     return {
         "format": FORMAT,

@@ -8,32 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from panel.hosts.models import WebServer
 from panel.rendering import spec
 from panel.websites import field_names, paths
+from panel.websites.definitions import SiteData
 
-Data = dict[str, Any]
 _LISTS = ("index", "try_files", "gzip_types")
 
 
-def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: Data, is_on: WebServer | None) -> Data:
+def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on: WebServer | None) -> SiteData:
     """Definition from a frozen site.
 
     `now` is `site_export(site, with_secrets=True)`; `was_on` the web server of `frozen`, `is_on` the site's own, with
     its log folder.
     """
     thaw = _Thaw(was_on, is_on)
-    return now | {
+    definition = {
+        **now,
         "cache_mb": frozen.cache_mb,
         "upstreams": [asdict(item) | {"servers": [asdict(row) for row in item.servers]} for item in frozen.upstreams],
         "php_pools": [asdict(pool) | {"settings": dict(pool.settings)} for pool in frozen.php_pools],
         "blocks": [thaw.block(block, _same_block(block, n, now)) for n, block in enumerate(frozen.blocks)],
     }
+    return cast(SiteData, definition)
 
 
-def _same_block(block: spec.ServerBlock, place: int, now: Data) -> Mapping[str, Any]:
+def _same_block(block: spec.ServerBlock, place: int, now: SiteData) -> Mapping[str, Any]:
     same = [item for item in now["blocks"] if tuple(item["names"]) == block.names]
     found: Mapping[str, Any] = (same or now["blocks"][place : place + 1] or [{}])[0]
     return found
@@ -46,7 +48,7 @@ def _same_location(location: spec.Location, block: Mapping[str, Any]) -> Mapping
     return found
 
 
-def _plain(items: Iterable[Any]) -> list[Data]:
+def _plain(items: Iterable[Any]) -> list[object]:
     """Dataclasses as JSON, with tuples as lists."""
     return [spec.to_json(item) for item in items]
 
@@ -56,7 +58,7 @@ class _Thaw:
         self.was_on = was_on
         self.is_on = is_on
 
-    def block(self, block: spec.ServerBlock, now: Mapping[str, Any]) -> Data:
+    def block(self, block: spec.ServerBlock, now: Mapping[str, Any]) -> dict[str, object]:
         return {
             **{name: getattr(block, name) for name in field_names.BLOCK_SCALARS},
             **{name: list(getattr(block, name)) for name in _LISTS},
@@ -71,7 +73,7 @@ class _Thaw:
             "locations": [self.location(item, _same_location(item, now)) for item in block.locations],
         }
 
-    def location(self, row: spec.Location, now: Mapping[str, Any]) -> Data:
+    def location(self, row: spec.Location, now: Mapping[str, Any]) -> dict[str, object]:
         limit, auth = row.rate_limit, row.basic_auth
         return {
             **{name: getattr(row, name) for name in field_names.LOCATION_SCALARS},
@@ -98,7 +100,7 @@ class _Thaw:
         return {name: value for name, value in texts.items() if value}
 
 
-def _cache(cache: spec.Cache) -> Data:
+def _cache(cache: spec.Cache) -> dict[str, object]:
     return {
         "cache_times": _plain(cache.valid),
         "cache_skip_cookies": list(cache.skip_cookies),

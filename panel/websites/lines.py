@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
+from panel.websites.definitions import CacheTimeData, ErrorPageData, HeaderData, ListenData, ServerData
+
 KEPT = "(kept)"  # placeholder of a password hash, which is never shown
 ON_SUCCESS = "[2xx]"
-_LISTEN_WORDS = {"tls": "tls", "http2": "http2", "http3": "http3", "default": "default_server"}
+_ListenFlag = Literal["tls", "http2", "http3", "default_server"]
+_ServerNumber = Literal["weight", "max_fails", "fail_timeout_s"]
+_ServerFlag = Literal["backup", "down"]
+_LISTEN_WORDS: dict[str, _ListenFlag] = {
+    "tls": "tls",
+    "http2": "http2",
+    "http3": "http3",
+    "default": "default_server",
+}
 _LISTEN = re.compile(r"(?:(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[^\s\[\]]*)):)?(?P<port>\d+)")
 _ERROR_PAGE = re.compile(r"(?P<codes>\d[\d\s]*?)\s*=(?P<response>\d*)\s+(?P<uri>\S+)")
 _CACHE_TIME = re.compile(r"(?:(?P<codes>\d{3}(?:\s+\d{3})*)\s*=\s*)?(?P<count>\d{1,8})(?P<unit>[smhd]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_SERVER_NUMBERS = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
-_SERVER_FLAGS = ("backup", "down")
+_SERVER_NUMBERS: dict[str, _ServerNumber] = {
+    "weight": "weight",
+    "max_fails": "max_fails",
+    "fail_timeout": "fail_timeout_s",
+}
+_SERVER_FLAGS: dict[str, _ServerFlag] = {"backup": "backup", "down": "down"}
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -78,22 +92,22 @@ def names_from_text(text: str) -> list[str]:
 # --- listens: `443 tls http2`, `[::]:80 default`, `127.0.0.1:8080` ---
 
 
-def listens_to_text(value: list[dict[str, Any]]) -> str:
+def listens_to_text(value: list[ListenData]) -> str:
     return "\n".join(_listen_to_line(item) for item in value)
 
 
-def _listen_to_line(item: dict[str, Any]) -> str:
+def _listen_to_line(item: ListenData) -> str:
     address = str(item.get("address") or "")
     shown = f"[{address}]:" if ":" in address else f"{address}:" if address else ""
     flags = [word for word, member in _LISTEN_WORDS.items() if item.get(member)]
     return " ".join([f"{shown}{item['port']}", *flags])
 
 
-def listens_from_text(text: str) -> list[dict[str, Any]]:
+def listens_from_text(text: str) -> list[ListenData]:
     return _each(text, _listen_from_line)
 
 
-def _listen_from_line(number: int, line: str) -> dict[str, Any]:
+def _listen_from_line(number: int, line: str) -> ListenData:
     place, *flags = line.split()
     match = _LISTEN.fullmatch(place)
     if not match or not 1 <= int(match["port"]) <= 65535:
@@ -107,24 +121,26 @@ def _listen_from_line(number: int, line: str) -> dict[str, Any]:
             _("“%(word)s” is not an option. Known options: %(known)s.") % {"word": unknown[0], "known": known},
         )
     address = match["v6"] or match["v4"] or ""
-    item: dict[str, Any] = {"address": "" if address == "*" else address, "port": int(match["port"])}
-    return item | {member: word in flags for word, member in _LISTEN_WORDS.items()}
+    item: ListenData = {"address": "" if address == "*" else address, "port": int(match["port"])}
+    for word, field in _LISTEN_WORDS.items():
+        item[field] = word in flags
+    return item
 
 
 # --- headers: `X-Frame-Options: DENY`, `[2xx] Cache-Control: no-store` ---
 
 
-def headers_to_text(value: list[dict[str, Any]]) -> str:
+def headers_to_text(value: list[HeaderData]) -> str:
     return "\n".join(
         f"{'' if item.get('always', True) else ON_SUCCESS + ' '}{item['name']}: {item['value']}" for item in value
     )
 
 
-def headers_from_text(text: str) -> list[dict[str, Any]]:
+def headers_from_text(text: str) -> list[HeaderData]:
     return _each(text, _header_from_line)
 
 
-def _header_from_line(number: int, line: str) -> dict[str, Any]:
+def _header_from_line(number: int, line: str) -> HeaderData:
     always = not line.startswith(ON_SUCCESS)
     name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
     if not colon:
@@ -132,15 +148,15 @@ def _header_from_line(number: int, line: str) -> dict[str, Any]:
     return {"name": name.strip(), "value": value.strip(), "always": always}
 
 
-def request_headers_to_text(value: list[dict[str, Any]]) -> str:
+def request_headers_to_text(value: list[HeaderData]) -> str:
     return "\n".join(f"{item['name']}: {item['value']}" for item in value)
 
 
-def request_headers_from_text(text: str) -> list[dict[str, Any]]:
+def request_headers_from_text(text: str) -> list[HeaderData]:
     return _each(text, _request_header_from_line)
 
 
-def _request_header_from_line(number: int, line: str) -> dict[str, Any]:
+def _request_header_from_line(number: int, line: str) -> HeaderData:
     name, colon, value = line.partition(":")
     if not colon:
         raise _fault(number, line, _("enter Name: value."))
@@ -150,17 +166,17 @@ def _request_header_from_line(number: int, line: str) -> dict[str, Any]:
 # --- error pages: `404 410 = /gone.html` keeps the status, `404 =200 /empty.gif` changes it ---
 
 
-def error_pages_to_text(value: list[dict[str, Any]]) -> str:
+def error_pages_to_text(value: list[ErrorPageData]) -> str:
     return "\n".join(
         f"{' '.join(str(code) for code in item['codes'])} ={item.get('response') or ''} {item['uri']}" for item in value
     )
 
 
-def error_pages_from_text(text: str) -> list[dict[str, Any]]:
+def error_pages_from_text(text: str) -> list[ErrorPageData]:
     return _each(text, _error_page_from_line)
 
 
-def _error_page_from_line(number: int, line: str) -> dict[str, Any]:
+def _error_page_from_line(number: int, line: str) -> ErrorPageData:
     match = _ERROR_PAGE.fullmatch(line)
     if not match:
         raise _fault(number, line, _("enter status codes, =, and the page: 404 410 = /gone.html"))
@@ -195,7 +211,7 @@ def _rewrite_from_line(number: int, line: str) -> dict[str, str]:
 # --- cache times: `200 301 = 10m`; a time alone is for 200, 301 and 302 ---
 
 
-def cache_times_to_text(value: list[dict[str, Any]]) -> str:
+def cache_times_to_text(value: list[CacheTimeData]) -> str:
     return "\n".join(
         f"{' '.join(str(code) for code in item['codes'])} = {_duration(item['seconds'])}" for item in value
     )
@@ -208,11 +224,11 @@ def _duration(seconds: int) -> str:
     return f"{seconds}s"
 
 
-def cache_times_from_text(text: str) -> list[dict[str, Any]]:
+def cache_times_from_text(text: str) -> list[CacheTimeData]:
     return _each(text, _cache_time_from_line)
 
 
-def _cache_time_from_line(number: int, line: str) -> dict[str, Any]:
+def _cache_time_from_line(number: int, line: str) -> CacheTimeData:
     match = _CACHE_TIME.fullmatch(line)
     if not match:
         raise _fault(number, line, _("enter status codes, =, and a time, for example 200 301 = 10m or 404 = 30s"))
@@ -287,30 +303,30 @@ def users_from_text(text: str) -> dict[str, str]:
 # --- an upstream's servers: `10.0.0.2:3000 weight=2 backup` ---
 
 
-def servers_to_text(value: list[dict[str, Any]]) -> str:
+def servers_to_text(value: list[ServerData]) -> str:
     return "\n".join(_server_to_line(item) for item in value)
 
 
-def _server_to_line(item: dict[str, Any]) -> str:
-    usual = {"weight": 1, "max_fails": 1, "fail_timeout_s": 10}
+def _server_to_line(item: ServerData) -> str:
+    usual: dict[_ServerNumber, int] = {"weight": 1, "max_fails": 1, "fail_timeout_s": 10}
     words = [str(item["address"])]
     for word, member in _SERVER_NUMBERS.items():
         if item.get(member, usual[member]) != usual[member]:
             words.append(f"{word}={item[member]}")
-    return " ".join([*words, *(flag for flag in _SERVER_FLAGS if item.get(flag))])
+    return " ".join([*words, *(word for word, flag in _SERVER_FLAGS.items() if item.get(flag))])
 
 
-def servers_from_text(text: str) -> list[dict[str, Any]]:
+def servers_from_text(text: str) -> list[ServerData]:
     return _each(text, _server_from_line)
 
 
-def _server_from_line(number: int, line: str) -> dict[str, Any]:
+def _server_from_line(number: int, line: str) -> ServerData:
     address, *words = line.split()
-    item: dict[str, Any] = {"address": address}
+    item: ServerData = {"address": address}
     for word in words:
         name, equals, figure = word.partition("=")
         if word in _SERVER_FLAGS:
-            item[word] = True
+            item[_SERVER_FLAGS[word]] = True
         elif equals and name in _SERVER_NUMBERS and figure.removesuffix("s").isdecimal():
             item[_SERVER_NUMBERS[name]] = int(figure.removesuffix("s"))
         else:

@@ -55,7 +55,7 @@ def _list_of(value: Any, kind: type, example: str) -> list[Any]:
     return value
 
 
-def _members(item: dict[str, Any], required: set[str], optional: set[str], example: str) -> None:
+def _members(item: dict[str, object], required: set[str], optional: set[str], example: str) -> None:
     unknown, missing = set(item) - required - optional, required - set(item)
     if unknown or missing:
         raise ValidationError(
@@ -65,7 +65,7 @@ def _members(item: dict[str, Any], required: set[str], optional: set[str], examp
         )
 
 
-def _text(item: dict[str, Any], name: str, check: Check) -> None:
+def _text(item: dict[str, object], name: str, check: Check) -> None:
     value = item[name]
     if not isinstance(value, str):
         raise ValidationError(_("“%(name)s” must be text."), params={"name": name}, code="shape")

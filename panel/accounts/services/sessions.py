@@ -84,7 +84,7 @@ def _line(session: Session, where: dict[str, Any], current: str | None) -> Sessi
     )
 
 
-def _sessions(user: User) -> list[tuple[Session, dict[str, Any]]]:
+def _sessions(user: User) -> list[tuple[Session, dict[str, object]]]:
     rows = Session.objects.filter(expire_date__gt=timezone.now()).iterator()
     found = ((row, row.get_decoded()) for row in rows)
     return [(row, data.get(_KEY) or {}) for row, data in found if data.get("_auth_user_id") == str(user.pk)]

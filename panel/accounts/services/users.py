@@ -54,7 +54,7 @@ def session_store(key: str | None = None) -> SessionBase:
     return store
 
 
-def _assign(user: User, values: dict[str, Any]) -> None:
+def _assign(user: User, values: dict[str, object]) -> None:
     unknown = set(values) - set(USER_FIELDS)
     if unknown:
         raise TypeError(f"not fields of a user: {sorted(unknown)}")
@@ -175,7 +175,7 @@ def team_update(*, actor: User, team: Team, name: str, slug: str, members: Itera
     return team
 
 
-def _with_members(team: Team) -> dict[str, Any]:
+def _with_members(team: Team) -> dict[str, object]:
     return snapshot(team) | {"members": list(team.members.order_by("username").values_list("username", flat=True))}
 
 

@@ -22,7 +22,7 @@ class ProblemKindSerializer(serializers.Serializer[Any]):
     advice = serializers.CharField()
 
 
-def _row(kind: str) -> dict[str, Any]:
+def _row(kind: str) -> dict[str, object]:
     row = CATALOGUE[kind]
     return {"type": f"{TYPE_PREFIX}{kind}/", "status": row.status, "title": row.title, "advice": row.advice}
 

@@ -100,8 +100,8 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
         return row.choice.application_words(SUITES[row.suite])
 
     @extend_schema_field(NetworkSerializer(allow_null=True))
-    def get_network(self, row: SuiteRun) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = row.chosen.get("network")
+    def get_network(self, row: SuiteRun) -> dict[str, object] | None:
+        found: dict[str, object] | None = row.chosen.get("network")
         return found
 
     def get_expected_s(self, row: SuiteRun) -> float:
@@ -111,7 +111,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
         return [item["slug"] for item in row.setups]
 
     @extend_schema_field(CaseSerializer(many=True))
-    def get_cases(self, row: SuiteRun) -> list[dict[str, Any]]:
+    def get_cases(self, row: SuiteRun) -> list[dict[str, object]]:
         return [
             {"title": line.case.title, "status": line.status, "run": str(line.run.uuid) if line.run else None}
             for line in suite_results.lines(row)

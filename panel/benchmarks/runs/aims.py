@@ -60,7 +60,7 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
     )
 
 
-def _deployed_there(revision: Revision) -> dict[str, Any]:
+def _deployed_there(revision: Revision) -> dict[str, object]:
     site = Site.objects.select_related("state__revision").get(pk=revision.site_id)
     current = getattr(getattr(site, "state", None), "revision", None)
     web_server = revision.web_server

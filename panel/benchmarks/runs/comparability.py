@@ -23,7 +23,9 @@ class NotComparable(ApplicationError):
     """The targets serve different content, so a comparison would compare content instead of servers."""
 
 
-def check_answers(labels: list[str], paths: list[str], answers: list[list[dict[str, Any]]], *, dynamic: bool) -> None:
+def check_answers(
+    labels: list[str], paths: list[str], answers: list[list[dict[str, object]]], *, dynamic: bool
+) -> None:
     """Check `answers[target][path]`, in the format of agents/host/answers.py. NotComparable shows the first difference.
 
     Even a single target must respond with 2xx: errors and redirects are fast but measure nothing.
@@ -50,7 +52,7 @@ def _require_success(label: str, path: str, answer: dict[str, Any]) -> None:
 
 
 def _require_same(
-    path: str, first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], *, dynamic: bool
+    path: str, first: tuple[str, dict[str, object]], second: tuple[str, dict[str, object]], *, dynamic: bool
 ) -> None:
     for key, words in _TRAITS:
         if (dynamic and key == "sha256") or first[1][key] == second[1][key]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
 from panel.benchmarks import selectors
 from panel.benchmarks.models import Round, Run
@@ -14,7 +13,7 @@ from panel.core import cells
 FORMAT = 1
 
 
-def run_json(run: Run) -> dict[str, Any]:
+def run_json(run: Run) -> dict[str, object]:
     """The run as JSON, including raw samples and output, so every figure can be derived again."""
     return {
         "format": FORMAT,
@@ -36,7 +35,7 @@ def run_json(run: Run) -> dict[str, Any]:
     }
 
 
-def _round(row: Round) -> dict[str, Any]:
+def _round(row: Round) -> dict[str, object]:
     return {
         "target": row.target.position,
         "number": row.number,

@@ -118,7 +118,7 @@ def compared(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _against(first: list[Measured], run: Run) -> dict[str, Any]:
+def _against(first: list[Measured], run: Run) -> dict[str, object]:
     """Differences of `run` from the first compared run, for targets that both have."""
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}
@@ -153,7 +153,7 @@ def _words(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def _machines(run: Run) -> dict[str, Any]:
+def _machines(run: Run) -> dict[str, object]:
     keys = ("kernel", "cpu_model", "cpus", "memory_bytes", "tools")
     return {host: {key: found.get(key) for key in keys} for host, found in run.fingerprint.get("hosts", {}).items()}
 

@@ -111,7 +111,7 @@ def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return found + comparability.changes(_part(before, old, shared), _part(now, new, shared))
 
 
-def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[str]) -> dict[str, object]:
     """The fingerprint limited to common targets, in one order; values that an older version did not record are None."""
     full = [{"revision": None, "version": None, "content": None, **targets[label]} for label in labels]
     # A restart alone is not a change; the boot id would always be reported.

@@ -143,7 +143,7 @@ def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], t
     return _run_store(actor=actor, scenario=None, parameters=_frozen(scenario), sites=sites, title=title)
 
 
-def _frozen(scenario: Scenario) -> dict[str, Any]:
+def _frozen(scenario: Scenario) -> dict[str, object]:
     return {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
 
 

@@ -45,7 +45,7 @@ def _too_few(label: str, own: list[Measured], good: list[Measured], asked: int) 
     return [f"{label}: {len(good)} of {asked} rounds have a result{f'; {why}' if why else ''}."]
 
 
-def _client_bound(label: str, good: list[Measured], parameters: dict[str, Any], cpus: int) -> list[str]:
+def _client_bound(label: str, good: list[Measured], parameters: dict[str, object], cpus: int) -> list[str]:
     usable = min(threads(parameters), cpus)
     shares = [measured.cpu_s.get("tool", 0.0) / (measured.wall_s * usable) for measured in good if measured.wall_s]
     bound = [share for share in shares if share > CLIENT_BOUND]

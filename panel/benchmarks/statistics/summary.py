@@ -14,7 +14,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics import intervals
@@ -88,7 +87,7 @@ FIGURES: tuple[Figure, ...] = (
 BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
-def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, Any]:
+def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, object]:
     """Summary of `rounds` without warm-ups; `engines` maps a target's position to its engine."""
     own: dict[int, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -98,7 +97,7 @@ def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, 
     return {"targets": targets, "ratios": [_ratios(own[position], own[baseline]) for position in others]}
 
 
-def _target(position: int, rounds: list[Measured], engine: str) -> dict[str, Any]:
+def _target(position: int, rounds: list[Measured], engine: str) -> dict[str, object]:
     figures = {}
     for figure in FIGURES:
         values = [value for measured in rounds if (value := figure.of(measured)) is not None]
@@ -113,7 +112,7 @@ def _target(position: int, rounds: list[Measured], engine: str) -> dict[str, Any
     }
 
 
-def _estimate(found: intervals.Estimate | intervals.Ratio) -> dict[str, Any]:
+def _estimate(found: intervals.Estimate | intervals.Ratio) -> dict[str, object]:
     interval = found.interval
     return {
         "value": found.value,
@@ -133,7 +132,7 @@ def _median_curve(rounds: list[Measured]) -> list[list[float]]:
     return [[percent, intervals.median([curve[percent] for curve in curves])] for percent in shared]
 
 
-def _ratios(rounds: list[Measured], baseline: list[Measured]) -> dict[str, Any]:
+def _ratios(rounds: list[Measured], baseline: list[Measured]) -> dict[str, object]:
     figures = {}
     base = {measured.number: measured for measured in baseline}
     for figure in FIGURES:

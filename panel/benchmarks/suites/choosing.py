@@ -44,7 +44,7 @@ class Choice:
     def is_part(self) -> bool:
         return bool(self.cases or self.protocols)
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """The choice as JSON; empty for the whole suite on its own application."""
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}

@@ -153,7 +153,7 @@ class Case:
     def protocol(self) -> str:
         return str(self.arguments.get("protocol", "h1"))
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """The case as JSON, to be frozen."""
         return {**asdict(self), "tool": self.tool.value}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
 from django.template.loader import render_to_string
 
@@ -25,7 +24,7 @@ def file_name(row: SuiteRun) -> str:
     return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"
 
 
-def suite_json(row: SuiteRun) -> dict[str, Any]:
+def suite_json(row: SuiteRun) -> dict[str, object]:
     """The tables, the published figures next to them, and each case's run with its raw output and samples."""
     return {
         "format": FORMAT,
@@ -55,12 +54,12 @@ def suite_html(row: SuiteRun) -> str:
     return render_to_string("benchmarks/suite_report.html", context)
 
 
-def table_json(table: Table) -> dict[str, Any]:
+def table_json(table: Table) -> dict[str, object]:
     rows = [[_cell_json(cell) for cell in cells] for cells in table.rows]
     return {"name": table.name, "title": table.title, "note": table.note, "head": table.head, "rows": rows}
 
 
-def _cell_json(cell: Cell) -> dict[str, Any]:
+def _cell_json(cell: Cell) -> dict[str, object]:
     return {"text": cell.text, "value": cell.value, "detail": cell.detail, "published": cell.published}
 
 

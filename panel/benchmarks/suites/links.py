@@ -34,12 +34,12 @@ def check_carrier(link: str) -> None:
         raise ApplicationError(words, field="link")
 
 
-def carrier(measured: dict[str, Any]) -> str:
+def carrier(measured: dict[str, object]) -> str:
     """Implementation of a measured link. Old agents do not report it and only had the emulator."""
     return str(measured.get("by") or EMULATOR)
 
 
-def carrier_words(measured: dict[str, Any]) -> str:
+def carrier_words(measured: dict[str, object]) -> str:
     """Implementation in words, with the reason if the host has no other."""
     if carrier(measured) != EMULATOR:
         return carrier(measured)

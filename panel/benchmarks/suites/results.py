@@ -96,7 +96,7 @@ def result(row: SuiteRun) -> dict[str, Any]:
     return {"glance": glance, "parts": parts, "lines": found, **described(row), **machine}
 
 
-def described(row: SuiteRun) -> dict[str, Any]:
+def described(row: SuiteRun) -> dict[str, object]:
     """Description of the suite and of its publication."""
     suite = SUITES[row.suite]
     source = published.suite(row.suite)
@@ -144,10 +144,10 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _machine(row: SuiteRun) -> dict[str, Any]:
+def _machine(row: SuiteRun) -> dict[str, object]:
     """The host as recorded by the first case with a fingerprint."""
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
-    found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
+    found: dict[str, object] = run.fingerprint.get("hosts", {}) if run else {}
     return found
 
 

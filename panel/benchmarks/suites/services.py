@@ -7,7 +7,6 @@ a host that the suite itself uses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -125,7 +124,7 @@ class NotPrepared(ApplicationError):
         self.host, self.application = host, application
 
 
-def _frozen(setup: Setup, web_server: WebServer) -> dict[str, Any]:
+def _frozen(setup: Setup, web_server: WebServer) -> dict[str, object]:
     protocols = list(setup.protocols)
     return {"slug": setup.slug, "label": setup.label, "web_server": web_server.pk, "protocols": protocols}
 
@@ -197,8 +196,8 @@ def _refused(run: Run, words: str) -> None:
     Run.objects.filter(pk=run.pk).update(status="failed", error=words, progress="", finished_at=timezone.now())
 
 
-def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None) -> dict[str, Any]:
-    testbed: dict[str, Any] = {
+def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None) -> dict[str, object]:
+    testbed: dict[str, object] = {
         "suite": definition.slug,
         "case": case.stored(),
         "application": choice.application,

@@ -215,8 +215,8 @@ def _servers(place: Place, program: Program, php: str) -> list[TestbedServer]:
     return [*pools, TestbedServer(setup.slug, setup.engine, place.endpoint.target, program.binary)]
 
 
-def request_json(request: TestbedRequest) -> dict[str, Any]:
-    data: dict[str, Any] = plain(request)
+def request_json(request: TestbedRequest) -> dict[str, object]:
+    data: dict[str, object] = plain(request)
     return data
 
 

@@ -76,7 +76,7 @@ def _filtered(rows: QuerySet[Run], form: RunFilterForm) -> QuerySet[Run]:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def run_create(request: Request) -> HttpResponse:
-    initial: dict[str, Any] = {name: request.GET.get(name) for name in ("scenario", "baseline", "title")}
+    initial: dict[str, object] = {name: request.GET.get(name) for name in ("scenario", "baseline", "title")}
     initial["sites"] = ticked(request, "site") + request.GET.getlist("sites")
     form = RunForm(request.POST or None, user=request.user, initial=initial, **asked_sites(request))
     if request.method == "POST" and form.is_valid():

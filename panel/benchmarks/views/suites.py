@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -60,7 +59,7 @@ def suite_list(request: Request) -> HttpResponse:
     return render(request, "benchmarks/suites.html", context)
 
 
-def _offer(slug: str, host: Host | None) -> dict[str, Any]:
+def _offer(slug: str, host: Host | None) -> dict[str, object]:
     """One suite with its form; `host` is preselected."""
     suite = SUITES[slug]
     return {

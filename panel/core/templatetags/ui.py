@@ -42,10 +42,10 @@ NAVIGATION = (
 
 
 @register.simple_tag(takes_context=True)
-def navigation(context: RequestContext) -> list[dict[str, Any]]:
+def navigation(context: RequestContext) -> list[dict[str, object]]:
     """Main navigation; the entry whose URL is a prefix of the current path is marked as current."""
     path = context["request"].path if "request" in context else ""
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, object]] = []
     for name, label, icon, keys in NAVIGATION:
         try:
             url = reverse(name)
@@ -57,7 +57,7 @@ def navigation(context: RequestContext) -> list[dict[str, Any]]:
 
 
 @register.simple_tag(takes_context=True)
-def undo(context: RequestContext) -> dict[str, Any] | None:
+def undo(context: RequestContext) -> dict[str, object] | None:
     """Undo action offered by the previous page (core.ui.undo_offer): its `url` and `fields`."""
     return undo_offered(context["request"])
 
@@ -297,13 +297,13 @@ def query(context: RequestContext, **changes: Any) -> str:
 
 
 @register.inclusion_tag("components/pagination.html", takes_context=True)
-def pagination(context: RequestContext, page: Page[Any], target: str = "#list") -> dict[str, Any]:
+def pagination(context: RequestContext, page: Page[Any], target: str = "#list") -> dict[str, object]:
     links = page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1)
     return {"page": page, "links": links, "request": context["request"], "target": target}
 
 
 @register.inclusion_tag("components/sort_header.html", takes_context=True)
-def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, Any]:
+def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, object]:
     """Column head that sorts by `name`, one of the view's `ordering` values."""
     request: HttpRequest = context["request"]
     current = request.GET.get("ordering", "")
@@ -316,7 +316,7 @@ def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = 
 
 
 @register.inclusion_tag("components/diff.html")
-def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, Any]:
+def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, object]:
     """A unified diff of one file, `layout` unified or split.
 
     A split view becomes unified on a narrow screen, and for new or deleted files, which have one empty side.

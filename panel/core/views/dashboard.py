@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Count, Q
 from django.urls import reverse
@@ -30,7 +30,7 @@ class FirstStep:
     is_next: bool = False
 
 
-def dashboard_context(user: User) -> dict[str, Any]:
+def dashboard_context(user: User) -> dict[str, object]:
     figures = _figures(user)
     return {
         "alerts": alerts(user),

@@ -88,7 +88,7 @@ class Deployments(Resource):
                 rows = selectors.of_own_sites(self.actor, rows, name__in=wanted.split(","))
         return rows
 
-    def get_serializer_context(self) -> dict[str, Any]:
+    def get_serializer_context(self) -> dict[str, object]:
         context = dict(super().get_serializer_context())
         if not getattr(self, "swagger_fake_view", False) and not self.actor.is_admin:
             context["team_ids"] = set(self.actor.teams.values_list("pk", flat=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -97,7 +96,7 @@ def drift_check_quietly(host: Host) -> None:
         logger.info("%s was not checked for drift: %s", host, error.message)
 
 
-def drift_job(job: HostJob) -> dict[str, Any]:
+def drift_job(job: HostJob) -> dict[str, object]:
     """Run the host job of kind `drift`: {"open": number of edited files, "paths": the first 100}."""
     found = drift_check(job.host)
     return {"open": len(found), "paths": [row.path for row in found[:100]]}

@@ -71,7 +71,7 @@ def _of_block(block: ServerBlock) -> list[Probe]:
     return found
 
 
-def question(probe: Probe) -> dict[str, Any]:
+def question(probe: Probe) -> dict[str, object]:
     """One request in the format of the agent's operation `answers`."""
     usual = 443 if probe.tls else 80
     port = "" if probe.port == usual else f":{probe.port}"

@@ -68,7 +68,7 @@ def end_of(
     deployment: Deployment,
     result: ApplyResult,
     web_server_files: Mapping[int, list[FileRecord]],
-    comparison: dict[str, Any] | None = None,
+    comparison: dict[str, object] | None = None,
 ) -> End:
     """The agent's outcome."""
     status = STATUS_OF[result.outcome]
@@ -115,7 +115,7 @@ def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
             deployment.status, deployment.error, deployment.finished_at = status, error, now
 
 
-def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, Any]) -> None:
+def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, object]) -> None:
     """Record the comparison of a deployment, if the worker still owns it."""
     claim.rows.filter(pk=deployment.pk).update(comparison=comparison)
     deployment.comparison = comparison

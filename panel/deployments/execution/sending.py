@@ -79,7 +79,7 @@ class Lost:
 Tell = Callable[[dict[str, Any] | Before], None]
 
 
-def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], None]) -> Asked | None:
+def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost], None]) -> Asked | None:
     """Send the transaction without waiting, if the host is connected and no other data is needed first.
 
     `tell` then gets its events and the result from another thread. Returns None if `deliver` is needed.
@@ -103,7 +103,7 @@ def hand_over(job: Dispatch, tell: Callable[[dict[str, Any] | Verdict | Lost], N
         return None
 
 
-def _concluded(job: Dispatch, message: dict[str, Any] | None) -> Verdict | Lost:
+def _concluded(job: Dispatch, message: dict[str, object] | None) -> Verdict | Lost:
     try:
         return _ended(job, host_agent.result_of(outcome(job.deployment.host.name, "apply", message)))
     except ConnectionLost as error:

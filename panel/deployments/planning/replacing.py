@@ -59,7 +59,7 @@ def says_nothing(text: str, engine: str) -> bool:
         return False
 
 
-def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, Any]]:
+def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, object]]:
     """Parts whose sites are all in `sites`."""
     return [part for part in row.parts if set(part["sites"]) <= set(sites)]
 

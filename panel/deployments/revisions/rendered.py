@@ -124,8 +124,8 @@ class Frozen:
     pins: Pins
 
     @cached_property
-    def spec_json(self) -> dict[str, Any]:
-        return cast(dict[str, Any], to_json(self.spec))
+    def spec_json(self) -> dict[str, object]:
+        return cast(dict[str, object], to_json(self.spec))
 
 
 def frozen_now(sites: Sequence[tuple[Site, WebServer]]) -> list[Frozen]:
@@ -147,7 +147,7 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
 
 
 def _draft(
-    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, Any], records: Sequence[FileRecord]
+    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
     """An unsaved revision without a number."""
     files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
@@ -156,7 +156,7 @@ def _draft(
 
 
 def revision_of_records(
-    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, Any], records: Sequence[FileRecord]
+    actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
     """The revision of these stored files: equal files share one revision."""
     return _revisions_stored([_draft(actor, site, web_server, spec, records)])[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -28,6 +27,7 @@ from panel.deployments.revisions.rendered import (
 from panel.rendering.spec import RenderedFile
 from panel.websites import freeze
 from panel.websites.definition_from_spec import definition_of
+from panel.websites.definitions import SiteData
 from panel.websites.models import Site
 from panel.websites.services import site_define, site_export
 from panel.websites.services.definition import changes_snippets
@@ -78,7 +78,7 @@ def restore_changes_snippets(site: Site, revision: Revision) -> bool:
     return changes_snippets(site_export(site), _definition(site, revision))
 
 
-def _definition(site: Site, revision: Revision) -> dict[str, Any]:
+def _definition(site: Site, revision: Revision) -> SiteData:
     return definition_of(spec_of(revision), revision.web_server, site_export(site, with_secrets=True), site.web_server)
 
 

@@ -88,7 +88,7 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
     return host
 
 
-def _secrets_cleared(old: Host, values: dict[str, Any]) -> dict[str, str]:
+def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
     """Empty values for stored secrets that belong to the old address, port or user.
 
     ValidationError at the stored secret if none remains to sign in with.

@@ -72,7 +72,7 @@ def host_list(request: Request) -> HttpResponse:
     return render(request, "hosts/list.html", context)
 
 
-def _live_context(request: Request, host: Host) -> dict[str, Any]:
+def _live_context(request: Request, host: Host) -> dict[str, object]:
     """Context of the part that changes during a job; the page refreshes it until the job has ended."""
     jobs = list(host.jobs.select_related("requested_by")[:10])
     web_servers = list(host.web_servers.select_related("state"))
@@ -90,7 +90,7 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
     }
 
 
-def _others(host: Host) -> list[dict[str, Any]]:
+def _others(host: Host) -> list[dict[str, object]]:
     """Web servers that the last check found but did not add, with their engine's name."""
     return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
@@ -152,7 +152,7 @@ def logs(request: Request, name: str) -> HttpResponse:
     chosen = next((log for log in found if wanted in ("", log.key)), None)
     if wanted and chosen is None:
         raise Http404
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "host": host,
         "logs": found,
         "chosen": chosen,

@@ -6,13 +6,12 @@ admits such responses: CacheDefaultExpire is then their time.
 
 from __future__ import annotations
 
-from typing import Any
-
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import fits
 from panel.imports.reading import Node
 from panel.rendering.caching import USUAL
 from panel.websites import shapes
+from panel.websites.definitions import CacheTimeData, LocationData
 
 DEFAULT_S, LONGEST_S = 3600, 86400  # defaults of CacheDefaultExpire and CacheMaxExpire
 OWN = "Paddock chooses the cache folder"
@@ -66,7 +65,7 @@ def _whole(made: Host) -> str:
     rows = [row for row in made.block["locations"] if row["handler"] in ("proxy", "php")]
     if kind not in ("disk", "socache") or not rows or not all(_is_within(row, path) for row in rows):
         return "a site's cache applies only to whole locations that proxy requests"
-    times = [{"codes": list(USUAL), "seconds": seconds}]
+    times: list[CacheTimeData] = [{"codes": list(USUAL), "seconds": seconds}]
     if why := fits(shapes.validate_cache_times, times):
         return why
     for row in rows:
@@ -92,6 +91,6 @@ def _is_on(said: dict[str, Node], name: str, *, default: bool) -> bool:
     return said[name].value.lower() == "on" if name in said else default
 
 
-def _is_within(row: dict[str, Any], path: str) -> bool:
+def _is_within(row: LocationData, path: str) -> bool:
     """Return whether all paths of the location begin with `path`; true for an expression only if `path` is /."""
     return path == "/" or (row["match"] in ("", "=", "^~") and str(row["pattern"]).startswith(path))

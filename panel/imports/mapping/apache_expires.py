@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import fits
 from panel.imports.reading import Node
 from panel.websites import validators
+from panel.websites.definitions import LocationData
 
 WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
 BY_TYPE = "a site sets this per location, not per media type; it only works on Apache"
@@ -71,7 +71,7 @@ def section(made: Host, node: Node) -> Node | None:
     return replace(node, body=rest) if rest else None
 
 
-def _row(made: Host, node: Node) -> dict[str, Any] | None:
+def _row(made: Host, node: Node) -> LocationData | None:
     """The single file location that the section covers completely."""
     if len(node.args) != 1:
         return None
@@ -79,6 +79,6 @@ def _row(made: Host, node: Node) -> dict[str, Any] | None:
         if row["handler"] == "static" and row.get("alias") and row["match"] in ("", "^~"):
             of_path = node.low == "location" and row["pattern"] == f"{node.value.rstrip('/')}/"
             if of_path or (node.low == "directory" and made.path(row["alias"]) == made.path(node.value)):
-                found: dict[str, Any] = row
+                found: LocationData = row
                 return found
     return None

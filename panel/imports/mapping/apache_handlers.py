@@ -15,6 +15,7 @@ from panel.imports.reading import Node
 from panel.rendering import rewriting
 from panel.rendering.spec import Rewrite
 from panel.websites import shapes, validators
+from panel.websites.definitions import LocationData, PhpPoolData, RewriteData
 
 REDIRECTS = {"": 302, "temp": 302, "permanent": 301, "seeother": 303}
 PHP_FILES = (r"\.php$", r".+\.php$", r"\.ph(?:ar|p|tml)$", r".+\.ph(?:ar|p|tml)$", r".+\.ph(ar|p|tml)$")
@@ -36,7 +37,7 @@ def alias(made: Host, node: Node) -> str | None:
         return why
     if node.value.endswith("/"):
         return ""
-    led = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
+    led: RewriteData = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
     made.add({"match": "=", "pattern": node.value, "rewrites": [led]})
     return f"!{node.value} redirects to {path} through its own location"
 
@@ -81,7 +82,7 @@ def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool
         return "its order relative to ProxyPass and RewriteRule matters"
     path, target = args
     if is_expression:
-        item = {"pattern": path, "replacement": target, "flag": flag}
+        item: RewriteData = {"pattern": path, "replacement": target, "flag": flag}
     elif "$" in target or not path.startswith("/"):
         return NO_REDIRECT
     elif path.endswith("/"):
@@ -95,7 +96,7 @@ def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool
 
 
 def _everything(made: Host, code: int, value: str) -> str | None:
-    row = {"pattern": "/", "handler": "return", "return_code": code, "return_value": value}
+    row: LocationData = {"pattern": "/", "handler": "return", "return_code": code, "return_value": value}
     found = made.add(row)
     made.ended = made.ended or found == ""
     return found
@@ -161,6 +162,7 @@ def files_match(made: Host, node: Node) -> str | None:
     address = (match["socket"] or match["address"]) if match else ""
     if not address or fits(validators.validate_upstream_address, address):
         return None
-    pool = made.draft.named(made.draft.php_pools, "php", {"address": address, "settings": {}})
+    row: PhpPoolData = {"address": address, "settings": {}}
+    pool = made.draft.named(made.draft.php_pools, "php", row)
     pattern = r"\.php$" if "|" not in node.value else r"\.ph(?:ar|p|tml)$"
     return made.add({"match": "~", "pattern": pattern, "handler": "php", "php_pool": pool})

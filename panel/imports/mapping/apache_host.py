@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from django.core.exceptions import ValidationError
 
@@ -24,6 +25,7 @@ from panel.imports.report import CertificateFiles
 from panel.rendering import logformats
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
+from panel.websites.definitions import ErrorPageData, HeaderData, ListenData
 
 TLS_ON = ("on", "optional")
 LEVELS = {"debug": "debug", "info": "info", "notice": "notice", "warn": "warn", "error": "error", "crit": "crit"}
@@ -109,7 +111,7 @@ def _listens(made: Host, first: set[str]) -> None:
             refused.append(value)
             continue
         http2 = tls and "h2" in protocols
-        listen = {
+        listen: ListenData = {
             "port": int(port),
             "address": address,
             "tls": tls,
@@ -180,7 +182,7 @@ def _directory_index(made: Host, node: Node) -> str | None:
 def _error_document(made: Host, node: Node) -> str | None:
     if len(node.args) != 2 or not node.value.isdigit():
         return "sites do not support this form"
-    page = {"codes": [int(node.value)], "uri": node.args[1], "response": None}
+    page: ErrorPageData = {"codes": [int(node.value)], "uri": node.args[1], "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if fits(shapes.validate_error_pages, pages) or "%" in node.args[1]:
         return "sites do not support this form"
@@ -188,7 +190,7 @@ def _error_document(made: Host, node: Node) -> str | None:
     return ""
 
 
-def _log(made: Host, name: str, value: str) -> str | None:
+def _log(made: Host, name: Literal["access_log", "error_log"], value: str) -> str | None:
     path = made.path(value)
     if made.block.get(name):
         return "a site has one log of each kind"
@@ -241,7 +243,7 @@ def _header(made: Host, node: Node) -> str | None:
     always = any(value.lower() == "always" for value in node.args[:1])
     if len(args) != 3 or args[0].lower() != "set" or "%" in args[2] or args[2].startswith("expr="):
         return "sites support only fixed headers with “set”"
-    row = {"name": args[1].rstrip(":"), "value": args[2], "always": always}
+    row: HeaderData = {"name": args[1].rstrip(":"), "value": args[2], "always": always}
     if fits(shapes.validate_headers, [row]) or "$" in args[2]:
         return "sites do not support its value"
     made.block.setdefault("headers", []).append(row)

@@ -12,6 +12,7 @@ from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import Draft
 from panel.imports.nodes import Node
 from panel.rendering.roots import is_below
+from panel.websites.definitions import LocationData
 
 NO_LONGER = "the web server no longer reads .htaccess files; "
 UNREAD = (
@@ -80,7 +81,7 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
     return True
 
 
-def _answers_beside(row: dict[str, object]) -> bool:
+def _answers_beside(row: LocationData) -> bool:
     """Return whether the location responds without files; a / location would disable the site's files-first rule."""
     return row["pattern"] == "/" and row["match"] in ("", "^~")
 

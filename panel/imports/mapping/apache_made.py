@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from typing import Any
 
 from panel.imports.mapping.common import Draft
 from panel.imports.reading import Node
+from panel.websites.definitions import BlockData, LocationData, RewriteData
 
 
 class Host:
@@ -22,7 +22,7 @@ class Host:
         self.prefix = prefix
         self.around = around
         self.where = f"blocks/{len(draft.blocks)}"
-        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.block: BlockData = {"listens": [], "names": [], "locations": []}
         self.caching: str | None = None  # result for mod_cache's directives: apache_cache
         self.closed: Sequence[str] = ()  # unreadable files and folders
         self.ended = False  # a redirect of everything took the location /
@@ -39,16 +39,16 @@ class Host:
     def path(self, value: str) -> str:
         return posixpath.normpath(posixpath.join(self.prefix, value))
 
-    def add(self, row: dict[str, Any]) -> str:
+    def add(self, row: LocationData) -> str:
         """Add a location, or return the reason if another directive already handles its paths."""
-        values = {"match": "", "handler": "static", **row}
+        values: LocationData = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
         if self.ended or (values["match"], values["pattern"]) in keys:
             return "another directive already handles these paths"
         self.block["locations"].append(values)
         return ""
 
-    def rules(self, rewrites: list[dict[str, Any]], try_files: list[str]) -> None:
+    def rules(self, rewrites: list[RewriteData], try_files: list[str]) -> None:
         """Apply rules for the whole site; files first also covers scripts, which have their own location."""
         self.block["rewrites"] = rewrites
         if not try_files:

@@ -7,7 +7,6 @@ two locations in the model. Return values are those of apache_handlers.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from panel.imports.mapping import apache_rewrites
 from panel.imports.mapping.apache_made import Host
@@ -15,6 +14,7 @@ from panel.imports.mapping.common import fits, slug, whole_seconds
 from panel.imports.reading import Node
 from panel.rendering.spec import UpstreamServer
 from panel.websites import validators
+from panel.websites.definitions import LocationData, ServerData, UpstreamData
 
 TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
 SECURE = ("https", "wss")
@@ -52,10 +52,11 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | Non
     row |= {"handler": "proxy", "upstream_tls": match["scheme"] in SECURE}
     if match["scheme"].startswith("ws") or address in websockets(made)[1]:
         row["websocket"] = True
-    upstream = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address, **servers}]}
+    server: ServerData = {"address": address, **servers}
+    upstream: UpstreamData = {"balancing": "round_robin", "keepalive": 16, "servers": [server]}
     row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), upstream)
     for pattern, own in _places(path, uri):
-        same = {"match": "=" if not pattern.endswith("/") else "", "pattern": pattern}
+        same: LocationData = {"match": "=" if not pattern.endswith("/") else "", "pattern": pattern}
         if found := made.add({**same, **row, "proxy_uri": "" if own == pattern else own}):
             return f"-{found}"
     kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
@@ -75,10 +76,10 @@ def _led(node: Node) -> str:
     return f"{node.value.rstrip('/')}/" if len(node.args) == 2 else ""
 
 
-def _parameters(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
+def _parameters(words: tuple[str, ...]) -> tuple[LocationData, ServerData, list[str]]:
     """Parameters of ProxyPass: those of the location, those of its server, and unsupported ones."""
-    row: dict[str, Any] = {}
-    server: dict[str, int] = {}
+    row: LocationData = {}
+    server: ServerData = {}
     rest: list[str] = []
     for word in words:
         name, _, value = word.partition("=")

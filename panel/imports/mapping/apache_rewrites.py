@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from panel.imports.mapping.common import fits
 from panel.imports.nodes import Node
 from panel.rendering import rewriting
 from panel.rendering.spec import Rewrite
 from panel.websites import shapes
+from panel.websites.definitions import RewriteData
 
 _VARIABLES = {"%{HTTP_HOST}": "$http_host", "%{SERVER_NAME}": "$host", "%{REQUEST_SCHEME}": "$scheme"}
 _LAST = {"L", "END", "PT"}
@@ -34,7 +34,7 @@ _AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 class Found:
     """Result of the mapping; `why` it is impossible, `note` on differences."""
 
-    rewrites: list[dict[str, Any]] = field(default_factory=list)
+    rewrites: list[RewriteData] = field(default_factory=list)
     try_files: list[str] = field(default_factory=list)
     why: str = ""
     note: str = ""
@@ -81,7 +81,7 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
         rules = [rule for rule in rules[:-1] if not _is_of(rule, controller)]
     if any(rule.conditions for rule in rules):
         return Found(why="sites do not support conditions")
-    rewrites = []
+    rewrites: list[RewriteData] = []
     for rule in rules:
         item = _rewrite(rule, hands_back or bool(folder), folder, base)
         if item is None:
@@ -149,7 +149,7 @@ def _is_of(rule: _Rule, controller: str) -> bool:
     )  # fmt: skip
 
 
-def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> dict[str, str] | None:
+def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteData | None:
     """Map one rule. A path that is not looked up again names a file in Apache."""
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 
@@ -18,7 +18,9 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import line as nginx_line
 from panel.rendering.spec import WebServerSpec
 from panel.rendering.tree import Directive
+from panel.websites.definitions import BlockData, LocationData, PhpPoolData, SiteData, UpstreamData
 
+_Named = TypeVar("_Named", UpstreamData, PhpPoolData)
 INDENT = "    "
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -30,9 +32,9 @@ class Draft:
 
     web_server: WebServerSpec
     items: list[Item] = field(default_factory=list)
-    upstreams: list[dict[str, Any]] = field(default_factory=list)
-    php_pools: list[dict[str, Any]] = field(default_factory=list)
-    blocks: list[dict[str, Any]] = field(default_factory=list)
+    upstreams: list[UpstreamData] = field(default_factory=list)
+    php_pools: list[PhpPoolData] = field(default_factory=list)
+    blocks: list[BlockData] = field(default_factory=list)
     certificates: list[CertificateFiles] = field(default_factory=list)
     cache_mb: int | None = None  # None: the model's default
 
@@ -40,7 +42,7 @@ class Draft:
         """Record one directive's result. A block's result covers its inner directives unless they have their own."""
         self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
 
-    def snippet(self, owner: dict[str, Any], node: Node, where: str, why: str = "") -> None:
+    def snippet(self, owner: BlockData | LocationData, node: Node, where: str, why: str = "") -> None:
         """Keep `node` unchanged in the snippet of a block or location, unless a site may not contain it."""
         node = _absolute(node, self.web_server)
         try:
@@ -60,16 +62,18 @@ class Draft:
         texts[self.web_server.engine] = f"{before}\n{text}" if before else text
         self.note(node, "snippet", why, where)
 
-    def definition(self, name: str) -> dict[str, Any]:
-        return {
-            **({} if self.cache_mb is None else {"cache_mb": self.cache_mb}),
+    def definition(self, name: str) -> SiteData:
+        made: SiteData = {
             "name": name,
             "upstreams": self.upstreams,
             "php_pools": self.php_pools,
             "blocks": self.blocks,
         }
+        if self.cache_mb is not None:
+            made["cache_mb"] = self.cache_mb
+        return made
 
-    def named(self, rows: list[dict[str, Any]], wanted: str, row: dict[str, Any]) -> str:
+    def named(self, rows: list[_Named], wanted: str, row: _Named) -> str:
         """Name of an equal row, or of `row` added under `wanted` or the next free name."""
         for known in rows:
             if {key: value for key, value in known.items() if key != "name"} == row:
@@ -78,7 +82,9 @@ class Draft:
         name, number = wanted, 2
         while name in taken:
             name, number = f"{wanted[:58]}-{number}", number + 1
-        rows.append({"name": name, **row})
+        added = row.copy()
+        added["name"] = name
+        rows.append(added)
         return name
 
 

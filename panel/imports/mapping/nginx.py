@@ -11,6 +11,7 @@ from panel.imports.mapping.nginx_server import listen_of, server
 from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import WebServerSpec
+from panel.websites.definitions import BlockData, SiteData
 
 KEPT = "is not part of a site; it stays in the web server's own files"
 
@@ -72,7 +73,7 @@ def _groups(servers: Sequence[Node]) -> list[list[Node]]:
     return [members for _file, _names, members in groups]
 
 
-def _name(blocks: Sequence[dict[str, Any]], node: Node) -> str:
+def _name(blocks: Sequence[BlockData], node: Node) -> str:
     names = [name for block in blocks for name in block["names"] if not name.startswith("~")]
     stem = node.file.rsplit("/", 1)[-1].removesuffix(".conf")
     return slug(names[0].strip("*.") if names else stem)
@@ -116,7 +117,7 @@ def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Seq
                 site.parts.append(Part(block.file, block.line, block.end))
 
 
-def _raw(definition: dict[str, Any]) -> list[Any]:
+def _raw(definition: SiteData) -> list[Any]:
     """Raw directives of a site."""
     owners = [owner for block in definition["blocks"] for owner in (block, *block["locations"])]
     return [owner["snippets"] for owner in owners if "snippets" in owner]

@@ -5,12 +5,13 @@ together.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from panel.imports.mapping.common import fits, megabytes, whole_seconds
 from panel.imports.reading import Node
 from panel.rendering.caching import USUAL
 from panel.websites import shapes
+from panel.websites.definitions import CacheTimeData, LocationData
 
 if TYPE_CHECKING:
     from panel.imports.mapping.nginx_location import Location
@@ -37,7 +38,7 @@ def cached(place: Location, kind: str) -> frozenset[str]:
     return frozenset(node.name for node in own)
 
 
-def _mapped(place: Location, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
     """The model's fields, and differences by directive; empty if there is no equivalent."""
     times = _times(place.chain.effective(f"{kind}_cache_valid"))
     skipped = _skipped(place, kind)
@@ -56,13 +57,14 @@ def _mapped(place: Location, kind: str) -> tuple[dict[str, Any], dict[str, str]]
     if cookies:
         note = "a cookie counts if it exists, even with the value 0"
         notes |= {"cache_bypass": note, "no_cache": note}
-    row = {"cache_times": times, "cache_skip_cookies": cookies, "cache_skip_queries": queries}
-    return row | {"cache_stale": bool(stale), "cache_key": key}, notes
+    row: LocationData = {"cache_times": times, "cache_skip_cookies": cookies, "cache_skip_queries": queries}
+    row |= {"cache_stale": bool(stale), "cache_key": key}
+    return row, notes
 
 
-def _times(nodes: list[Node]) -> list[dict[str, Any]]:
+def _times(nodes: list[Node]) -> list[CacheTimeData]:
     """Cache times with their statuses; [] if one uses `any`, or no time is set."""
-    found: list[dict[str, Any]] = []
+    found: list[CacheTimeData] = []
     for node in nodes:
         *codes, time = node.args
         seconds = whole_seconds(time)

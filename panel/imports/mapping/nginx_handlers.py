@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from panel.imports.mapping.common import fits, slug, whole_seconds
 from panel.imports.reading import Node
 from panel.rendering.nginx.types import FASTCGI_PARAMS, FORWARDED_HEADERS
 from panel.websites import shapes, validators
+from panel.websites.definitions import HeaderData, PhpPoolData, ServerData, UpstreamData
 
 if TYPE_CHECKING:
     from panel.imports.mapping.nginx_location import Location
@@ -21,7 +22,12 @@ PROXY_WORDS = frozenset(
 )
 TARGET = re.compile(r"(?P<scheme>https?)://(?P<server>unix:[^:]+|\[[^\]]+\](?::\d+)?|[^/:]+(?::\d+)?)(?P<uri>:?/.*)?")
 BALANCING = {"least_conn": "least_conn", "ip_hash": "ip_hash"}
-SERVER = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
+FLAGS: dict[str, Literal["backup", "down"]] = {"backup": "backup", "down": "down"}
+SERVER: dict[str, Literal["weight", "max_fails", "fail_timeout_s"]] = {
+    "weight": "weight",
+    "max_fails": "max_fails",
+    "fail_timeout": "fail_timeout_s",
+}
 SPLITS = (r"^(.+?\.php)(/.*)$", r"^(.+\.php)(/.+)$", r"^(.+\.php)(/.*)$", r"^(.+?\.php)(/.+)$", r"^(.+?\.php)(|/.*)$")
 SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script_name", "$request_filename")
 
@@ -67,12 +73,12 @@ def _upstream(place: Location, server: str, scheme: str) -> str | None:
     address = server if has_port else f"{server}:{443 if scheme == 'https' else 80}"
     if fits(validators.validate_upstream_address, address):
         return None
-    row = {"balancing": "round_robin", "keepalive": 0, "servers": [{"address": address}]}
+    row: UpstreamData = {"balancing": "round_robin", "keepalive": 0, "servers": [{"address": address}]}
     return place.draft.named(place.draft.upstreams, slug(server.removeprefix("unix:"), "upstream"), row)
 
 
 def _upstream_of(place: Location, name: str, block: Node) -> str | None:
-    row: dict[str, Any] = {"balancing": "round_robin", "keepalive": 0, "servers": []}
+    row: UpstreamData = {"balancing": "round_robin", "keepalive": 0, "servers": []}
     for node in block.body or ():
         if node.name in BALANCING and not node.args:
             row["balancing"] = BALANCING[node.name]
@@ -85,16 +91,16 @@ def _upstream_of(place: Location, name: str, block: Node) -> str | None:
     return place.draft.named(place.draft.upstreams, slug(name, "upstream"), row) if row["servers"] else None
 
 
-def _server(node: Node) -> dict[str, Any] | None:
+def _server(node: Node) -> ServerData | None:
     """One `server` of an upstream; None if a parameter is not supported."""
     address = node.value if node.value.startswith("unix:") or re.search(r":\d+$", node.value) else f"{node.value}:80"
     if fits(validators.validate_upstream_address, address):
         return None
-    found: dict[str, Any] = {"address": address}
+    found: ServerData = {"address": address}
     for parameter in node.args[1:]:
         name, _, value = parameter.partition("=")
-        if name in ("backup", "down"):
-            found[name] = True
+        if flag := FLAGS.get(name):
+            found[flag] = True
             continue
         number = whole_seconds(value) if name == "fail_timeout" else int(value) if value.isdigit() else None
         if name not in SERVER or number is None:
@@ -106,7 +112,7 @@ def _server(node: Node) -> dict[str, Any] | None:
 def _headers(place: Location, server: str) -> None:
     """Set the headers that the upstream gets now, so that the panel's rendering sends the same."""
     own = {item.args[0].lower(): item for item in place.chain.effective("proxy_set_header") if len(item.args) == 2}
-    kept: list[dict[str, Any]] = []
+    kept: list[HeaderData] = []
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
     for low, node in own.items():
         name, value = node.args
@@ -130,10 +136,11 @@ def _headers(place: Location, server: str) -> None:
 
 def _proxy_times(place: Location, module: str) -> None:
     own = {item.name: item for item in place.own}
-    for name, field in (
-        (f"{module}_connect_timeout", "connect_timeout_s"),
-        (f"{module}_read_timeout", "read_timeout_s"),
-    ):
+    times: dict[str, Literal["connect_timeout_s", "read_timeout_s"]] = {
+        f"{module}_connect_timeout": "connect_timeout_s",
+        f"{module}_read_timeout": "read_timeout_s",
+    }
+    for name, field in times.items():
         if node := own.get(name):
             value = whole_seconds(node.value)
             if value is None:
@@ -161,7 +168,8 @@ def fastcgi(place: Location) -> frozenset[str] | None:
     settings = _settings(params)
     if settings is None:
         return None
-    pool = place.draft.named(place.draft.php_pools, "php", {"address": address, "settings": settings})
+    row: PhpPoolData = {"address": address, "settings": settings}
+    pool = place.draft.named(place.draft.php_pools, "php", row)
     place.row |= {"handler": "php", "php_pool": pool}
     place.took(node)
     _split(place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Literal
 
 from panel.imports.mapping.common import Draft, fits, megabytes
 from panel.imports.mapping.nginx_cache import cached
@@ -14,6 +14,7 @@ from panel.imports.reading import Node
 from panel.rendering import variables
 from panel.rendering.handlers import REDIRECTS
 from panel.websites import shapes, validators
+from panel.websites.definitions import BlockData, HeaderData, LocationData
 
 REWRITES = ("rewrite", "if", "set", "break", "rewrite_log", "uninitialized_variable_warn")
 MATCHES = ("=", "^~", "~*", "~")
@@ -51,7 +52,7 @@ class Location:
         self.where = where
         self.upstreams = upstreams
         self.prefix = prefix  # base of relative paths
-        self.row: dict[str, Any] = {}
+        self.row: LocationData = {}
 
     @property
     def is_regex(self) -> bool:
@@ -85,7 +86,7 @@ def matched(node: Node) -> tuple[str, str] | None:
 
 def location(
     draft: Draft,
-    block: dict[str, Any],
+    block: BlockData,
     node: Node,
     around: Sequence[Sequence[Node]],
     upstreams: dict[str, Node],
@@ -164,7 +165,7 @@ def _rest(place: Location, taken: frozenset[str]) -> None:
             place.raw(node, why or "")
 
 
-def _path(place: Location, node: Node, name: str) -> str:
+def _path(place: Location, node: Node, name: Literal["root", "alias"]) -> str:
     if place.row["handler"] not in ("static", "php"):
         return "only locations that serve files support this"
     if name == "alias" and place.is_regex:
@@ -216,7 +217,7 @@ def _header(place: Location, node: Node) -> str:
     return ""
 
 
-def header_of(args: Sequence[str]) -> dict[str, Any]:
+def header_of(args: Sequence[str]) -> HeaderData:
     return {"name": args[0], "value": args[1], "always": args[2:] == ("always",)}
 
 

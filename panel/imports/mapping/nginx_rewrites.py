@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from panel.imports.mapping.common import fits
 from panel.imports.reading import Node
 from panel.rendering import rewriting
 from panel.rendering.spec import Rewrite
 from panel.websites import shapes
+from panel.websites.definitions import RewriteData
 
 OTHERS = ("if", "set", "break", "return")
 
 
-def rewrites_of(own: Sequence[Node]) -> tuple[list[dict[str, Any]], str]:
+def rewrites_of(own: Sequence[Node]) -> tuple[list[RewriteData], str]:
     """Rewrites of a server or location, and the reason why the model cannot express them, "" if it can."""
     if others := sorted({node.name for node in own if node.name in OTHERS}):
         return [], f"its order relative to {', '.join(others)} matters, which sites do not preserve"
-    found: list[dict[str, Any]] = []
+    found: list[RewriteData] = []
     for node in own:
         if node.name != "rewrite":
             continue
         if len(node.args) not in (2, 3):
             return [], "sites do not support this form"
         pattern, replacement, flag = (*node.args, "")[:3]
-        item = {"pattern": pattern, "replacement": replacement, "flag": flag}
+        item: RewriteData = {"pattern": pattern, "replacement": replacement, "flag": flag}
         why = fits(shapes.validate_rewrites, [item])
         why = why or fits(lambda row: rewriting.check(Rewrite(**row), ""), item)
         if why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Literal
 
 from django.core.exceptions import ValidationError
 
@@ -19,6 +19,7 @@ from panel.rendering.handlers import REDIRECTS
 from panel.rendering.nginx.scope import Dialect
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
+from panel.websites.definitions import BlockData, ErrorPageData, ListenData, LocationData
 
 ADDRESS = re.compile(r"(?:(?P<v6>\[[0-9A-Fa-f:.]+\])|(?P<v4>[0-9.]+\.[0-9.]+|\*|localhost))?:?(?P<port>\d+)?\Z")
 OWN_TLS = ("ssl_protocols", "ssl_session_cache", "ssl_session_timeout")
@@ -36,7 +37,7 @@ class Server:
         self.upstreams = upstreams
         self.prefix = prefix
         self.where = f"blocks/{len(draft.blocks)}"
-        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.block: BlockData = {"listens": [], "names": [], "locations": []}
 
     def inherits(self, name: str) -> list[Node]:
         return [node for node in self.own if node.name == name] or [node for node in self.http if node.name == name]
@@ -45,7 +46,7 @@ class Server:
         self.draft.snippet(self.block, node, self.where, why)
 
 
-def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> dict[str, Any]:
+def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> BlockData:
     """Add the server's block to `draft`."""
     made = Server(draft, node, http, upstreams, prefix)
     draft.blocks.append(made.block)
@@ -98,7 +99,11 @@ def _take(made: Server, node: Node) -> None:
 # --- listen ---
 
 
-def listen_of(node: Node) -> tuple[dict[str, Any] | None, list[str]]:
+_Flag = Literal["tls", "http2", "default_server"]
+LISTEN: dict[str, _Flag] = {"ssl": "tls", "http2": "http2", "default_server": "default_server"}
+
+
+def listen_of(node: Node) -> tuple[ListenData | None, list[str]]:
     """The listen, with its unsupported parameters; None if the model lacks the address."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
@@ -108,8 +113,8 @@ def listen_of(node: Node) -> tuple[dict[str, Any] | None, list[str]]:
     if address and fits(validators.validate_listen_address, address):
         return None, []
     words = set(node.args[1:])
-    found = {"port": int(match["port"] or 80), "address": address}
-    for parameter, name in (("ssl", "tls"), ("http2", "http2"), ("default_server", "default_server")):
+    found: ListenData = {"port": int(match["port"] or 80), "address": address}
+    for parameter, name in LISTEN.items():
         found[name] = parameter in words or (parameter == "default_server" and "default" in words)
     known = {"ssl", "http2", "default_server", "default", "quic", "ipv6only=on"}
     return found, sorted(words - known)
@@ -133,7 +138,7 @@ def _listens(made: Server) -> None:
         item["http2"] = item["tls"] and (item.get("http2", False) or everywhere.get("http2") == "on")
 
 
-def _add_listen(listens: list[dict[str, Any]], found: dict[str, Any], *, is_quic: bool) -> None:
+def _add_listen(listens: list[ListenData], found: ListenData, *, is_quic: bool) -> None:
     """Add a listen. QUIC is a second `listen` of the same address in nginx, and a property in the model."""
     same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
     target = same[0] if same else found
@@ -141,7 +146,7 @@ def _add_listen(listens: list[dict[str, Any]], found: dict[str, Any], *, is_quic
         listens.append(found)
     if is_quic:
         target |= {"http3": True, "tls": True}
-    for name in ("tls", "http2", "default_server"):
+    for name in LISTEN.values():
         target[name] = target.get(name, False) or found[name]
 
 
@@ -181,9 +186,7 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """Map try_files of a server. It affects no location in nginx; the model applies it to the location / if there is
-    none.
-    """
+    """Map try_files of a server. nginx applies it to no location; the model applies it to / if there is no such one."""
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
@@ -209,7 +212,7 @@ def _error_page(made: Server, node: Node) -> str:
         response = int(answer)
     if not codes or not all(code.isdigit() for code in codes):
         return "sites do not support this form"
-    page = {"codes": [int(code) for code in codes], "uri": uri, "response": response}
+    page: ErrorPageData = {"codes": [int(code) for code in codes], "uri": uri, "response": response}
     pages = [*made.block.get("error_pages", []), page]
     if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "it uses a variable"):
         return why
@@ -251,7 +254,7 @@ def _access_log(made: Server, node: Node) -> str:
     return ""
 
 
-def _log(made: Server, name: str, path: str) -> str:
+def _log(made: Server, name: Literal["access_log", "error_log"], path: str) -> str:
     if made.block.get(name):
         return "a site has one log of each kind"
     log_dir = made.draft.web_server.log_dir
@@ -341,7 +344,7 @@ def _return(made: Server, node: Node) -> None:
     """Map a return that ends every request to the location / of a block without other locations."""
     code, value = return_of(node)
     where = f"{made.where}/locations/0"
-    row: dict[str, Any] = {"match": "", "pattern": "/"}
+    row: LocationData = {"match": "", "pattern": "/"}
     made.block["locations"].append(row)
     is_redirect = value.startswith(("http://", "https://", "/", "$scheme://")) and code in REDIRECTS
     if code is None or not _known([value]) or (value and not is_redirect):

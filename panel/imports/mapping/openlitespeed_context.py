@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from panel.imports.mapping.common import fits, slug
 from panel.imports.nodes import Node
 from panel.websites import shapes, validators
+from panel.websites.definitions import AccessRuleData, HeaderData, LocationData, UpstreamData
 
 if TYPE_CHECKING:
     from panel.imports.mapping.openlitespeed_host import Host
@@ -45,7 +46,7 @@ def context(made: Host, node: Node) -> str | None:
     return "!without its note" if "note" in values else ""
 
 
-def _static(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+def _static(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
     if set(values) - {"type", "location", "allowbrowse"}:
         return None
     if values.get("allowbrowse") == "0":
@@ -61,7 +62,7 @@ def _static(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | No
     }  # fmt: skip
 
 
-def _proxy(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+def _proxy(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
     name = values.get("handler", "")
     app = made.apps.get(name, {})
     address = address_of(app.get("address", ""))
@@ -70,12 +71,12 @@ def _proxy(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | Non
     if fits(validators.validate_upstream_address, address):
         return None
     made.used.add(name)
-    row = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
+    row: UpstreamData = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
     upstream = made.draft.named(made.draft.upstreams, slug(name, "upstream"), row)
     return {"handler": "proxy", "upstream": upstream, "upstream_tls": app["address"].startswith("https://")}
 
 
-def _redirect(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+def _redirect(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
     """Map a redirect of everything below the root to another site, which appends the rest of the path."""
     code = values.get("statuscode", "301" if values.get("externalredirect") == "1" else "302")
     target = values.get("location", "")
@@ -89,14 +90,14 @@ def _redirect(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | 
 # --- settings of a location besides its handler: "" when mapped ---
 
 
-def _more(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+def _more(row: LocationData, node: Node, values: dict[str, str]) -> str:
     if row["handler"] == "deny":
         return ""  # never sent, so ignored
     return _SETTINGS[node.name](row, node, values)
 
 
-def _headers(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
-    found = []
+def _headers(row: LocationData, node: Node, values: dict[str, str]) -> str:
+    found: list[HeaderData] = []
     for line in filter(None, map(str.strip, node.value.split("\n"))):
         match = _SET.match(line) or _PLAIN.match(line)
         value = _unquoted(match["value"]) if match else ""
@@ -119,7 +120,7 @@ def _unquoted(text: str) -> str:
     return inner if end and not rest else ""
 
 
-def _access(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+def _access(row: LocationData, node: Node, values: dict[str, str]) -> str:
     """Map allowed addresses with all others denied, or the reverse, for which the order does not matter."""
     said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
     allowed, denied = said.get("allow", []), said.get("deny", [])
@@ -130,25 +131,25 @@ def _access(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
         rules = [("deny", word) for word in denied] + [("allow", "all")]
     else:
         return PLACELESS
-    found = [{"action": action, "source": source} for action, source in rules]
+    found: list[AccessRuleData] = [{"action": action, "source": source} for action, source in rules]
     if why := next(filter(None, (fits(validators.validate_access_source, rule["source"]) for rule in found)), ""):
         return why
     row["access_rules"] = found
     return ""
 
 
-def _index(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+def _index(row: LocationData, node: Node, values: dict[str, str]) -> str:
     names = [name.strip() for name in node.value.split(",") if name.strip()]
     row["index"] = names
     return PLACELESS if row["handler"] != "static" else fits(shapes.validate_index, names)
 
 
-def _autoindex(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+def _autoindex(row: LocationData, node: Node, values: dict[str, str]) -> str:
     row["autoindex"] = node.value == "1"
     return PLACELESS if row["handler"] != "static" else ""
 
 
-def _expires(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+def _expires(row: LocationData, node: Node, values: dict[str, str]) -> str:
     match = re.fullmatch(r"([AM])(\d+)", values.get("expiresdefault", ""))
     if values.get("enableexpires") == "0":
         row["expires"] = "off"
@@ -160,7 +161,7 @@ def _expires(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
     return fits(validators.validate_expires, value)
 
 
-_SETTINGS: dict[str, Callable[[dict[str, Any], Node, dict[str, str]], str]] = {
+_SETTINGS: dict[str, Callable[[LocationData, Node, dict[str, str]], str]] = {
     "extraheaders": _headers,
     "accesscontrol": _access,
     "indexfiles": _index,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 from django.core.exceptions import ValidationError
 
@@ -19,6 +19,7 @@ from panel.imports.report import CertificateFiles
 from panel.rendering import logformats
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
+from panel.websites.definitions import BlockData, ErrorPageData, PhpPoolData
 
 LAST = ("rewrite", HTACCESS)  # handled last, when the contexts are known
 RUNS_NOTHING = "-scripts do not run here, but Paddock lets the web server's script handlers run in every site"
@@ -35,7 +36,7 @@ class Host:
         self.around = around
         self.prefix = prefix
         self.where = "blocks/0"
-        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.block: BlockData = {"listens": [], "names": [], "locations": []}
         apps = [item for item in (*around, *self.own) if item.name == "extprocessor"]
         self.apps = {item.value: {child.name: child.value for child in item.body or ()} for item in apps}
         self.used: set[str] = set()  # applications used by a mapped location
@@ -153,7 +154,7 @@ def _error_page(made: Host, node: Node) -> str:
     uri = litespeed.says(node.body or (), "url")
     if not node.value.isdigit():
         return "sites do not support this form"
-    page = {"codes": [int(node.value)], "uri": uri, "response": None}
+    page: ErrorPageData = {"codes": [int(node.value)], "uri": uri, "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if why := fits(shapes.validate_error_pages, pages):
         return why
@@ -162,7 +163,7 @@ def _error_page(made: Host, node: Node) -> str:
 
 
 def _log(made: Host, node: Node) -> str:
-    name = "access_log" if node.name == "accesslog" else "error_log"
+    name: Literal["access_log", "error_log"] = "access_log" if node.name == "accesslog" else "error_log"
     values = {item.name: item.value for item in node.body or ()}
     path, web_server = made.path(node.value), made.draft.web_server
     if values.get("useserver", "1" if not values else "0") == "1":
@@ -217,12 +218,13 @@ def _scripts(made: Host, node: Node) -> str | None:
     if app.get("type") != "fcgi" or fits(validators.validate_upstream_address, address):
         return None
     made.used.add(name)
-    pool = made.draft.named(made.draft.php_pools, "php", {"address": address, "settings": {}})
+    row: PhpPoolData = {"address": address, "settings": {}}
+    pool = made.draft.named(made.draft.php_pools, "php", row)
     made.block["locations"].append({"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool})
     return ""
 
 
-def _switch(name: str) -> Callable[[Host, Node], str]:
+def _switch(name: Literal["gzip", "brotli"]) -> Callable[[Host, Node], str]:
     def take(made: Host, node: Node) -> str:
         if node.value not in ("0", "1"):
             return "sites do not support this form"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from panel.rendering.lint.finding import Finding, setting
 from panel.rendering.readers import Read
@@ -35,7 +34,7 @@ def _lets_all_in(location: Location, where: str) -> Iterator[Finding]:
     )
 
 
-def _rows(location: Location) -> list[dict[str, Any]]:
+def _rows(location: Location) -> list[dict[str, object]]:
     return [{"action": rule.action, "source": rule.source} for rule in location.access_rules]
 
 

@@ -40,7 +40,7 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
 def setting(where: str, **members: Any) -> Fix:
     """A fix that sets these fields of the part at `where`."""
 
-    def fix(definition: dict[str, Any]) -> None:
+    def fix(definition: dict[str, object]) -> None:
         part(definition, where).update(members)
 
     return fix

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
 from panel.websites import field_names, lines
+from panel.websites.definitions import ListenData
 from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.models import Certificate, Listen, Location, ServerBlock
 from panel.websites.validators import server_names_normalized
@@ -155,8 +156,8 @@ class BlockForm(PartForm[ServerBlock]):
             self.initial.setdefault("listens", list(block.listens.values(*fields)))
             self.initial.setdefault("names", [row.name for row in block.names.all()])
 
-    def clean_listens(self) -> list[dict[str, Any]]:
-        value: list[dict[str, Any]] = self.cleaned_data["listens"]
+    def clean_listens(self) -> list[ListenData]:
+        value: list[ListenData] = self.cleaned_data["listens"]
         seen: set[tuple[str, int]] = set()
         faults: list[str] = []
         for item in value:

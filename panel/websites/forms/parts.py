@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.core.forms import Form, LinesField
 from panel.hosts.models import Engine
 from panel.websites import lines
+from panel.websites.definitions import ServerData
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
 
@@ -39,8 +40,8 @@ class UpstreamForm(PartForm[Upstream]):
             members = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
             self.initial.setdefault("servers", list(self.instance.servers.values(*members)))
 
-    def clean_servers(self) -> list[dict[str, Any]]:
-        value: list[dict[str, Any]] = self.cleaned_data["servers"]
+    def clean_servers(self) -> list[ServerData]:
+        value: list[ServerData] = self.cleaned_data["servers"]
         for item in value:
             try:
                 UpstreamServer(**item).full_clean(exclude={"upstream"}, validate_unique=False)

@@ -151,7 +151,7 @@ class SiteCreateForm(Form):
             raise ValidationError(gettext("A site named %s already exists. Choose another name.") % name)
         return name
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         data = super().clean() or self.cleaned_data
         kind = data.get("kind")
         checks: dict[str, tuple[str, Any, str]] = {

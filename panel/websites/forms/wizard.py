@@ -44,7 +44,7 @@ def _handler(answers: dict[str, Any]) -> dict[str, Any]:
     return {"block": {"root": answers["root"], "index": ["index.html"], "locations": []}}
 
 
-def _listens(answers: dict[str, Any]) -> list[dict[str, Any]]:
+def _listens(answers: dict[str, object]) -> list[dict[str, object]]:
     port, is_default = answers["port"], not answers["domains"]
     plain = {"port": port, "default_server": is_default}
     if not answers["tls"]:

@@ -114,7 +114,7 @@ def row_values(item: Any) -> Mapping[str, Any]:
     return item
 
 
-def described(instance: models.Model) -> dict[str, Any]:
+def described(instance: models.Model) -> dict[str, object]:
     """Audit snapshot; a server block with its listens and names, an upstream with its servers."""
     values = snapshot(instance)
     for name in ("listens", "names", "servers"):

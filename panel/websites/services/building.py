@@ -28,7 +28,7 @@ Row = TypeVar("Row", bound=models.Model)
 Key = Callable[[Any], Hashable]
 
 
-def members_of(instance: models.Model) -> dict[str, Any]:
+def members_of(instance: models.Model) -> dict[str, object]:
     """Fields that a caller may set, in the model's order, without those set from the place in a definition."""
     allowed = editable_fields(type(instance)) - PLACES
     return {
@@ -36,7 +36,7 @@ def members_of(instance: models.Model) -> dict[str, Any]:
     }
 
 
-def split(data: Any, apart: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(data: Any, apart: set[str]) -> tuple[dict[str, object], dict[str, object]]:
     """Split data into plain fields and those for rows or other objects."""
     values = row_values(data)
     plain = {name: value for name, value in values.items() if name not in apart}
@@ -101,11 +101,11 @@ _BY_PATTERN: tuple[Key, Key] = (
 )
 
 
-def _columns(row: models.Model) -> dict[str, Any]:
+def _columns(row: models.Model) -> dict[str, object]:
     return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
 
 
-def _rows_of(owner: models.Model, name: str) -> list[dict[str, Any]]:
+def _rows_of(owner: models.Model, name: str) -> list[dict[str, object]]:
     return [members_of(row) for row in getattr(owner, name).all()]
 
 

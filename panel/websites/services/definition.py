@@ -14,7 +14,7 @@ Missing fields have the model's default. Errors are ValidationErrors keyed by pl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -25,6 +25,7 @@ from panel.audit.services import SECRET, audit_record
 from panel.core.models import version_bump
 from panel.hosts.models import WebServer
 from panel.websites import checks
+from panel.websites.definitions import BlockData, LocationData, SiteData
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 from panel.websites.services.base import assign, removal_guards
 from panel.websites.services.building import Builder, members_of, split
@@ -47,17 +48,17 @@ def _snippets(rows: list[RawSnippet], owner: ServerBlock | Location) -> dict[str
     return texts
 
 
-def _location_out(location: Location, snippets: list[RawSnippet]) -> dict[str, Any]:
+def _location_out(location: Location, snippets: list[RawSnippet]) -> LocationData:
     values = members_of(location)
     values["upstream"] = location.upstream.name if location.upstream else None
     values["php_pool"] = location.php_pool.name if location.php_pool else None
     values["snippets"] = _snippets(snippets, location)
-    return values
+    return cast(LocationData, values)
 
 
-def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> dict[str, Any]:
+def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> BlockData:
     locations = block.locations.select_related("upstream", "php_pool")
-    return {
+    values = {
         "listens": [members_of(row) for row in block.listens.all()],
         "names": [row.name for row in block.names.all()],
         "certificate": block.certificate.name if block.certificate else None,
@@ -65,18 +66,19 @@ def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> dict[str, Any]
         "snippets": _snippets(snippets, block),
         "locations": [_location_out(row, snippets) for row in locations],
     }
+    return cast(BlockData, values)
 
 
-def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
+def site_export(site: Site, *, with_secrets: bool = False) -> SiteData:
     """The site's definition; password hashes appear as "(secret)" unless requested (for cloning)."""
     definition = _definition(site)
     return definition if with_secrets else _without_secrets(definition)
 
 
-def _definition(site: Site) -> dict[str, Any]:
+def _definition(site: Site) -> SiteData:
     snippets = list(site.snippets.all())
     blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
-    return {
+    definition = {
         **members_of(site),
         "team": site.team.slug,
         "web_server": site.web_server_id,
@@ -87,15 +89,17 @@ def _definition(site: Site) -> dict[str, Any]:
         "php_pools": [members_of(row) for row in site.php_pools.all()],
         "blocks": [_block_out(block, snippets) for block in blocks],
     }
+    return cast(SiteData, definition)
 
 
-def _without_secrets(definition: Data) -> dict[str, Any]:
-    blocks = []
-    for block in definition["blocks"]:
-        users = [dict.fromkeys(row["basic_auth_users"], SECRET) for row in block["locations"]]
-        rows = [row | {"basic_auth_users": names} for row, names in zip(block["locations"], users, strict=True)]
-        blocks.append(block | {"locations": rows})
-    return {**definition, "blocks": blocks}
+def _without_secrets(definition: SiteData) -> SiteData:
+    hidden = definition.copy()
+    hidden["blocks"] = [block.copy() for block in definition["blocks"]]
+    for block in hidden["blocks"]:
+        block["locations"] = [row.copy() for row in block["locations"]]
+        for row in block["locations"]:
+            row["basic_auth_users"] = dict.fromkeys(row["basic_auth_users"], SECRET)
+    return hidden
 
 
 def _is_changed(before: Data, after: Data) -> bool:
@@ -222,7 +226,7 @@ def site_define(
         actor=actor,
         action=action or ("site.define" if site else "site.create"),
         target=target,
-        before=_without_secrets(before) if before else None,
-        after=_without_secrets(after) | dict(noted or {}),
+        before={**_without_secrets(before)} if before else None,
+        after={**_without_secrets(after), **(noted or {})},
     )
     return target

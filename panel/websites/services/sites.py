@@ -14,6 +14,7 @@ from panel.core.errors import ApplicationError
 from panel.hosts.models import WebServer
 from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
+from panel.websites.definitions import BlockData, ListenData, SiteData
 from panel.websites.models import Certificate, Site
 from panel.websites.services.base import at_fields, removal_guards, remove, store
 from panel.websites.services.definition import UNSAID, site_define, site_export
@@ -31,20 +32,20 @@ _SHORT_FORM = {
 }
 
 
-def _listens(port: int, address: str, certificate: Certificate | None) -> list[dict[str, Any]]:
+def _listens(port: int, address: str, certificate: Certificate | None) -> list[ListenData]:
     if certificate is None:
         return [{"port": port, "address": address}]
-    secure = {"port": 443 if port == 80 else port, "address": address, "tls": True, "http2": True}
+    secure: ListenData = {"port": 443 if port == 80 else port, "address": address, "tls": True, "http2": True}
     return [{"port": 80, "address": address}, secure] if port == 80 else [secure]
 
 
 def _short_parts(
-    listens: list[dict[str, Any]], domains: list[str], certificate: Certificate | None, root: str, upstream: str
-) -> dict[str, Any]:
+    listens: list[ListenData], domains: list[str], certificate: Certificate | None, root: str, upstream: str
+) -> SiteData:
     """The server block of the short form, and its upstream."""
     if not domains:
         listens = [{**listen, "default_server": True} for listen in listens]
-    block: dict[str, Any] = {
+    block: BlockData = {
         "listens": listens,
         "names": domains,
         "certificate": certificate.name if certificate else None,
@@ -84,7 +85,7 @@ def site_create(
         message = "Enter either the document root or the upstream (host:port)."
         raise ValidationError({"root": message})
     listens = _listens(port, address, certificate)
-    data: dict[str, Any] = {"name": name, "team": team.slug, "web_server": web_server.pk if web_server else None}
+    data: SiteData = {"name": name, "team": team.slug, "web_server": web_server.pk if web_server else None}
     data |= {"health_path": health_path, "notes": notes, "tags": list(tags)}
     data |= _short_parts(listens, domains, certificate, root, upstream)
     try:

@@ -29,7 +29,7 @@ list_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
 def _list_page(
-    request: Request, form: Any, rows: QuerySet[Allowance], values: dict[str, Any], **context: Any
+    request: Request, form: Any, rows: QuerySet[Allowance], values: dict[str, object], **context: Any
 ) -> HttpResponse:
     """The list with the form that adds a row with `values`; both have the same URL."""
     if request.method == "POST":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.urls import reverse
@@ -40,7 +38,7 @@ def explain(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     web_server = web_server_wanted(request, site)
     form = ExplainForm(request.GET if "url" in request.GET else None)
-    context: dict[str, Any] = {"form": form, "web_server": web_server, "examples": urls_of(site)[:3]}
+    context: dict[str, object] = {"form": form, "web_server": web_server, "examples": urls_of(site)[:3]}
     if form.is_valid() and form.question is not None and web_server is not None:
         try:
             found = explained(site, web_server, form.question)
@@ -53,7 +51,7 @@ def explain(request: Request, name: str) -> HttpResponse:
     return site_render(request, site, "explain", template, **context)
 
 
-def _answer(request: Request, site: Site, found: Explanation) -> dict[str, Any]:
+def _answer(request: Request, site: Site, found: Explanation) -> dict[str, object]:
     """Steps of the explanation; if another team's site handles the request, only this fact."""
     if found.site and found.site != site.name and not sites_visible(request.user).filter(name=found.site).exists():
         return {"is_foreign": True}

@@ -49,7 +49,7 @@ def raw(request: Request, name: str) -> HttpResponse:
     """Show the exact files of the draft for a web server, rendered now."""
     site = site_get(request, name)
     web_server = web_server_wanted(request, site)
-    context: dict[str, Any] = {"web_server": web_server, "web_servers": web_server_choices(site)}
+    context: dict[str, object] = {"web_server": web_server, "web_servers": web_server_choices(site)}
     if web_server is not None:
         fetched = freeze.fetched(site)
         context["remarks"] = [words(item, web_server) for item in site_differences(site, web_server)]
@@ -69,7 +69,7 @@ def logs(request: Request, name: str) -> HttpResponse:
     chosen = next((log for log in choices if log.key == wanted), None) if wanted else next(iter(choices), None)
     if wanted and chosen is None:
         raise Http404
-    context: dict[str, Any] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
+    context: dict[str, object] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
     if chosen is not None and site.web_server is not None:
         try:
             lines = site_log_tail(request.user, site, chosen, lines=LOG_LINES)

@@ -78,7 +78,7 @@ class Metrics:
         """Responses with the wanted status, in percent of all requests."""
         return 100.0 * self.good / self.requests if self.requests else 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**dataclasses.asdict(self), "availability_percent": self.availability_percent}
 
 
