@@ -391,7 +391,7 @@ def test_run_form_selects_sites_by_tag(operator: User, scenario: Scenario, site:
         assert all(f"<option>{tag}</option>" in page for tag in ("eu", "prod", "rack-7"))
         narrowed = text(client, f"{url}?tag=prod")
         assert narrowed.count('name="sites"') == 1 and 'value="second"' in narrowed
-        assert "<option selected>prod</option>" in narrowed
+        assert re.search(r"<option\s+selected>prod</option>", narrowed)
         assert text(client, f"{url}?tag=rack-7").count('name="sites"') == 2
         assert text(client, f"{url}?tag=nobody-has-this").count('name="sites"') == 2
     assert text(client, f"/benchmarks/new?tag=prod&sites={site.name}").count('name="sites"') == 2, "ticked ones stay"

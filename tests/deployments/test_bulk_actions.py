@@ -177,12 +177,12 @@ def test_api_checks_many_hosts(people: Cast, second: Host) -> None:
     body = {"action": "check-drift", "hosts": ["web-1", "web-2"]}
     done = caller.post("hosts/bulk/", body)
     assert done.status_code == 202
-    jobs = json.loads(done.content)
-    assert [(job["host"], job["kind"], job["status"]) for job in jobs] == [
+    queued = json.loads(done.content)
+    assert [(job["host"], job["kind"], job["status"]) for job in queued] == [
         ("web-1", "drift", "queued"),
         ("web-2", "drift", "queued"),
     ]
-    assert json.loads(caller.get(f"jobs/{jobs[1]['uuid']}/").content)["status"] == "queued"
+    assert json.loads(caller.get(f"jobs/{queued[1]['uuid']}/").content)["status"] == "queued"
     refused = caller.post("hosts/bulk/", body | {"hosts": ["web-1", "web-9"]})
     assert refused.status_code == 422 and pointers(refused) == ["/hosts/1"]
     assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403

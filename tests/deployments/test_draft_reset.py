@@ -189,6 +189,7 @@ def test_draft_reset_restores_every_field(people: Cast) -> None:
     empty = websites.site_export(site)
     websites.site_define(actor=people.admin, site=site, data=data)
     Site.objects.update(answers_challenges=True)  # kept beside the definition
+    site.refresh_from_db()
     before = freeze.site_spec(site, people.nginx)
     kinds = {kind for kind, _member in _said(before)}
     members = {(kind, item.name) for kind in kinds for item in dataclasses.fields(getattr(spec, kind))}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.test import Client
 
 from panel.accounts.models import User
 from panel.accounts.services.tokens import token_create
-from panel.alerts.selectors import alerts
 from panel.audit.models import AuditEntry
-from panel.websites import checks, services
-from panel.websites.models import Allowance, AllowanceKind, Site
+from panel.websites import services
+from panel.websites.models import Allowance, AllowanceKind
 from tests.support.cast import Cast, signed_in
 
 SHARED = "/sites/+shared/"
@@ -154,32 +151,3 @@ def test_listed_overlap_lets_operator_save(people: Cast) -> None:
         actor=people.admin, kind="address", value="127.0.0.1:80", team=people.team, host=people.host
     )
     shop()
-
-
-def test_upgrade_lists_services_in_use(people: Cast) -> None:
-    """For the one team whose sites use them; for every team, marked for review, where several do."""
-    given = {"web_server": people.nginx, "actor": people.admin}
-    for name, team in (("shop", people.team), ("second", people.team), ("blog", people.other_team)):
-        site = services.site_create(team=team, name=name, domains=[f"{name}.test"], upstream="127.0.0.1:3000", **given)
-        services.php_pool_create(actor=people.admin, site=site, name="php", address="unix:/var/run/php/www.sock")
-    mine = Site.objects.get(name="shop").upstreams.get()
-    servers = [{"address": "localhost:4000"}, {"address": "10.0.0.9:80"}]
-    services.upstream_update(actor=people.admin, upstream=mine, servers=servers)
-    services.site_create(
-        actor=people.admin, team=people.team, name="nowhere", domains=["n.test"], upstream="127.0.0.1:5000"
-    )
-    Allowance.objects.all().delete()
-    import_module("migrations.websites.0007_list_services_in_use").services_list(apps, None)
-    rows = Allowance.objects.values_list("kind", "value", "host", "team", "needs_review").order_by("value")
-    host = people.host.pk
-    assert list(rows) == [
-        ("service", "127.0.0.1:3000", host, None, True),
-        ("service", "127.0.0.1:4000", host, people.team.pk, False),
-        ("service", "unix:/run/php/www.sock", host, None, True),
-    ]
-    for site in Site.objects.exclude(name="nowhere"):
-        assert checks.site_problems(site, actor=people.owner if site.team == people.team else people.outsider) == []
-    titles = [(found.label, found.title, found.url) for found in alerts(people.admin)]
-    assert titles.count(("To review", "web-1", SERVICES)) == 1
-    assert not any(found.url == SERVICES for found in alerts(people.owner))
-    assert "used by several teams" in signed_in(people.admin).get(SERVICES).content.decode()

@@ -168,7 +168,7 @@ def bulk_move(request: Request) -> HttpResponse:
         "sites": sites,
         "drafts": len(drafts),
         "deployed": len(sites) - len(drafts) - len(disabled),
-        "disabled_revision": disabled,
+        "disabled": disabled,
         "is_mixed": bool(disabled) and len(disabled) < len(sites),
         "title": ngettext("Move %d site", "Move %d sites", len(sites)) % len(sites),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
