@@ -75,8 +75,10 @@ impl Entries {
         }
     }
 
-    /// Add a range. Returns the previous value of exactly this range, if any.  # Errors The
-    /// existing range that the new one partly overlaps.
+    /// Add a range. Returns the previous value of exactly this range, if any.
+    ///
+    /// # Errors
+    /// The existing range that the new one partly overlaps.
     pub fn add_range(
         &mut self,
         first: u32,

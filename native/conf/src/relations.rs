@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
-/// # Errors Settings that contradict each other, with the place of their block.
+/// # Errors
+/// Settings that contradict each other, with the place of their block.
 pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
     for (prefix, up) in [("proxy", &conf.proxy), ("fastcgi", &conf.fastcgi)] {
         if let Some(problem) = up.as_ref().and_then(|up| buffers(prefix, up)) {
@@ -60,8 +61,9 @@ fn buffers(prefix: &str, conf: &UpConf) -> Option<String> {
     })
 }
 
-/// # Errors Settings of a server block's locations that need a missing charset map or conflict with
-/// its names.
+/// # Errors
+/// Settings of a server block's locations that need a missing charset map or conflict with its
+/// names.
 pub fn check_places(server: &Server, maps: &[Arc<CharsetMap>]) -> Result<()> {
     check_place(&server.root, server, maps)
 }
@@ -128,7 +130,8 @@ fn referers(own: &Referers, server: &Server) -> Option<String> {
     })
 }
 
-/// # Errors Settings of a server block that contradict each other.
+/// # Errors
+/// Settings of a server block that contradict each other.
 pub fn check_server(conf: &SrvConf, place: &Place) -> Result<()> {
     let (_, line) = conf.large_client_header_buffers.unwrap_or((4, 8192));
     if line

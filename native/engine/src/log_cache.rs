@@ -43,7 +43,10 @@ thread_local! {
     static CACHES: RefCell<HashMap<(usize, usize), (Rules, Cache)>> = RefCell::default();
 }
 
-/// Open a log, or return the cached file.  # Errors The file cannot be opened.
+/// Open a log, or return the cached file.
+///
+/// # Errors
+/// The file cannot be opened.
 pub fn open(
     rules: &Rules,
     path: &Path,

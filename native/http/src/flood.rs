@@ -1,8 +1,9 @@
-//! Limits frames that cause work without benefit.  These are PING, SETTINGS, PRIORITY, and unknown
-//! frames, empty DATA, CONTINUATION without content, useless window updates, and above all streams
-//! that are opened and reset (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316). Each costs
-//! points; points decrease with time and with served requests. A normal client stays far below the
-//! limit.
+//! Limits frames that cause work without benefit.
+//!
+//! These are PING, SETTINGS, PRIORITY, and unknown frames, empty DATA, CONTINUATION without
+//! content, useless window updates, and above all streams that are opened and reset
+//! (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316). Each costs points; points decrease with
+//! time and with served requests. A normal client stays far below the limit.
 
 use std::time::{Duration, Instant};
 

@@ -280,8 +280,10 @@ impl HeadBuilder {
         Ok(())
     }
 
-    /// The head, if it is valid as a whole; `encoded` is the size of its section in bytes.  #
-    /// Errors The first problem of the head.
+    /// The head, if it is valid as a whole; `encoded` is the size of its section in bytes.
+    ///
+    /// # Errors
+    /// The first problem of the head.
     pub fn finish(mut self, encoded: usize) -> Result<RequestHead, HeadError> {
         match self.error {
             Some(error) => Err(error),
@@ -293,7 +295,9 @@ impl HeadBuilder {
         }
     }
 
-    /// Validate the section as trailers, without pseudo-headers. Trailers are not kept.  # Errors
+    /// Validate the section as trailers, without pseudo-headers. Trailers are not kept.
+    ///
+    /// # Errors
     /// The first problem of the trailers.
     pub fn finish_trailers(self) -> Result<(), HeadError> {
         let head = &self.head;

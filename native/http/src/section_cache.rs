@@ -1,7 +1,8 @@
-//! A cache of request heads by their encoded bytes.  Clients send the same field section
-//! repeatedly, and a section decodes to the same head while the dynamic table is unchanged. The
-//! lookup by raw bytes saves decoding, validating, and allocating; the head's owner may store
-//! further results with it, see [`RequestHead::set_note`].
+//! A cache of request heads by their encoded bytes.
+//!
+//! Clients send the same field section repeatedly, and a section decodes to the same head while the
+//! dynamic table is unchanged. The lookup by raw bytes saves decoding, validating, and allocating;
+//! the head's owner may store further results with it, see [`RequestHead::set_note`].
 
 use crate::head::RequestHead;
 use std::rc::Rc;

@@ -75,8 +75,10 @@ impl<S> StreamTable<S> {
         Some(&self.slots[usize::from(self.index[at]) - 1].1)
     }
 
-    /// Add a stream whose id is not in the table.  # Panics With more than 65535 entries; callers
-    /// have lower limits.
+    /// Add a stream whose id is not in the table.
+    ///
+    /// # Panics
+    /// With more than 65535 entries; callers have lower limits.
     pub fn insert(&mut self, id: u64, entry: S) {
         self.slots.push((id, entry));
         if self.slots.len() * 2 > self.index.len() {

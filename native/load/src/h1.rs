@@ -70,7 +70,10 @@ impl Client {
         });
     }
 
-    /// Process received bytes.  # Errors They are not HTTP/1.1.
+    /// Process received bytes.
+    ///
+    /// # Errors
+    /// They are not HTTP/1.1.
     pub fn take(&mut self, input: &[u8], plan: &mut Plan, now: Instant) -> Result<(), String> {
         let mut joined = std::mem::take(&mut self.rest);
         let mut input = input;

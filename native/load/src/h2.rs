@@ -127,8 +127,10 @@ impl Client {
         self.next += 2;
     }
 
-    /// Process received bytes; replies are written to `out`.  # Errors The server violated the
-    /// protocol, or ended the connection with an error.
+    /// Process received bytes; replies are written to `out`.
+    ///
+    /// # Errors
+    /// The server violated the protocol, or ended the connection with an error.
     pub fn take(
         &mut self,
         input: &[u8],

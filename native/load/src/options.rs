@@ -119,7 +119,10 @@ struct Raw {
     json: bool,
 }
 
-/// Parse the command line.  # Errors The problem with it.
+/// Parse the command line.
+///
+/// # Errors
+/// The problem with it.
 pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut args = args;
     let mut raw = Raw::default();

@@ -56,8 +56,10 @@ pub struct Tcp<'a> {
 }
 
 impl<'a> Tcp<'a> {
-    /// Prepare this number of connections.  # Errors TLS cannot be set up, or the kernel provides
-    /// no epoll instance.
+    /// Prepare this number of connections.
+    ///
+    /// # Errors
+    /// TLS cannot be set up, or the kernel provides no epoll instance.
     pub fn new(options: &'a Options, connections: usize, now: Instant) -> Result<Self, String> {
         let tls = if options.tls {
             let name = ServerName::try_from(options.server_name().to_string());

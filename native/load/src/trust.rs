@@ -45,8 +45,10 @@ impl ServerCertVerifier for TakeAny {
     }
 }
 
-/// A client's TLS configuration with the ALPN name of `protocol`.  # Errors The required TLS
-/// versions are unavailable.
+/// A client's TLS configuration with the ALPN name of `protocol`.
+///
+/// # Errors
+/// The required TLS versions are unavailable.
 pub fn tls(protocol: Protocol) -> Result<ClientConfig, String> {
     let versions: &[&rustls::SupportedProtocolVersion] = match protocol {
         Protocol::H3 => &[&rustls::version::TLS13],

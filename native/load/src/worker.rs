@@ -14,8 +14,10 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// The connections of a thread over any transport.
 pub trait Transport {
-    /// Process received bytes and start due requests. Returns the latest time for the next call.  #
-    /// Errors The run cannot continue.
+    /// Process received bytes and start due requests. Returns the latest time for the next call.
+    ///
+    /// # Errors
+    /// The run cannot continue.
     fn go_on(&mut self, plan: &mut Plan, now: Instant) -> Result<Option<Instant>, String>;
 
     /// Append the descriptors that become readable when there is input.
@@ -25,8 +27,10 @@ pub trait Transport {
     fn gather(&mut self) {}
 }
 
-/// Run thread number `thread`. Returns its results and its usage.  # Errors The server is
-/// unreachable or ended the run.
+/// Run thread number `thread`. Returns its results and its usage.
+///
+/// # Errors
+/// The server is unreachable or ended the run.
 pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, Usage), String> {
     let connections = share(options.connections as u64, thread, options.threads) as usize;
     let mut transport: Box<dyn Transport + '_> = match options.protocol {

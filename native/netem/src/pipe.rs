@@ -1,7 +1,9 @@
 //! One direction of a link, without clock and sockets: packets enter with their time and leave when
-//! due.  A drop-tail queue precedes a bottleneck of a fixed rate; a delay follows. The queue limit
-//! counts packets that wait for the bottleneck, not those in transmission or in the delay. Times
-//! are nanoseconds of a monotonic clock.
+//! due.
+//!
+//! A drop-tail queue precedes a bottleneck of a fixed rate; a delay follows. The queue limit counts
+//! packets that wait for the bottleneck, not those in transmission or in the delay. Times are
+//! nanoseconds of a monotonic clock.
 
 use std::collections::VecDeque;
 

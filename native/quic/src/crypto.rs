@@ -17,7 +17,10 @@ pub trait Tls: Send + Sync {
 
 /// The TLS state of a connection.
 pub trait Session {
-    /// Process handshake bytes of the client.  # Errors The alert that ends the handshake.
+    /// Process handshake bytes of the client.
+    ///
+    /// # Errors
+    /// The alert that ends the handshake.
     fn read(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
     /// Append handshake bytes to send with the current keys, until the keys change or there are no

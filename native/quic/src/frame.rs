@@ -135,7 +135,10 @@ impl<'a> Frames<'a> {
         Self { input: payload }
     }
 
-    /// The next frame and its type; PADDING is skipped.  # Errors The frame is malformed.
+    /// The next frame and its type; PADDING is skipped.
+    ///
+    /// # Errors
+    /// The frame is malformed.
     #[inline]
     pub fn next(&mut self) -> Result<Option<(u64, Frame<'a>)>, Error> {
         self.skip_padding();

@@ -144,8 +144,10 @@ impl OneRtt {
         unprotect(&*self.remote_header, packet, number_at)
     }
 
-    /// Decrypt packet `number`. Returns the length of its payload.  # Errors `None` for a packet
-    /// that is not the client's and must be ignored.
+    /// Decrypt packet `number`. Returns the length of its payload.
+    ///
+    /// # Errors
+    /// `None` for a packet that is not the client's and must be ignored.
     pub fn open(&mut self, number: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
         let len = payload.len().checked_sub(TAG)?;
         let same = (header[0] & KEY_PHASE != 0) == self.phase;
@@ -185,7 +187,10 @@ impl OneRtt {
         self.sealed = 0;
     }
 
-    /// Encrypt packet `number`.  # Errors The key has encrypted too many packets.
+    /// Encrypt packet `number`.
+    ///
+    /// # Errors
+    /// The key has encrypted too many packets.
     #[inline]
     pub fn seal(&mut self, out: &mut Vec<u8>, at: Positions, number: u64) -> Result<(), Error> {
         self.phase_sent.get_or_insert(number);

@@ -1,7 +1,9 @@
 //! QUIC for servers (RFC 9000, 9001, 9002), without sockets and clocks. The caller passes datagrams
 //! and the time, and takes datagrams and the time of the next timer. TLS is that of rustls, behind
-//! [`Tls`].  An [`Endpoint`] has all connections of one UDP socket. It reports [`Event`]s; streams
-//! are identified by their ids.
+//! [`Tls`].
+//!
+//! An [`Endpoint`] has all connections of one UDP socket. It reports [`Event`]s; streams are
+//! identified by their ids.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -107,8 +107,10 @@ fn number(mut value: &[u8]) -> Result<u64, Error> {
 }
 
 impl Params {
-    /// Decode a client's parameters.  # Errors They are malformed, duplicate, only for servers, or
-    /// have invalid values.
+    /// Decode a client's parameters.
+    ///
+    /// # Errors
+    /// They are malformed, duplicate, only for servers, or have invalid values.
     pub fn decode(mut input: &[u8]) -> Result<Self, Error> {
         let mut params = Self {
             idle: None,

@@ -40,7 +40,8 @@ pub fn write_inet(storage: &mut libc::sockaddr_storage, address: &SocketAddr) ->
     len as libc::socklen_t
 }
 
-/// # Errors `ENAMETOOLONG`: the kernel accepts paths of at most 107 bytes.
+/// # Errors
+/// `ENAMETOOLONG`: the kernel accepts paths of at most 107 bytes.
 pub fn raw_unix(path: &Path) -> io::Result<RawAddress> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };

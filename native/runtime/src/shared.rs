@@ -19,7 +19,8 @@ unsafe impl Send for SharedCells {}
 unsafe impl Sync for SharedCells {}
 
 impl SharedCells {
-    /// # Errors The system has no memory for them.
+    /// # Errors
+    /// The system has no memory for them.
     pub fn new(len: usize) -> io::Result<SharedCells> {
         let len = len.max(1);
         let protection = libc::PROT_READ | libc::PROT_WRITE;

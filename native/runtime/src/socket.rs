@@ -242,8 +242,10 @@ pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Soc
 /// A socket, and the result of connecting: `EINPROGRESS` while it continues.
 pub type Started = (OwnedFd, io::Result<()>);
 
-/// Begin to connect, for callers that wait themselves.  # Errors No socket is available, or `bind`
-/// is no address of this host.
+/// Begin to connect, for callers that wait themselves.
+///
+/// # Errors
+/// No socket is available, or `bind` is no address of this host.
 pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
     match to {
         ConnectTo::Inet(address) => start_connect_inet(address, bind),

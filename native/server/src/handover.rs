@@ -29,8 +29,11 @@ pub struct Inherited {
 }
 
 /// Start the binary that is now at this binary's path, with the same arguments and the sockets of
-/// `bound`.  # Errors Fails if no process or file can be created. A binary that cannot be executed
-/// ends the new process.
+/// `bound`.
+///
+/// # Errors
+/// Fails if no process or file can be created. A binary that cannot be executed ends the new
+/// process.
 pub fn start(bound: &[Bound]) -> Result<Pid, String> {
     let failed = |e: std::io::Error| format!("cannot hand the sockets over ({e})");
     let mut file = process::nameless_file().map_err(failed)?;
@@ -101,8 +104,10 @@ fn told(bound: &[Bound]) -> String {
     text + "\n"
 }
 
-/// The inherited state, if a previous process left any.  As in nginx, an unreadable entry and all
-/// entries after it are skipped; `problems` receives the reasons.
+/// The inherited state, if a previous process left any.
+///
+/// As in nginx, an unreadable entry and all entries after it are skipped; `problems` receives the
+/// reasons.
 pub fn taken(problems: &mut Vec<String>) -> Option<Inherited> {
     let variable = |name| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     let (sockets, file) = (variable(SOCKETS), variable(FILE));

@@ -1,9 +1,11 @@
 //! Choosing the socket for a QUIC datagram among the sockets of one address: the one whose thread
 //! has the connection, even if the client's address changes or an older worker process is ending
-//! after a reload.  The kernel runs a classic BPF program (`SO_ATTACH_REUSEPORT_CBPF`, which needs
-//! no privilege) that returns the place of a socket. Our connection ids carry the label of their
-//! socket; packets with ids that clients chose go to the newest sockets, all packets of a
-//! connection to the same one.
+//! after a reload.
+//!
+//! The kernel runs a classic BPF program (`SO_ATTACH_REUSEPORT_CBPF`, which needs no privilege)
+//! that returns the place of a socket. Our connection ids carry the label of their socket; packets
+//! with ids that clients chose go to the newest sockets, all packets of a connection to the same
+//! one.
 
 use gallop_quic::{LABEL_AT, LOCAL_LEN};
 use std::io;
@@ -39,8 +41,10 @@ pub struct Group {
 
 impl Group {
     /// Return as many sockets as new workers have threads: unread ones first, then new ones from
-    /// `open`. Sockets of previous workers stay with those until they end.  # Errors The errors of
-    /// `open`.
+    /// `open`. Sockets of previous workers stay with those until they end.
+    ///
+    /// # Errors
+    /// The errors of `open`.
     pub fn renew<E>(
         &mut self,
         threads: usize,
@@ -98,8 +102,10 @@ impl Group {
         self.members.retain(|m| m.reader == Reader::Newest);
     }
 
-    /// Install the program in the kernel.  # Errors The kernel does not accept such a program; it
-    /// then chooses by addresses alone.
+    /// Install the program in the kernel.
+    ///
+    /// # Errors
+    /// The kernel does not accept such a program; it then chooses by addresses alone.
     pub fn steer(&self) -> io::Result<()> {
         let Some(first) = self.members.first() else {
             return Ok(());

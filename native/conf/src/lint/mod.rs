@@ -1,6 +1,7 @@
-//! Warnings of `-t` about known mistakes in a valid configuration.  Each check looks at the written
-//! directives and the blocks around them; none changes the server's behavior. The texts follow
-//! well-known lists of common mistakes.
+//! Warnings of `-t` about known mistakes in a valid configuration.
+//!
+//! Each check looks at the written directives and the blocks around them; none changes the server's
+//! behavior. The texts follow well-known lists of common mistakes.
 
 mod headers;
 mod locations;

@@ -35,8 +35,10 @@ pub struct OpenedFolder {
 }
 
 impl ConfinedFolder {
-    /// Open the folder at an absolute path.  # Errors The folder cannot be opened. The returned
-    /// entry is still usable and contains no files.
+    /// Open the folder at an absolute path.
+    ///
+    /// # Errors
+    /// The folder cannot be opened. The returned entry is still usable and contains no files.
     pub fn open(path: &Path) -> (ConfinedFolder, io::Result<()>) {
         let path: PathBuf = path
             .components()

@@ -146,7 +146,10 @@ fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }
 
-/// Read an entry's file.  # Errors The file is missing or incomplete.
+/// Read an entry's file.
+///
+/// # Errors
+/// The file is missing or incomplete.
 pub fn read(path: &Path) -> io::Result<Entry> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();

@@ -1,7 +1,8 @@
-//! `confine_files`: opens files only beneath the configured folders.  The kernel's openat2(2) with
-//! RESOLVE_BENEATH does this for paths whose links stay inside as text. Other paths are walked one
-//! name at a time, since an absolute link may lead back into one of the folders. The same happens
-//! if the kernel lacks openat2 or a seccomp filter blocks it.
+//! `confine_files`: opens files only beneath the configured folders.
+//!
+//! The kernel's openat2(2) with RESOLVE_BENEATH does this for paths whose links stay inside as
+//! text. Other paths are walked one name at a time, since an absolute link may lead back into one
+//! of the folders. The same happens if the kernel lacks openat2 or a seccomp filter blocks it.
 
 use gallop_conf::model::{ConfinedFolder, Confinement, OpenedFolder};
 use std::ffi::{CStr, CString};
@@ -30,7 +31,9 @@ fn outside() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, Outside)
 }
 
-/// Open a path, following all links, if its target lies beneath one of the folders.  # Errors
+/// Open a path, following all links, if its target lies beneath one of the folders.
+///
+/// # Errors
 /// [`Outside`], or the errors of open(2).
 pub fn open(
     folders: &Confinement,

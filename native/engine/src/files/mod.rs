@@ -1,6 +1,7 @@
-//! The files of requests: their paths, and functions that open, check, and list them.  Every file
-//! of a request is accessed through this module, so that `confine_files`, `disable_symlinks`, and
-//! the rejection of `..` apply to all of them.
+//! The files of requests: their paths, and functions that open, check, and list them.
+//!
+//! Every file of a request is accessed through this module, so that `confine_files`,
+//! `disable_symlinks`, and the rejection of `..` apply to all of them.
 
 mod confine;
 mod path;
@@ -35,8 +36,11 @@ pub fn is_confined(conf: &LocConf) -> bool {
     confinement(conf).is_some()
 }
 
-/// Open a file for reading.  # Errors The errors of open(2); [`leads_outside`] recognizes a file
-/// outside of the `confine_files` folders.
+/// Open a file for reading.
+///
+/// # Errors
+/// The errors of open(2); [`leads_outside`] recognizes a file outside of the `confine_files`
+/// folders.
 pub fn open(ex: &Exchange, path: &FilePath) -> io::Result<(File, Metadata)> {
     let policy = Policy::of(ex, path);
     let file = match (confinement(&ex.loc.conf), policy) {
@@ -51,7 +55,10 @@ pub fn open(ex: &Exchange, path: &FilePath) -> io::Result<(File, Metadata)> {
     Ok((file, meta))
 }
 
-/// The metadata of a file, which is not opened for reading.  # Errors As [`open`].
+/// The metadata of a file, which is not opened for reading.
+///
+/// # Errors
+/// As [`open`].
 pub fn metadata(ex: &Exchange, path: &FilePath) -> io::Result<Metadata> {
     let policy = Policy::of(ex, path);
     match (confinement(&ex.loc.conf), policy) {
@@ -63,16 +70,20 @@ pub fn metadata(ex: &Exchange, path: &FilePath) -> io::Result<Metadata> {
     }
 }
 
-/// Like [`metadata`], but note the result as a dependency of a prepared response.  # Errors As
-/// [`open`].
+/// Like [`metadata`], but note the result as a dependency of a prepared response.
+///
+/// # Errors
+/// As [`open`].
 pub fn look(ex: &mut Exchange, path: &FilePath) -> io::Result<Metadata> {
     let looked = metadata(ex, path);
     looks::note(ex, path, looked.as_ref().map_err(looks::copy));
     looked
 }
 
-/// Like [`metadata`], for a file that was opened earlier under a location's settings.  # Errors As
-/// [`open`].
+/// Like [`metadata`], for a file that was opened earlier under a location's settings.
+///
+/// # Errors
+/// As [`open`].
 pub fn look_again(conf: &LocConf, path: &Path) -> io::Result<Metadata> {
     match confinement(conf) {
         None => std::fs::metadata(path),
@@ -107,7 +118,10 @@ pub struct Entry {
     pub meta: Metadata,
 }
 
-/// The entries of a folder, without hidden ones.  # Errors As [`open`].
+/// The entries of a folder, without hidden ones.
+///
+/// # Errors
+/// As [`open`].
 pub fn list(ex: &Exchange, path: &FilePath) -> io::Result<Vec<Entry>> {
     let folders = confinement(&ex.loc.conf);
     let opened = match folders {
@@ -142,7 +156,10 @@ fn own_path(fd: &OwnedFd) -> PathBuf {
 }
 
 /// Read a file that the configuration names, possibly with variables. A file with a constant name
-/// belongs to the configuration and may be anywhere.  # Errors As [`open`].
+/// belongs to the configuration and may be anywhere.
+///
+/// # Errors
+/// As [`open`].
 pub fn read_named(conf: &LocConf, path: &FilePath, is_constant: bool) -> io::Result<Vec<u8>> {
     match confinement(conf).filter(|_| !is_constant) {
         None => std::fs::read(path),
@@ -155,7 +172,10 @@ pub fn read_named(conf: &LocConf, path: &FilePath, is_constant: bool) -> io::Res
     }
 }
 
-/// Open a log whose name has variables for appending.  # Errors As [`open`].
+/// Open a log whose name has variables for appending.
+///
+/// # Errors
+/// As [`open`].
 pub fn append(conf: &LocConf, path: &Path) -> io::Result<File> {
     const APPEND: libc::c_int = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT;
     match confinement(conf) {
@@ -173,7 +193,10 @@ pub struct Saving {
     _folder: Option<OwnedFd>,
 }
 
-/// The folder of a path, to save a file in.  # Errors As [`open`], and the errors of mkdir(2).
+/// The folder of a path, to save a file in.
+///
+/// # Errors
+/// As [`open`], and the errors of mkdir(2).
 pub fn folder_to_save(conf: &LocConf, folder: &Path) -> io::Result<Saving> {
     let Some(folders) = confinement(conf) else {
         return Ok(Saving {

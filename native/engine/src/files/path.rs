@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A file path whose `..` segments, if any, come from the configuration.  A `..` from a URI, a
-/// capture, or a variable could lead to any file of the host, so such a path is rejected. nginx
-/// serves such paths.
+/// A file path whose `..` segments, if any, come from the configuration.
+///
+/// A `..` from a URI, a capture, or a variable could lead to any file of the host, so such a path
+/// is rejected. nginx serves such paths.
 #[derive(Clone, Debug, Default)]
 pub struct FilePath {
     bytes: Vec<u8>,
@@ -71,22 +72,28 @@ impl FilePath {
         path
     }
 
-    /// The path of the request's URI; empty if an alias has lost its location.  # Errors The path
-    /// was rejected, and the error log says so.
+    /// The path of the request's URI; empty if an alias has lost its location.
+    ///
+    /// # Errors
+    /// The path was rejected, and the error log says so.
     pub fn of_request(ex: &Exchange) -> Result<FilePath, Refused> {
         FilePath::unchecked(ex).checked(ex)
     }
 
-    /// The path of `name` beneath the location's root or alias.  # Errors The path was rejected,
-    /// and the error log says so.
+    /// The path of `name` beneath the location's root or alias.
+    ///
+    /// # Errors
+    /// The path was rejected, and the error log says so.
     pub fn beneath_root(ex: &Exchange, name: &[u8]) -> Result<FilePath, Refused> {
         let mut path = FilePath::root(ex);
         path.bytes.extend_from_slice(name);
         path.checked(ex)
     }
 
-    /// The value of a template, beneath `base` if it is relative.  # Errors The path was rejected,
-    /// and the error log says so.
+    /// The value of a template, beneath `base` if it is relative.
+    ///
+    /// # Errors
+    /// The path was rejected, and the error log says so.
     pub fn of_template(
         ex: &Exchange,
         base: Option<&Path>,
@@ -111,8 +118,10 @@ impl FilePath {
         path.refusal().is_none()
     }
 
-    /// This path with appended bytes from the request.  # Errors The path was rejected, and the
-    /// error log says so.
+    /// This path with appended bytes from the request.
+    ///
+    /// # Errors
+    /// The path was rejected, and the error log says so.
     pub fn with(&self, ex: &Exchange, more: &[u8]) -> Result<FilePath, Refused> {
         let mut path = self.clone();
         path.bytes.extend_from_slice(more);

@@ -1,6 +1,7 @@
-//! The server's counters, read by `status` and `status_socket`.  Each thread counts in its own
-//! cells with plain loads and stores; a reader adds them up. The master allocates the memory, so
-//! that the counts survive workers and reloads.
+//! The server's counters, read by `status` and `status_socket`.
+//!
+//! Each thread counts in its own cells with plain loads and stores; a reader adds them up. The
+//! master allocates the memory, so that the counts survive workers and reloads.
 
 mod histogram;
 mod json;
@@ -207,9 +208,11 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Cells for a configuration that `threads` threads will serve.
-    /// Allocate the cells for a configuration and its `threads` threads.  # Errors The system has
-    /// no memory to share.
+    /// Cells for a configuration that `threads` threads will serve. Allocate the cells for a
+    /// configuration and its `threads` threads.
+    ///
+    /// # Errors
+    /// The system has no memory to share.
     pub fn new(config: &Config, threads: usize) -> io::Result<Generation> {
         let layout = Layout::new(config);
         Ok(Generation {

@@ -27,7 +27,8 @@ pub fn key(group: &Upstream, host: &str) -> String {
 }
 
 impl Found {
-    /// # Errors The system has no memory to share.
+    /// # Errors
+    /// The system has no memory to share.
     pub fn new(config: &Config) -> io::Result<Found> {
         let groups = config.http.iter().flat_map(|http| &http.upstreams);
         let keys = groups.flat_map(|group| {

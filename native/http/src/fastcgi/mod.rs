@@ -1,7 +1,9 @@
-//! FastCGI 1.0 for web servers: requests out, responses in.  Source: FastCGI Specification 1.0
-//! (Open Market, 1996). A connection carries one request at a time (request id 1), as every
-//! responder in use expects; [`Begin::keep_connection`] keeps it open. The peer cannot cause large
-//! allocations: records are parsed in pieces as they arrive, whatever their announced length.
+//! FastCGI 1.0 for web servers: requests out, responses in.
+//!
+//! Source: FastCGI Specification 1.0 (Open Market, 1996). A connection carries one request at a
+//! time (request id 1), as every responder in use expects; [`Begin::keep_connection`] keeps it
+//! open. The peer cannot cause large allocations: records are parsed in pieces as they arrive,
+//! whatever their announced length.
 
 mod params;
 mod reader;

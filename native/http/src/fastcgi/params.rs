@@ -2,8 +2,10 @@
 
 use super::Error;
 
-/// Append a pair to `out`.  # Panics If a length exceeds 31 bits, which no header within our own
-/// limits can.
+/// Append a pair to `out`.
+///
+/// # Panics
+/// If a length exceeds 31 bits, which no header within our own limits can.
 pub fn encode_param(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.reserve(8 + name.len() + value.len());
     if name.len() < 0x80 && value.len() < 0x80 {

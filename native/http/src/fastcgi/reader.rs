@@ -117,7 +117,10 @@ impl RecordReader {
     }
 
     /// Take the next event from the front of `input`; `None` if more bytes are needed (`input` is
-    /// then empty).  # Errors The application violated the protocol: close the connection.
+    /// then empty).
+    ///
+    /// # Errors
+    /// The application violated the protocol: close the connection.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Error> {
         loop {
             if let Some(event) = self.take_end() {

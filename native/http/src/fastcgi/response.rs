@@ -1,6 +1,7 @@
-//! Parsing of a CGI response head (RFC 3875, section 6) in a FastCGI stdout stream.  Applications
-//! end lines with LF or CRLF; both are accepted. `Status` sets the status; without it, the status
-//! is 302 if there is a `Location`, otherwise 200, as in nginx.
+//! Parsing of a CGI response head (RFC 3875, section 6) in a FastCGI stdout stream.
+//!
+//! Applications end lines with LF or CRLF; both are accepted. `Status` sets the status; without it,
+//! the status is 302 if there is a `Location`, otherwise 200, as in nginx.
 
 use memchr::{memchr, memchr2};
 use std::ops::Range;
@@ -77,7 +78,10 @@ impl ResponseHeadParser {
     }
 
     /// Add a piece of stdout. If this completes the head, return it and leave the following body
-    /// bytes in `data`.  # Errors The head is malformed or too long: respond with 502.
+    /// bytes in `data`.
+    ///
+    /// # Errors
+    /// The head is malformed or too long: respond with 502.
     pub fn push(&mut self, data: &mut &[u8]) -> Result<Option<ResponseHead>, HeadError> {
         while let Some(end) = memchr(b'\n', data) {
             self.append(&data[..=end])?;

@@ -28,8 +28,10 @@ pub struct Begin {
 }
 
 /// The record header for `len` bytes of content, and the number of padding bytes after the content.
-/// For senders that pass header, content, and padding to one `writev` without copying.  # Panics If
-/// `len` exceeds [`MAX_CONTENT`].
+/// For senders that pass header, content, and padding to one `writev` without copying.
+///
+/// # Panics
+/// If `len` exceeds [`MAX_CONTENT`].
 pub fn record_header(kind: RecordType, len: usize) -> ([u8; HEADER_LEN], usize) {
     assert!(len <= MAX_CONTENT, "FastCGI record of {len} bytes");
     let padding = len.wrapping_neg() & 7;
@@ -48,9 +50,10 @@ pub fn record_header(kind: RecordType, len: usize) -> ([u8; HEADER_LEN], usize) 
     (header, padding)
 }
 
-/// Writes a request to a buffer that can be reused for the next.  The calls follow the protocol's
-/// order: [`RequestWriter::begin`], any number of params, `end_params`, any number of `stdin`,
-/// `end_stdin`.
+/// Writes a request to a buffer that can be reused for the next.
+///
+/// The calls follow the protocol's order: [`RequestWriter::begin`], any number of params,
+/// `end_params`, any number of `stdin`, `end_stdin`.
 #[derive(Debug, Default)]
 pub struct RequestWriter {
     out: Vec<u8>,

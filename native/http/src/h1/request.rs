@@ -62,9 +62,11 @@ pub enum Parsed {
     Complete { len: usize },
 }
 
-/// Parse the head at the start of `input` into `head`, which is overwritten.  # Errors The problem
-/// with the head. `head` then contains the part before a malformed field; its `buf` is empty if the
-/// request line is incomplete.
+/// Parse the head at the start of `input` into `head`, which is overwritten.
+///
+/// # Errors
+/// The problem with the head. `head` then contains the part before a malformed field; its `buf` is
+/// empty if the request line is incomplete.
 pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, HeadError> {
     head.clear();
     // Skip blank lines before a request (RFC 9112, section 2.2).

@@ -188,8 +188,10 @@ impl<T: Default> Connection<T> {
 
     /// Take the next event from the front of `input`, consuming complete frames. `None` if the rest
     /// of `input` is an incomplete frame, or if output must be sent first (see
-    /// [`Connection::wants_drain`]). After an error, all input is consumed unread.  # Errors The
-    /// connection is lost; the output contains the GOAWAY.
+    /// [`Connection::wants_drain`]). After an error, all input is consumed unread.
+    ///
+    /// # Errors
+    /// The connection is lost; the output contains the GOAWAY.
     pub fn receive<'a>(
         &mut self,
         input: &mut &'a [u8],

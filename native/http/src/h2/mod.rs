@@ -1,11 +1,14 @@
-//! HTTP/2 for servers (RFC 9113), without sockets.  [`Connection::receive`] takes input and returns
-//! one [`Event`] at a time; responses are written to [`Connection::output`]. Request bodies are not
-//! buffered here: they are slices of the input, and the windows that limit them open when the owner
-//! calls [`Connection::release`]. Response bodies are not buffered either:
-//! [`Connection::send_data`] takes what the peer's windows allow, and [`Connection::next_ready`]
-//! names the streams that may continue.  Priorities (deprecated by section 5.3) are validated and
-//! ignored: streams take turns.  Every resource that a peer can consume is limited, see [`Config`]
-//! and [`crate::flood`].
+//! HTTP/2 for servers (RFC 9113), without sockets.
+//!
+//! [`Connection::receive`] takes input and returns one [`Event`] at a time; responses are written
+//! to [`Connection::output`]. Request bodies are not buffered here: they are slices of the input,
+//! and the windows that limit them open when the owner calls [`Connection::release`]. Response
+//! bodies are not buffered either: [`Connection::send_data`] takes what the peer's windows allow,
+//! and [`Connection::next_ready`] names the streams that may continue.
+//!
+//! Priorities (deprecated by section 5.3) are validated and ignored: streams take turns.
+//!
+//! Every resource that a peer can consume is limited, see [`Config`] and [`crate::flood`].
 
 mod connection;
 mod control;

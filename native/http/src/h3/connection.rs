@@ -128,7 +128,10 @@ impl Connection {
     /// Take the next event from the bytes of a client's stream, in order; `None` when `input` is
     /// consumed. `fin`: the stream ends after `input`; the end is reported by the last event, or by
     /// an empty last piece of the body. After an event with `end_stream`, or a stream error, do not
-    /// pass bytes of the stream again.  # Errors The connection is lost: close it.
+    /// pass bytes of the stream again.
+    ///
+    /// # Errors
+    /// The connection is lost: close it.
     pub fn receive<'a>(
         &mut self,
         shared: &mut Shared,
@@ -425,8 +428,10 @@ impl Connection {
     }
 
     /// Handle the client's RESET_STREAM or STOP_SENDING before the response was complete. `true` if
-    /// the head had arrived and waited for the dynamic table.  # Errors The client does this too
-    /// often, or the stream must stay open: close the connection.
+    /// the head had arrived and waited for the dynamic table.
+    ///
+    /// # Errors
+    /// The client does this too often, or the stream must stay open: close the connection.
     pub fn peer_reset(&mut self, stream: u64, now: Instant) -> Result<bool, Error> {
         let control = self.control.remove(stream);
         if control.is_some_and(|stream| stream.is_critical()) {

@@ -1,7 +1,8 @@
-//! HTTP/3 for servers (RFC 9114), above any QUIC implementation.  The owner of the QUIC connection
-//! passes the bytes of each client stream to [`Connection::receive`] and sends the bytes of
-//! [`send`]. Only field sections that arrive in pieces are buffered here, up to
-//! [`Config::max_section`] for each open stream.
+//! HTTP/3 for servers (RFC 9114), above any QUIC implementation.
+//!
+//! The owner of the QUIC connection passes the bytes of each client stream to
+//! [`Connection::receive`] and sends the bytes of [`send`]. Only field sections that arrive in
+//! pieces are buffered here, up to [`Config::max_section`] for each open stream.
 
 mod connection;
 mod control;

@@ -18,7 +18,10 @@ pub fn decode(input: &mut &[u8]) -> Option<u64> {
     Some(bytes[1..].iter().fold(start, |n, &b| n << 8 | u64::from(b)))
 }
 
-/// Append `value` in its shortest form.  # Panics Above [`MAX`].
+/// Append `value` in its shortest form.
+///
+/// # Panics
+/// Above [`MAX`].
 pub fn encode(out: &mut Vec<u8>, value: u64) {
     match value {
         0..=0x3f => out.push(value as u8),

@@ -38,8 +38,10 @@ impl Decoder {
     }
 
     /// Decode a whole section and pass each field to `field`. All fields are decoded in any case,
-    /// since the table must match the peer's.  # Errors The section is malformed; no further
-    /// section of the connection can be decoded.
+    /// since the table must match the peer's.
+    ///
+    /// # Errors
+    /// The section is malformed; no further section of the connection can be decoded.
     pub fn decode(
         &mut self,
         mut input: &[u8],
@@ -113,8 +115,10 @@ impl Decoder {
 /// No index or length in a field section exceeds this.
 const MAX_NUMBER: u64 = 1 << 21;
 
-/// Check the start of a field block for errors that no further bytes could correct.  # Errors An
-/// integer exceeds its limit.
+/// Check the start of a field block for errors that no further bytes could correct.
+///
+/// # Errors
+/// An integer exceeds its limit.
 pub fn check_start(mut block: &[u8]) -> Result<(), Error> {
     let more = |result: Result<(), Error>| match result {
         Err(Error::Truncated) => Ok(false),

@@ -1,6 +1,7 @@
-//! The Huffman code of RFC 7541, appendix B, for HPACK and QPACK.  The code is canonical: codes of
-//! the same length are consecutive, in the order of their symbols. So the lengths define it, and
-//! the compiler computes all tables here from them.
+//! The Huffman code of RFC 7541, appendix B, for HPACK and QPACK.
+//!
+//! The code is canonical: codes of the same length are consecutive, in the order of their symbols.
+//! So the lengths define it, and the compiler computes all tables here from them.
 
 use super::Error;
 
@@ -141,7 +142,9 @@ impl Bits<'_> {
     }
 }
 
-/// Append the decoded string to `out`. The result has at most 8/5 of the input's length.  # Errors
+/// Append the decoded string to `out`. The result has at most 8/5 of the input's length.
+///
+/// # Errors
 /// [`Error::Huffman`] for the end-of-string symbol, for more than a byte of padding, and for
 /// padding that is not a prefix of that symbol (section 5.2).
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {

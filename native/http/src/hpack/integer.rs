@@ -5,7 +5,9 @@ use super::Error;
 /// Larger than every length and index in use; far from an overflow.
 const MAX: u64 = (1 << 32) - 1;
 
-/// Take an integer whose first `bits` (1 to 8) bits are the low bits of the first byte.  # Errors
+/// Take an integer whose first `bits` (1 to 8) bits are the low bits of the first byte.
+///
+/// # Errors
 /// [`Error::Truncated`], or [`Error::Integer`] above 2^32 - 1 or with unnecessary continuation
 /// bytes.
 #[inline]

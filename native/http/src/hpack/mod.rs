@@ -1,6 +1,8 @@
-//! HPACK, header compression for HTTP/2 (RFC 7541).  The decoder is complete. The encoder uses only
-//! the static table: a response's field section has the same bytes on every connection and can be
-//! stored with the file, and clients cannot make the server keep tables.
+//! HPACK, header compression for HTTP/2 (RFC 7541).
+//!
+//! The decoder is complete. The encoder uses only the static table: a response's field section has
+//! the same bytes on every connection and can be stored with the file, and clients cannot make the
+//! server keep tables.
 
 mod decoder;
 mod encoder;

@@ -6,9 +6,11 @@ use crate::hpack::{huffman, integer};
 
 /// Decode a whole section and pass each field to `field`. Returns the Required Insert Count, which
 /// is 0 without references to the dynamic table. `scratch` is reusable memory for names and values
-/// that are not in the section in plain form.  # Errors [`Error::Blocked`], before the first field,
-/// if entries have not arrived yet. Any other error means that the section is malformed:
-/// QPACK_DECOMPRESSION_FAILED, the connection is lost.
+/// that are not in the section in plain form.
+///
+/// # Errors
+/// [`Error::Blocked`], before the first field, if entries have not arrived yet. Any other error
+/// means that the section is malformed: QPACK_DECOMPRESSION_FAILED, the connection is lost.
 pub fn decode(
     mut input: &[u8],
     table: &Table,

@@ -62,8 +62,10 @@ impl Table {
         self.generation
     }
 
-    /// Process bytes of the peer's encoder stream.  # Errors QPACK_ENCODER_STREAM_ERROR: an invalid
-    /// instruction.
+    /// Process bytes of the peer's encoder stream.
+    ///
+    /// # Errors
+    /// QPACK_ENCODER_STREAM_ERROR: an invalid instruction.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), Error> {
         if self.partial.is_empty() {
             let used = self.follow_all(input)?;

@@ -1,6 +1,8 @@
-//! QPACK, field compression for HTTP/3 (RFC 9204).  The decoder has a dynamic table of the size
-//! that browsers expect. The encoder uses only the static table: a response's section has the same
-//! bytes on every connection and can be stored with the file. See docs/decisions/0101.
+//! QPACK, field compression for HTTP/3 (RFC 9204).
+//!
+//! The decoder has a dynamic table of the size that browsers expect. The encoder uses only the
+//! static table: a response's section has the same bytes on every connection and can be stored with
+//! the file. See docs/decisions/0101.
 
 mod decoder;
 mod dynamic;

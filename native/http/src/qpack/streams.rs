@@ -30,8 +30,10 @@ pub struct DecoderStream {
 const LONGEST: u8 = 10;
 
 impl DecoderStream {
-    /// Process bytes of the stream.  # Errors QPACK_DECODER_STREAM_ERROR: an acknowledgment of a
-    /// section that was never sent.
+    /// Process bytes of the stream.
+    ///
+    /// # Errors
+    /// QPACK_DECODER_STREAM_ERROR: an acknowledgment of a section that was never sent.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), Error> {
         for &byte in input {
             let more = if self.length == 0 {

@@ -57,7 +57,10 @@ impl Group {
         self.socket.as_raw_fd()
     }
 
-    /// Open the missing connections.  # Errors The name is not valid in a TLS handshake.
+    /// Open the missing connections.
+    ///
+    /// # Errors
+    /// The name is not valid in a TLS handshake.
     pub fn connect(
         &mut self,
         options: &Options,

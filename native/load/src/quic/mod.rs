@@ -27,8 +27,10 @@ pub struct Quic<'a> {
 }
 
 impl<'a> Quic<'a> {
-    /// Prepare this number of connections.  # Errors TLS cannot be set up, or no socket is
-    /// available.
+    /// Prepare this number of connections.
+    ///
+    /// # Errors
+    /// TLS cannot be set up, or no socket is available.
     pub fn new(options: &'a Options, connections: usize) -> Result<Self, String> {
         let tls = QuicClientConfig::try_from(trust::tls(Protocol::H3)?);
         let mut config = ClientConfig::new(Arc::new(tls.map_err(|e| e.to_string())?));

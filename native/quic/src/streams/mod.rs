@@ -222,7 +222,10 @@ impl Streams {
     }
 
     /// Find a stream that a frame names, opening it and all before it if necessary; `sends`: the
-    /// frame concerns our sending side.  # Errors The stream cannot exist.
+    /// frame concerns our sending side.
+    ///
+    /// # Errors
+    /// The stream cannot exist.
     #[inline]
     fn find(&mut self, id: u64, sends: bool) -> Result<Option<&mut Stream>, Error> {
         let state = |reason| Err(Error::new(Reason::StreamState, reason));

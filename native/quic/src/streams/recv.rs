@@ -36,8 +36,10 @@ impl Assembler {
         self.read
     }
 
-    /// Insert received bytes; `true` if more can be read than before.  # Errors There are more
-    /// pieces than a real network causes.
+    /// Insert received bytes; `true` if more can be read than before.
+    ///
+    /// # Errors
+    /// There are more pieces than a real network causes.
     #[inline]
     pub fn insert(&mut self, offset: u64, mut data: Bytes) -> Result<bool, Error> {
         let next = self.in_order();

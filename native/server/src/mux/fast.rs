@@ -1,6 +1,7 @@
-//! Requests that get a prepared response without a task.  A head that was seen before carries a
-//! note with the place of its response (see [`RequestHead::set_note`]), so that the common request
-//! needs no lookup.
+//! Requests that get a prepared response without a task.
+//!
+//! A head that was seen before carries a note with the place of its response (see
+//! [`RequestHead::set_note`]), so that the common request needs no lookup.
 
 use super::passing::version;
 use super::Coding;

@@ -85,7 +85,10 @@ pub fn keep_secret(secret: [u8; 32]) {
 
 static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
 
-/// Check that a QUIC listener can be served.  # Errors Describes the problem and its place.
+/// Check that a QUIC listener can be served.
+///
+/// # Errors
+/// Describes the problem and its place.
 pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
     new_endpoint(listener, tls, None, false, 0).map(drop)
 }

@@ -25,7 +25,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// # Errors TLS 1.3 with AES-128, which QUIC requires, is switched off.
+    /// # Errors
+    /// TLS 1.3 with AES-128, which QUIC requires, is switched off.
     pub fn new(contexts: ContextsByName) -> Result<Self, TlsError> {
         let config = contexts.any().config();
         let usable = ServerConnection::new(config.clone(), Version::V1, Vec::new()).is_ok();

@@ -82,8 +82,10 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    /// Receive up to [`BATCH`] waiting datagrams and pass each to `each`. Returns their number.  #
-    /// Errors `WouldBlock` if none waits; any other error is the socket's.
+    /// Receive up to [`BATCH`] waiting datagrams and pass each to `each`. Returns their number.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none waits; any other error is the socket's.
     pub fn receive(&mut self, fd: RawFd, mut each: impl FnMut(Datagram)) -> io::Result<usize> {
         self.arena.clear();
         // Reuse the old memory once nothing reads from it.
@@ -306,8 +308,10 @@ impl Sender {
     }
 
     /// Send the queued datagrams. Datagrams that the kernel refuses are dropped, as on any network:
-    /// QUIC sends their content again.  # Errors `WouldBlock` if the socket is full; unsent
-    /// datagrams stay queued.
+    /// QUIC sends their content again.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket is full; unsent datagrams stay queued.
     pub fn flush(&mut self, fd: RawFd) -> io::Result<()> {
         let mut done = 0;
         let mut result = Ok(());
@@ -507,7 +511,10 @@ fn push_control<T: Copy>(
 
 /// Prepare a UDP socket bound to `ip`: no fragmentation, large buffers, ECN, and the local address
 /// of each datagram if there are several. Returns `true` if the socket marks datagrams with ECT(0)
-/// by default.  # Errors The kernel refuses an option that QUIC requires.
+/// by default.
+///
+/// # Errors
+/// The kernel refuses an option that QUIC requires.
 pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<bool> {
     // The kernel limits the size to net.core.rmem_max; less is no error.
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 20);

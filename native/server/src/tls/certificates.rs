@@ -107,7 +107,10 @@ fn without_trust(pem: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// The passwords of `ssl_password_file`, one per line.  # Errors The file cannot be read.
+/// The passwords of `ssl_password_file`, one per line.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn passwords(path: Option<&Path>) -> Result<Vec<Vec<u8>>> {
     let Some(path) = path else {
         return Ok(Vec::new());
@@ -155,8 +158,11 @@ fn has(pem: &[u8], words: &str) -> bool {
 }
 
 /// Load a chain and its key, and check that they belong together. Also returns whether a password
-/// was needed.  # Errors A file cannot be read or parsed, the key's kind cannot sign, or the key
-/// belongs to another certificate.
+/// was needed.
+///
+/// # Errors
+/// A file cannot be read or parsed, the key's kind cannot sign, or the key belongs to another
+/// certificate.
 pub fn load_pair(
     certificate: &Source,
     key: &Source,
@@ -218,8 +224,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Load the pairs of a server block and append warnings to `warnings`.  # Errors A file is
-    /// missing or invalid.
+    /// Load the pairs of a server block and append warnings to `warnings`.
+    ///
+    /// # Errors
+    /// A file is missing or invalid.
     pub fn load(settings: &Settings, warnings: &mut Vec<String>) -> Result<Self> {
         let mut loaded: Vec<(String, Arc<CertifiedKey>, bool)> = Vec::new();
         for (certificate, key) in &settings.pairs {

@@ -113,8 +113,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// Create a context with loaded certificates.  # Errors A file is missing or invalid, or the
-    /// settings leave no usable protocol or suite.
+    /// Create a context with loaded certificates.
+    ///
+    /// # Errors
+    /// A file is missing or invalid, or the settings leave no usable protocol or suite.
     pub fn new(
         settings: &Settings,
         alpn: Alpn,
@@ -226,7 +228,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// # Errors A file with ticket keys is missing or invalid.
+    /// # Errors
+    /// A file with ticket keys is missing or invalid.
     pub fn new(settings: &Settings) -> Result<Self> {
         let resumable = settings.tickets || settings.session_cache > 0;
         // Early data can be replayed unless a session is usable only once. Tickets cannot ensure

@@ -31,8 +31,10 @@ struct Protection<'a> {
     sealed: &'a [u8],
 }
 
-/// Decrypt an EncryptedPrivateKeyInfo. Returns the PKCS #8 key.  # Errors It is malformed, uses an
-/// unsupported scheme, or none of the passwords fits.
+/// Decrypt an EncryptedPrivateKeyInfo. Returns the PKCS #8 key.
+///
+/// # Errors
+/// It is malformed, uses an unsupported scheme, or none of the passwords fits.
 pub fn open(der: &[u8], passwords: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
     let protection = Protection::parse(der).ok_or(
         "its encryption is not PBES2 with AES: convert it with \"openssl pkcs8 -topk8 -v2 aes256\"",

@@ -44,7 +44,10 @@ pub fn begin_configuration(inherits: bool) {
     });
 }
 
-/// The contents of a file.  # Errors The file cannot be read.
+/// The contents of a file.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn read(path: &Path) -> io::Result<Arc<[u8]>> {
     with(|files| {
         let (configuration, inherits) = (files.configuration, files.inherits);

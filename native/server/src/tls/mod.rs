@@ -1,6 +1,8 @@
-//! TLS to clients and upstreams, with rustls on aws-lc-rs.  Each server block has its own
-//! [`Context`], chosen by the name in the ClientHello. A setting that rustls does not support is an
-//! error when the configuration is read; it is never ignored silently.
+//! TLS to clients and upstreams, with rustls on aws-lc-rs.
+//!
+//! Each server block has its own [`Context`], chosen by the name in the ClientHello. A setting that
+//! rustls does not support is an error when the configuration is read; it is never ignored
+//! silently.
 
 mod certificates;
 mod ciphers;

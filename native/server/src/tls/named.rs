@@ -45,7 +45,10 @@ impl Kept {
     }
 
     /// The pair with these names, cached within `limits`. `load` also returns whether a password
-    /// was needed: pairs with encrypted keys are not cached.  # Errors The errors of `load`.
+    /// was needed: pairs with encrypted keys are not cached.
+    ///
+    /// # Errors
+    /// The errors of `load`.
     pub fn pair(
         &mut self,
         limits: Option<&CertificateCache>,
@@ -113,7 +116,10 @@ impl Named {
         }
     }
 
-    /// The certificates for a client.  # Errors A file is missing or invalid.
+    /// The certificates for a client.
+    ///
+    /// # Errors
+    /// A file is missing or invalid.
     pub fn choice(&self, client: &Exchange) -> Result<Choice> {
         let text = |template| String::from_utf8_lossy(&eval(client, template)).into_owned();
         let load = |chain: &Source, secret: &Source| {

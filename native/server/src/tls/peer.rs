@@ -34,7 +34,9 @@ pub struct Upstream {
 }
 
 impl Judge {
-    /// Trust the certificates of `trusted` and those that they sign, except revoked ones.  # Errors
+    /// Trust the certificates of `trusted` and those that they sign, except revoked ones.
+    ///
+    /// # Errors
     /// A file cannot be read or holds nothing usable.
     pub fn new(
         trusted: &Path,

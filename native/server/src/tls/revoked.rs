@@ -17,7 +17,10 @@ pub struct Revoked {
 }
 
 impl Revoked {
-    /// Read a PEM file.  # Errors The file cannot be read or holds an unusable list.
+    /// Read a PEM file.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds an unusable list.
     pub fn load(path: &Path) -> Result<Self> {
         let broken = |e: &dyn std::fmt::Display| {
             TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
@@ -53,8 +56,10 @@ impl Revoked {
     /// Looks for a certificate and for those above it; `now` in seconds since 1970.
     ///
     /// # Errors
-    /// Look up a certificate and its issuers; `now` in seconds since 1970.  # Errors The reason for
-    /// rejecting the certificate, in OpenSSL's words.
+    /// Look up a certificate and its issuers; `now` in seconds since 1970.
+    ///
+    /// # Errors
+    /// The reason for rejecting the certificate, in OpenSSL's words.
     pub fn check(
         &self,
         own: &Certificate<'_>,

@@ -10,8 +10,10 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, Sig
 
 type Verified = std::result::Result<HandshakeSignatureValid, Error>;
 
-/// Verify a TLS 1.2 signature, whose scheme leaves the curve open.  # Errors The certificate is
-/// malformed, or its key did not make the signature.
+/// Verify a TLS 1.2 signature, whose scheme leaves the curve open.
+///
+/// # Errors
+/// The certificate is malformed, or its key did not make the signature.
 pub fn verify_tls12(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -26,8 +28,10 @@ pub fn verify_tls12(
     )
 }
 
-/// Verify a TLS 1.3 signature.  # Errors As for TLS 1.2; also schemes that TLS 1.3 forbids (RFC
-/// 8446, section 4.2.3).
+/// Verify a TLS 1.3 signature.
+///
+/// # Errors
+/// As for TLS 1.2; also schemes that TLS 1.3 forbids (RFC 8446, section 4.2.3).
 pub fn verify_tls13(
     message: &[u8],
     certificate: &CertificateDer<'_>,

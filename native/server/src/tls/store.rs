@@ -50,7 +50,10 @@ fn key(server: &Arc<Server>) -> usize {
 
 impl Store {
     /// Create the contexts of every server block with a certificate. Later problems outside of
-    /// connections go to `logs`.  # Errors The problem and its place in the configuration.
+    /// connections go to `logs`.
+    ///
+    /// # Errors
+    /// The problem and its place in the configuration.
     pub fn new(config: &Config, logs: &[ErrorLog]) -> std::result::Result<Self, String> {
         let mut store = Self {
             logs: logs.into(),
@@ -228,7 +231,10 @@ impl Store {
         contexts.any(|context| context.ocsp.is_some())
     }
 
-    /// The contexts of a QUIC listener.  # Errors No server block has a certificate.
+    /// The contexts of a QUIC listener.
+    ///
+    /// # Errors
+    /// No server block has a certificate.
     pub fn quic_contexts(&self, endpoint: &Arc<Endpoint>) -> Result<ContextsByName> {
         let servers = endpoint.hosts.servers();
         let found = servers.into_iter().filter_map(|server| {

@@ -86,8 +86,10 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Wait for the ClientHello. `early` was already read from the socket.  # Errors The connection
-    /// failed, or the bytes are not TLS.
+    /// Wait for the ClientHello. `early` was already read from the socket.
+    ///
+    /// # Errors
+    /// The connection failed, or the bytes are not TLS.
     pub async fn read(sock: Sock, early: &[u8]) -> Result<Self, HandshakeError> {
         let mut acceptor = Acceptor::default();
         let mut early = early;
@@ -118,8 +120,10 @@ impl Hello {
         HandshakeError::Rejected
     }
 
-    /// Complete the handshake with the context of a server block.  # Errors The connection failed,
-    /// or the sides do not agree; an alert was sent.
+    /// Complete the handshake with the context of a server block.
+    ///
+    /// # Errors
+    /// The connection failed, or the sides do not agree; an alert was sent.
     pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
         let Self { sock, accepted } = self;
         // Discard the records of a failed earlier handshake.
@@ -181,8 +185,10 @@ where
     C: DerefMut<Target = ConnectionCommon<D>>,
     D: SideData,
 {
-    /// Complete a handshake that `tls` has begun.  # Errors The connection failed, or the sides do
-    /// not agree; an alert was sent.
+    /// Complete a handshake that `tls` has begun.
+    ///
+    /// # Errors
+    /// The connection failed, or the sides do not agree; an alert was sent.
     pub async fn handshake(sock: Sock, mut tls: C) -> Result<Self, HandshakeError> {
         tls.set_buffer_limit(Some(MAX_UNSENT));
         let early = Vec::new();

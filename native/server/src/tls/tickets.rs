@@ -36,7 +36,9 @@ pub struct FileTickets {
 }
 
 impl FileTickets {
-    /// Read keys of 48 or 80 bytes, as `openssl rand` makes them; `lifetime` in seconds.  # Errors
+    /// Read keys of 48 or 80 bytes, as `openssl rand` makes them; `lifetime` in seconds.
+    ///
+    /// # Errors
     /// A file cannot be read or has another length.
     pub fn new(files: &[std::path::PathBuf], lifetime: u32) -> Result<Self> {
         let keys: Result<Vec<_>> = files.iter().map(|file| read_key(file)).collect();
@@ -46,7 +48,10 @@ impl FileTickets {
         })
     }
 
-    /// A random key that no other server has.  # Errors The system has no random bytes.
+    /// A random key that no other server has.
+    ///
+    /// # Errors
+    /// The system has no random bytes.
     pub fn random() -> std::result::Result<Box<dyn ProducesTickets>, GetRandomFailed> {
         let mut bytes = [0; 48];
         default_provider().secure_random.fill(&mut bytes)?;

@@ -45,7 +45,10 @@ fn key(conf: &UpConf) -> usize {
 
 impl Upstreams {
     /// Create the TLS settings of every `proxy_pass` to an `https://` URL or to a URL with
-    /// variables.  # Errors The problem in `proxy_ssl_*` and its location.
+    /// variables.
+    ///
+    /// # Errors
+    /// The problem in `proxy_ssl_*` and its location.
     pub fn new(config: &Config) -> std::result::Result<Self, String> {
         let mut made = Self {
             base: config.conf_prefix.clone(),

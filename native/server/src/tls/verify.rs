@@ -1,7 +1,8 @@
-//! Client certificates (`ssl_verify_client`).  As in nginx, an invalid certificate does not end the
-//! handshake: the server block responds with 400, or continues if the certificate is optional. So
-//! rustls gets a verifier that only proves possession of the key; the certificate itself is
-//! verified afterwards.
+//! Client certificates (`ssl_verify_client`).
+//!
+//! As in nginx, an invalid certificate does not end the handshake: the server block responds with
+//! 400, or continues if the certificate is optional. So rustls gets a verifier that only proves
+//! possession of the key; the certificate itself is verified afterwards.
 
 use super::certificates::{chain, Source};
 use super::revoked::Revoked;
@@ -78,8 +79,10 @@ pub struct Judge {
     depth: usize,
 }
 
-/// Create the judge, if any authority is known, and the verifier for rustls.  # Errors A file
-/// cannot be read, or the authority that `client` requires is missing.
+/// Create the judge, if any authority is known, and the verifier for rustls.
+///
+/// # Errors
+/// A file cannot be read, or the authority that `client` requires is missing.
 pub fn verifiers(
     client: Client,
     authorities: &Authorities,

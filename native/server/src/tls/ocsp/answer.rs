@@ -80,8 +80,10 @@ struct Basic<'a> {
     responses: &'a [u8],
 }
 
-/// The bytes of the basic response inside a response.  # Errors The response is malformed or
-/// reports an error.
+/// The bytes of the basic response inside a response.
+///
+/// # Errors
+/// The response is malformed or reports an error.
 fn basic(der: &[u8]) -> Result<&[u8]> {
     let malformed = || "d2i_OCSP_RESPONSE() failed (malformed answer)".to_string();
     let mut outer = der;
@@ -115,7 +117,10 @@ fn refusal(status: u8) -> &'static str {
     }
 }
 
-/// Check that a file holds a response, with any status.  # Errors It does not.
+/// Check that a file holds a response, with any status.
+///
+/// # Errors
+/// It does not.
 pub fn check_file(der: &[u8]) -> Result<()> {
     basic(der).map(drop)
 }
@@ -183,8 +188,10 @@ impl<'a> Basic<'a> {
     }
 }
 
-/// Read the status of a certificate and verify the response at this time, in seconds since 1970.  #
-/// Errors The reason for rejecting the response, in nginx's words where it has some.
+/// Read the status of a certificate and verify the response at this time, in seconds since 1970.
+///
+/// # Errors
+/// The reason for rejecting the response, in nginx's words where it has some.
 pub fn read(der: &[u8], subject: &Subject, signers: &Signers<'_>, now: i64) -> Result<Answer> {
     let basic = Basic::parse(basic(der)?)
         .ok_or("OCSP_response_get1_basic() failed (malformed basic answer)")?;

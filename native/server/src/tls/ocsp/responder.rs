@@ -38,7 +38,10 @@ pub struct Failure {
 
 impl Responder {
     /// Parse a responder URL. Its host is resolved at once unless a `resolver` is configured for
-    /// later.  # Errors In nginx's words, to be followed by the URL.
+    /// later.
+    ///
+    /// # Errors
+    /// In nginx's words, to be followed by the URL.
     pub fn new(
         address: &str,
         resolver: Option<Arc<ResolverConf>>,
@@ -54,7 +57,10 @@ impl Responder {
     }
 
     /// Parse the URL in a client's certificate. The system resolver is not used, since no client
-    /// should wait for it.  # Errors In nginx's words, to be followed by the URL.
+    /// should wait for it.
+    ///
+    /// # Errors
+    /// In nginx's words, to be followed by the URL.
     pub fn of_client(
         address: &str,
         resolver: Option<Arc<ResolverConf>>,

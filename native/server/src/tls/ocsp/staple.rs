@@ -75,8 +75,10 @@ fn refresh(valid: i64, now: i64) -> i64 {
 }
 
 impl Stapler {
-    /// Staple the response of `ssl_stapling_file` to a certificate.  # Errors The file cannot be
-    /// read or holds no response.
+    /// Staple the response of `ssl_stapling_file` to a certificate.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no response.
     pub fn put_file(&self, pair: &mut CertifiedKey) -> Result<bool> {
         let Some(path) = &self.file else {
             return Ok(false);
@@ -91,8 +93,10 @@ impl Stapler {
         Ok(true)
     }
 
-    /// Prepare the requests for the certificate with this name.  # Errors The reason why there will
-    /// be no stapling: a warning in nginx's words.
+    /// Prepare the requests for the certificate with this name.
+    ///
+    /// # Errors
+    /// The reason why there will be no stapling: a warning in nginx's words.
     pub fn staple(
         &self,
         name: &str,

@@ -97,9 +97,11 @@ fn has_critical(mut rest: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// Look up a certificate and all its issuers in `lists`.  # Errors The reason for a rejection, in
-/// OpenSSL's words and for the highest certificate that fails: it is revoked, or its list is
-/// missing, out of date, or not signed by the issuer.
+/// Look up a certificate and all its issuers in `lists`.
+///
+/// # Errors
+/// The reason for a rejection, in OpenSSL's words and for the highest certificate that fails: it is
+/// revoked, or its list is missing, out of date, or not signed by the issuer.
 pub fn check(
     own: &Certificate<'_>,
     between: &[Certificate<'_>],

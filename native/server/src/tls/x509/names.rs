@@ -37,7 +37,9 @@ fn hex_byte(mut text: String, byte: &u8) -> String {
     text
 }
 
-/// Format a time as OpenSSL does: `Jan  2 03:04:05 2026 GMT`.
+/// Format a time as OpenSSL does: `Jan
+///
+/// 2 03:04:05 2026 GMT`.
 fn print_time(seconds: i64) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
