@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
-    "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
+    "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote", "agents"},
     "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks", "agents"},
     "alerts": {"core", "accounts", "hosts", "websites", "deployments", "certificates", "benchmarks", "reports"},
     "agents": set(),

@@ -1,4 +1,4 @@
-"""Common format of all jobs: deployments, benchmark runs and suites, server comparisons, jobs on hosts, deliveries.
+"""Common format of all jobs: deployments, benchmark runs and suites, comparisons, host jobs, deliveries, orders.
 
 A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is specific to its
 type; `is_finished` is true for final states of every type.
@@ -12,6 +12,8 @@ from uuid import UUID
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.certificates.models import Order
+from panel.certificates.selectors import step_lines
 from panel.comparisons import results as comparison_results
 from panel.comparisons.models import Comparison
 from panel.core.errors import Conflict
@@ -22,6 +24,9 @@ from panel.reports.models import Delivery
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
+
+# Paths of kinds whose own resource has another name, or that have only the common one.
+_DETAIL = {"deployment": "deployments", "host_job": "host-jobs", "delivery": "jobs", "certificate_order": "jobs"}
 
 
 class StepData(TypedDict):
@@ -58,7 +63,7 @@ class JobData(TypedDict):
     links: JobLinks
 
 
-Row = Deployment | Run | SuiteRun | Comparison | HostJob | Delivery
+Row = Deployment | Run | SuiteRun | Comparison | HostJob | Delivery | Order
 
 
 def _time(value: Any) -> str | None:
@@ -68,7 +73,7 @@ def _time(value: Any) -> str | None:
 def _job(
     row: Row, kind: str, *, steps: list[StepData], log: str, result: Mapping[str, object] | None, is_finished: bool
 ) -> JobData:
-    own = {"deployment": "deployments", "host_job": "host-jobs", "delivery": "jobs"}.get(kind, f"{kind}s")
+    own = _DETAIL.get(kind, f"{kind}s")
     return {
         "uuid": str(row.uuid),
         "type": kind,
@@ -157,6 +162,21 @@ def _of_delivery(row: Delivery) -> JobData:
     return _job(row, "delivery", is_finished=done, steps=steps, log=_joined(steps), result=None)
 
 
+def _of_order(row: Order) -> JobData:
+    steps: list[StepData] = [
+        {
+            "name": line.label,
+            "status": line.status,
+            "log": "\n".join(line.texts),
+            "started_at": None,
+            "finished_at": None,
+        }
+        for line in step_lines(row)
+    ]
+    result = {"names": row.names, "seen": row.seen} if row.is_finished else None
+    return _job(row, "certificate_order", is_finished=row.is_finished, steps=steps, log=_joined(steps), result=result)
+
+
 _DESCRIBE: dict[str, Callable[[Any], JobData]] = {
     "deployment": _of_deployment,
     "run": _of_run,
@@ -164,6 +184,7 @@ _DESCRIBE: dict[str, Callable[[Any], JobData]] = {
     "suite": _of_suite,
     "host_job": _of_host_job,
     "delivery": _of_delivery,
+    "certificate_order": _of_order,
 }
 
 

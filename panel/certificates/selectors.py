@@ -23,6 +23,11 @@ def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:
     return visible(rows, user, team_path="site__team").prefetch_related(Prefetch("orders", orders))
 
 
+def orders_visible(user: User) -> QuerySet[Order]:
+    rows = Order.objects.select_related("automatic__site", "requested_by").prefetch_related("records")
+    return visible(rows, user, team_path="automatic__site__team")
+
+
 @dataclass(frozen=True)
 class StepLine:
     """One step of an order as a page shows it, with what happened in it."""

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from agents.host import probe
 from panel.benchmarks.tools.arguments import OTHER_METHODS, SAFE_METHODS
 
 _LINE = re.compile(r'"(?P<method>[A-Z]{1,20}) (?P<target>/[^ "]*) HTTP/[0-9.]+" (?P<status>[0-9]{3}) ')
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:@!*+,=&/?%-]|%(?![0-9A-Fa-f]{2})")
+_OWN = f'"{probe.AGENT.decode()}"'  # User-Agent of the checks around a deployment
 _ANSWERED = ("200", "201", "202", "204", "206", "304")
 _BODIES = ("PUT", "PATCH")
 SLOTS = 100
@@ -44,12 +46,14 @@ def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: boo
     logs contain none.
 
     Each request keeps its method. Queries may contain secrets, so they are removed unless requested; requests that
-    become equal are merged.
+    become equal are merged. Paddock's own checks are no requests of visitors: they are neither sent nor counted.
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     sent = (*SAFE_METHODS, *OTHER_METHODS) if other_methods else SAFE_METHODS
     for line in lines:
+        if line.rstrip().endswith(_OWN):
+            continue
         method, path = _request(line, queries)
         if path and method in sent:
             counts[path if method == "GET" else f"{method} {path}"] += 1

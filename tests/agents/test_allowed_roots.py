@@ -132,7 +132,7 @@ def test_apply_keeps_files_owned_by_root(agent: AgentProcess, tree: Path) -> Non
     os.chown(folder / "site.conf", 1234, 1234)
     inode = (folder / "site.conf").stat().st_ino
     change = FileChange(str(folder / "site.conf"), "put", "mine")
-    probe = {"address": "127.0.0.1", "port": 9, "host": "x", "path": "/", "timeout_s": 0.2}
+    probe = {"address": "127.0.0.1", "port": 9, "host": "x", "path": "/", "timeout_s": 0.2, "fresh": True}  # a new site
     assert agent.call("apply", request(tree, change, probes=[probe]))["outcome"] == "rolled_back"
     stat = (folder / "site.conf").stat()
     assert (stat.st_ino, stat.st_uid, (folder / "site.conf").read_text()) == (inode, 1234, "theirs")

@@ -141,15 +141,22 @@ def test_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Sites)
     )
     block = "server {{ listen 127.0.0.1:{port} ssl{extra}; server_name {name}; ssl_certificate {root}/c.pem; "
     block += "ssl_certificate_key {root}/k.pem; return {code}; }}\n"
-    text = block.format(port=port, extra=" default_server", name="_", root=root, code=503)
-    text += block.format(port=port, extra="", name="shop.test", root=root, code=204)
+
+    def text(default: int, shop: int) -> str:
+        others = block.format(port=port, extra=" default_server", name="_", root=root, code=default)
+        return others + block.format(port=port, extra="", name="shop.test", root=root, code=shop)
+
     probe = Probe("127.0.0.1", port, "shop.test", tls=True, status=204)
-    result = agent.call("apply", sites.request(sites.shop(text), probes=[probe]))
+    result = agent.call("apply", sites.request(sites.shop(text(503, 204)), probes=[probe]))
     assert result["outcome"] == "applied", result["error"]
-    other = Probe("127.0.0.1", port, "other.test", tls=True)
-    result = agent.call("apply", sites.request(sites.shop(text + "# again\n"), probes=[other]))
+    # Only the site of this name gets worse; the server of all other names gets better.
+    result = agent.call("apply", sites.request(sites.shop(text(204, 503)), probes=[probe]))
     assert result["outcome"] == "rolled_back"
-    assert f"https://other.test:{port}/ at 127.0.0.1 answers 503" in result["error"]
+    words = f"https://shop.test:{port}/ at 127.0.0.1 answers 503 instead of 204 now and answered 204 before"
+    assert words in result["error"]
+    other = Probe("127.0.0.1", port, "other.test", tls=True)
+    result = agent.call("apply", sites.request(sites.shop(text(204, 503)), probes=[other]))
+    assert result["outcome"] == "applied", result["error"]
 
 
 def test_unreadable_folders_are_reported(server_root: Path) -> None:

@@ -13,8 +13,8 @@ from panel.benchmarks.tools.arguments import TOOLS, ArgumentError, clean_paths
 from panel.comparisons.replay import SLOTS, replay_of
 
 
-def line(target: str, method: str = "GET", status: int = 200) -> str:
-    return f'192.0.2.1 - - [21/Nov/2026:10:00:00 +0000] "{method} {target} HTTP/1.1" {status} 512 "-" "curl/8"'
+def line(target: str, method: str = "GET", status: int = 200, agent: str = "curl/8") -> str:
+    return f'192.0.2.1 - - [21/Nov/2026:10:00:00 +0000] "{method} {target} HTTP/1.1" {status} 512 "-" "{agent}"'
 
 
 def test_replay_mixes_paths_in_proportion_of_log() -> None:
@@ -78,6 +78,16 @@ def test_replay_drops_queries() -> None:
     lines = [line("/reset?token=abc"), line("/reset?token=def")]
     assert set(replay_of(lines).paths) == {"/reset"}
     assert set(replay_of(lines, queries=True).paths) == {"/reset?token=abc", "/reset?token=def"}
+
+
+def test_replay_ignores_checks_by_paddock_itself() -> None:
+    checks = [
+        line("/app/paddock-check", agent="paddock-probe"),
+        line("/gone", status=404, agent="paddock-probe") + "\n",
+    ]
+    found = replay_of([line("/"), *checks, line("/paddock-probe")])
+    assert set(found.paths) == {"/", "/paddock-probe"} and found.requests == 2
+    assert found.left_out == {}
 
 
 def test_replay_leaves_out_absolute_urls_of_other_hosts() -> None:

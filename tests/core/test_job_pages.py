@@ -12,6 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import User
+from panel.certificates.choices import OrderStep
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
 from panel.core.jobs import KINDS, Job, JobStatus
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.hosts.models import HostJob, HostJobKind
@@ -39,6 +41,15 @@ def delivery(people: Cast, **values: Any) -> Delivery:
     return Delivery.objects.create(due_at=timezone.now(), **(given | values))
 
 
+def order(people: Cast, **values: Any) -> Order:
+    account = AcmeAccount.objects.create(name="le", team=people.team)
+    automatic = AutomaticCertificate.objects.create(site=shop(people, "bakery"), account=account)
+    given: dict[str, Any] = {"automatic": automatic, "requested_by": people.owner, "step": OrderStep.CHALLENGE}
+    made = Order.objects.create(**(given | values))
+    made.records.create(step=OrderStep.ORDER, text="Ordered a certificate for bakery.example.")
+    return made
+
+
 def text(person: User, name: str, uuid: UUID) -> str:
     answer = signed_in(person).get(reverse(name, args=[uuid]))
     assert answer.status_code == 200
@@ -59,9 +70,10 @@ def listen(person: User, uuid: UUID) -> tuple[int, str]:
 
 
 def test_every_model_of_a_job_has_a_kind() -> None:
-    assert set(KINDS) == {"deployment", "run", "suite", "comparison", "host_job", "delivery"}
+    names = {"deployment", "run", "suite", "comparison", "host_job", "delivery", "certificate_order"}
+    assert set(KINDS) == names
     assert {model.__name__ for model in Job.__subclasses__()} == {
-        *("HostJob", "Deployment", "Run", "Comparison", "Delivery")
+        *("HostJob", "Deployment", "Run", "Comparison", "Delivery", "Order")
     }
 
 
@@ -85,6 +97,27 @@ def test_page_of_a_delivery_has_its_attempts(people: Cast) -> None:
     assert "The receiver answered 500. (1.5 s)" in page and "Waiting for a free worker." in page
 
 
+def test_page_of_an_order_has_its_steps_and_no_key(people: Cast) -> None:
+    row = order(people, status=JobStatus.RUNNING, key_pem="SECRET-KEY")
+    page = text(people.viewer, "job", row.uuid)
+    assert "Ordered a certificate for bakery.example." in page and "Prove the domain names." in page
+    assert f'data-events="{reverse("job-events", args=[row.uuid])}"' in page and "SECRET-KEY" not in page
+    answer = signed_in(people.viewer).get(f"/api/v1/jobs/{row.uuid}/")
+    found = answer.json()
+    assert (found["type"], found["is_finished"], found["result"]) == ("certificate_order", False, None)
+    steps = {step["name"]: (step["status"], step["log"]) for step in found["steps"]}
+    assert steps["Order the certificate"] == ("succeeded", "Ordered a certificate for bakery.example.")
+    assert steps["Prove the domain names"] == ("running", "") and "SECRET-KEY" not in answer.content.decode()
+    assert signed_in(people.viewer).get(found["links"]["detail"]).status_code == 200
+
+
+def test_page_of_a_waiting_order_says_until_when_and_why(people: Cast) -> None:
+    until = timezone.now().replace(year=2099, month=1, day=2, hour=3, minute=4, second=5)
+    row = order(people, retry_at=until, progress="The certificate authority limits orders at the moment.")
+    page = text(people.viewer, "job", row.uuid)
+    assert "Waiting until 2099-01-02 03:04:05 UTC for the next attempt. The certificate authority limits" in page
+
+
 def test_job_with_a_page_of_its_own_leads_there(people: Cast) -> None:
     deployment = planned(people, shop(people))
     answer = signed_in(people.viewer).get(reverse("job", args=[deployment.uuid]))
@@ -93,7 +126,7 @@ def test_job_with_a_page_of_its_own_leads_there(people: Cast) -> None:
 
 @pytest.mark.parametrize("name", ["job", "job-live", "job-events"])
 def test_job_of_another_team_is_not_found(people: Cast, name: str) -> None:
-    for row in (planned(people, shop(people)), delivery(people)):
+    for row in (planned(people, shop(people)), delivery(people), order(people)):
         assert signed_in(people.outsider).get(reverse(name, args=[row.uuid])).status_code == 404
     assert signed_in(people.admin).get(reverse(name, args=[uuid4()])).status_code == 404
 
@@ -106,6 +139,7 @@ def test_stream_of_every_kind_ends_with_the_job(people: Cast) -> None:
         deployment.uuid: ("No space left.", "failed"),
         job(people, status=JobStatus.SUCCEEDED).uuid: ("Done", "succeeded"),
         delivery(people, status=JobStatus.SUCCEEDED).uuid: ("The receiver answered 500.", "succeeded"),
+        order(people, status=JobStatus.FAILED, error="The name is unknown.").uuid: ("The name is unknown.", "failed"),
     }
     for uuid, (words, status) in ended.items():
         code, told = listen(people.viewer, uuid)

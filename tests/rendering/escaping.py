@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from panel.rendering import names, render, render_web_server, variables
+from panel.rendering import confinement, names, render, render_web_server, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.expiry import parse as parse_expiry
 from panel.rendering.readers import Read, apache, nginx, openlitespeed
@@ -23,6 +23,7 @@ WEB_SERVERS = {
     ),
 }  # fmt: skip
 READERS = {"nginx": nginx.read, "gallop": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
+BUILT_PATHS = ("block try_files", "try_files", "rewritten path", "location rewrite")
 Shape = tuple[object, ...]
 
 
@@ -84,6 +85,10 @@ def _like(engine: str, field: str, value: str) -> str:
         return _name_like(value)
     if field == "expires":
         return _time_like(value)
+    if field == "alias" and value.endswith("/"):
+        return plain + "/"  # required, because the location ends with /
+    if engine in ("nginx", "gallop") and field in BUILT_PATHS:
+        return _path_like(field, value)
     if engine != "openlitespeed":
         return plain
     if field == "return body" and not _is_text(value):
@@ -103,6 +108,14 @@ def _is_text(value: str) -> bool:
 def _name_like(value: str) -> str:
     alike = {"leading": "*.plain", "dot": ".plain", "trailing": "plain.*", "regex": "~plain", "exact": "plain"}
     return alike[names.kind(value)]
+
+
+def _path_like(field: str, value: str) -> str:
+    """A harmless path that requires the same check at request time: for `..`, for line breaks, or none."""
+    spec = FIELDS[field](value)
+    if any(confinement.refuses_line_breaks(block) for block in spec.blocks):
+        return "(.*)$1"
+    return "..$uri" if confinement.needs_checks(spec) else HARMLESS
 
 
 def _time_like(value: str) -> str:

@@ -85,7 +85,7 @@ def test_killed_worker_neither_loses_nor_repeats_date(schedule: Schedule, point:
                 begin(*args, **kwargs)  # type: ignore[arg-type]
             os.kill(os.getpid(), signal.SIGKILL)
 
-        with mock.patch.object(watching.beginning, "begin", killed):
+        with mock.patch.object(starting, "begin", killed):
             watching.look(DUE)
         os._exit(1)
     _, status = os.waitpid(child, 0)

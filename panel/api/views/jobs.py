@@ -36,7 +36,9 @@ class JobLinksSerializer(serializers.Serializer[Any]):
 
 class JobSerializer(serializers.Serializer[Any]):
     uuid = serializers.UUIDField()
-    type = serializers.ChoiceField(choices=["deployment", "run", "suite", "comparison", "host_job", "delivery"])
+    type = serializers.ChoiceField(
+        choices=["deployment", "run", "suite", "comparison", "host_job", "delivery", "certificate_order"]
+    )
     title = serializers.CharField()
     status = serializers.CharField()
     is_finished = serializers.BooleanField()

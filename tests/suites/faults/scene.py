@@ -28,9 +28,9 @@ class Scene:
         }
 
     def request(self, *, healthy: bool = True) -> dict[str, Any]:
-        """The change; unless `healthy`, it asks for an answer that the new site does not give."""
+        """The change; unless `healthy`, it makes the site worse: a text that its page has before is expected after."""
         sites = self.sites
-        probe = replace(sites.probe("shop"), status=None if healthy else 418)
+        probe = replace(sites.probe("shop"), text="" if healthy else "old")
         return sites.request(
             sites.shop(self.new["shop.conf"], expect=sha256(self.old["shop.conf"])),
             FileChange(str(sites.path("cart.conf")), "put", self.new["cart.conf"], expect=""),

@@ -142,7 +142,7 @@ def leave_team(user: User, admin: User) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", ["/deployments/{}/events", "/api/v1/jobs/{}/events/"])
+@pytest.mark.parametrize("path", ["/jobs/{}/events/", "/api/v1/jobs/{}/events/"])
 @pytest.mark.parametrize("change", [end_session, deactivate, leave_team])
 def test_event_stream_ends_after_loss_of_permission(transactional_db: None, path: str, change: Any) -> None:
     people = cast()

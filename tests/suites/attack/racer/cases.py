@@ -102,6 +102,38 @@ def tail(world: World, agent: Agent) -> str:
     return f"{first} {outcome_of(message)}"
 
 
+def requested(world: World, agent: Path) -> None:
+    """An access log of the attacker's with a request that counts."""
+    site(world, agent)
+    line = '192.0.2.1 - - [26/Nov/2026:01:00:00 +0000] "GET /shop HTTP/1.1" 200 5 "-" "curl"\n'
+    world.file(world.site / "logs" / "access.log", line * 3)
+    world.give(world.site)
+
+
+def preflight(world: World, agent: Agent) -> str:
+    log = {"path": f"{world.site}/logs/access.log", "roots": [f"{world.site}/logs"], "most": 5}
+    message = agent.call("preflight", {"logs": [log]})
+    return f"{outcome_of(message)} {message['data'].get('busiest')}"
+
+
+def challenged(world: World, agent: Path) -> None:
+    """Challenges in folders of the attacker's and of root's; one has the name of a file in root's other folder."""
+    site(world, agent)
+    for folder in (world.site / "challenges", world.etc / "challenges"):
+        for name in ("keep", "token"):
+            world.file(folder / name, f"{name}.thumbprint")
+    world.give(world.site)
+
+
+def challenge_put(folder: Path) -> dict[str, Any]:
+    files = {"keep": "keep.thumbprint2", "new": "new.thumbprint"}
+    return {"folder": f"{folder}/challenges", "roots": [str(folder)], "files": files}
+
+
+def challenge_remove(folder: Path) -> dict[str, Any]:
+    return {"folder": f"{folder}/challenges", "roots": [str(folder)], "names": ["keep", "token", "none"]}
+
+
 def listening(world: World, agent: Path) -> None:
     site(world, agent)
     with socket.socket(socket.AF_UNIX) as bound:
@@ -188,6 +220,10 @@ def answers(world: World) -> dict[str, Any]:
     return {"requests": [dict(asked, tls=False, gzip=False)]}
 
 
+def observed(world: World) -> dict[str, Any]:
+    return {"probes": [{"address": "127.0.0.1", "port": 9, "host": "a.example", "timeout_s": 1.0}]}
+
+
 def remnants(world: World, _agent: Path) -> None:
     """Folders of the attacker's that are named like those of test beds of lost agents."""
     for name in ("paddock-testbed-one", "paddock-testbed-two"):
@@ -270,6 +306,8 @@ CASES: dict[str, list[Case]] = {
             site,
         )
     ],
+    "observe": [Case("result", asks("observe", observed))],
+    "preflight": [Case("result [['/shop']]", preflight, requested)],
     "answers": [Case("result", asks("answers", answers))],
     "testbed": [
         Case("result", asks("testbed", lambda world: {"action": "left"}), remnants),
@@ -284,6 +322,15 @@ CASES: dict[str, list[Case]] = {
             asks("empty", lambda world: {"folders": [f"{world.site}/cache"], "roots": [str(world.site)]}),
             site,
         )
+    ],
+    "challenge_put": [
+        Case("refused", asks("challenge_put", lambda world: challenge_put(world.site)), challenged),
+        Case("refused", asks("challenge_put", lambda world: challenge_put(world.site / "made")), challenged),
+        Case("result", asks("challenge_put", lambda world: challenge_put(world.etc)), challenged),
+    ],
+    "challenge_remove": [
+        Case("result", asks("challenge_remove", lambda world: challenge_remove(world.site)), challenged),
+        Case("result", asks("challenge_remove", lambda world: challenge_remove(world.etc)), challenged),
     ],
     "cancel": [Case("result", asks("cancel", lambda world: {"id": "9"}))],
 }
