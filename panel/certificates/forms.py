@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Team
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
 from panel.core.forms import leave_to_model
-from panel.websites.forms.base import PartForm
+from panel.websites.forms.base import PartForm, offer_teams
 
 
 class AccountForm(PartForm[AcmeAccount]):
@@ -40,12 +40,7 @@ class AccountForm(PartForm[AcmeAccount]):
 
     def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        team = self.fields["team"]
-        assert isinstance(team, forms.ModelChoiceField)
-        team.queryset = teams
-        first = teams[:2]
-        if len(first) == 1:
-            self.initial.setdefault("team", first[0])
+        offer_teams(self, teams)
 
 
 class AutomaticForm(PartForm[AutomaticCertificate]):

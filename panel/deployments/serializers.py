@@ -100,7 +100,7 @@ class ObservationSerializer(serializers.Serializer[Any]):
     at = serializers.FloatField(required=False, help_text="Unix time.")
 
 
-class CheckSerializer(serializers.Serializer[Any]):
+class SiteCheckSerializer(serializers.Serializer[Any]):
     """A request that the host's agent sent to a site before and after the deployment."""
 
     site = serializers.CharField()
@@ -124,7 +124,7 @@ class DeploymentDetailSerializer(DeploymentSerializer):
     )
 
     deploy_anyway = serializers.BooleanField(source="anyway", read_only=True)
-    checks = CheckSerializer(many=True, read_only=True)
+    checks = SiteCheckSerializer(many=True, read_only=True)
     waits_for = serializers.UUIDField(
         source="waits_for.uuid",
         read_only=True,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.core.wsgi import get_wsgi_application
 from django.test import Client
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.api.caller import caller_of
@@ -82,6 +84,12 @@ def test_schema_is_openapi_31_and_describes_conventions(schema: dict[str, Any]) 
     for methods in schema["paths"].values():
         for operation in methods.values():
             assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+def test_serializers_have_distinct_names_in_schema(db: None, capsys: pytest.CaptureFixture[str]) -> None:
+    GENERATOR_STATS.reset()
+    SchemaGenerator().get_schema(public=True)
+    assert "identical names" not in capsys.readouterr().err
 
 
 def test_api_docs_require_sign_in_and_meet_content_security_policy(schema: dict[str, Any]) -> None:

@@ -37,7 +37,17 @@ def crossplane_words(text: str) -> list[list[str]]:
 
 def words(items: Iterable[Read]) -> list[list[str]]:
     """The same of what our own reader read."""
-    return [found for item in items for found in ([item.name, *item.args], *words(item.body or ()))]
+    return [found for item in items for found in ([item.name, *_args(item)], *words(item.body or ()))]
+
+
+def _args(item: Read) -> list[str]:
+    """Arguments without the parentheses around the condition of `if`, which crossplane takes out."""
+    if item.name != "if":
+        return list(item.args)
+    condition = list(item.args)
+    condition[0] = condition[0].removeprefix("(")
+    condition[-1] = condition[-1].removesuffix(")")
+    return condition
 
 
 def disagreement(batch: list[tuple[str, list[str]]]) -> list[str]:

@@ -114,7 +114,7 @@ def _path_like(field: str, value: str) -> str:
     """A harmless path that requires the same check at request time: for `..`, for line breaks, or none."""
     spec = FIELDS[field](value)
     if any(confinement.refuses_line_breaks(block) for block in spec.blocks):
-        return "(.*)$1"
+        return "(.*)$1?"
     return "..$uri" if confinement.needs_checks(spec) else HARMLESS
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from panel.accounts.models import Team
 from panel.core.forms import InWords, leave_to_model
 
 M = TypeVar("M", bound=Model)
@@ -40,6 +41,14 @@ class PartForm(ModelForm[M]):
     def values(self) -> dict[str, Any]:
         """Field values for a service's call."""
         return {name: value for name, value in self.cleaned_data.items() if name != "version"}
+
+
+def offer_teams(form: forms.BaseForm, teams: QuerySet[Team]) -> None:
+    """Let the form's field `team` choose one of these teams; the only one is chosen already."""
+    choice = form.fields["team"]
+    assert isinstance(choice, forms.ModelChoiceField)
+    choice.queryset = teams
+    choice.empty_label = None if teams.count() == 1 else _("Choose a team")
 
 
 def null_boolean(label: Any, unknown: Any, **kwargs: Any) -> forms.NullBooleanField:

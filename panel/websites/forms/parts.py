@@ -12,7 +12,7 @@ from panel.core.forms import Form, LinesField
 from panel.hosts.models import Engine
 from panel.websites import lines
 from panel.websites.definitions import ServerData
-from panel.websites.forms.base import PartForm
+from panel.websites.forms.base import PartForm, offer_teams
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
 
 
@@ -133,7 +133,7 @@ class CertificateUploadForm(PartForm[Certificate]):
 
     def __init__(self, *args: Any, teams: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer_teams(self, teams)
+        offer_teams(self, teams)
 
 
 class CertificateReplaceForm(Form):
@@ -160,11 +160,4 @@ class SelfSignForm(PartForm[Certificate]):
 
     def __init__(self, *args: Any, teams: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer_teams(self, teams)
-
-
-def _offer_teams(form: forms.BaseForm, teams: Any) -> None:
-    choice = form.fields["team"]
-    assert isinstance(choice, forms.ModelChoiceField)
-    choice.queryset = teams
-    choice.empty_label = None if teams.count() == 1 else _("Choose a team")
+        offer_teams(self, teams)

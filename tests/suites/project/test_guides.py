@@ -15,9 +15,9 @@ GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
 def shown() -> str:
-    """Every text that a page may show, as it stands in templates and code."""
+    """Every text that a page may show, with single spaces, since a template may break a text into lines."""
     files = [*(ROOT / "templates").rglob("*.html"), *(ROOT / "panel").rglob("*.py")]
-    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+    return " ".join(word for path in files for word in path.read_text(encoding="utf-8").split())
 
 
 def emphasised(path: Path) -> Iterator[str]:
