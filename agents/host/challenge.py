@@ -92,8 +92,8 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
             above, last = os.path.split(above)
             missing.append(last)
     for part in reversed(missing):
-        safe.require_own(descriptor, above)
         try:
+            safe.require_own(descriptor, above)
             inner = safe.new_folder(part, descriptor, 0o755)
         except FileExistsError:  # another call was faster
             inner = os.open(part, safe.FOLDER, dir_fd=descriptor)
