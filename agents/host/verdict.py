@@ -74,10 +74,9 @@ def leads_to_itself(check: dict[str, Any], target: str) -> bool:
     scheme = "https" if check["tls"] else "http"
     path = check["path"].partition("?")[0]
     usual = 443 if check["tls"] else 80
-    hosts = [check["host"], "%s:%d" % (check["host"], check["port"])] if check["port"] != usual else [check["host"]]
-    if check["port"] != usual:  # a port that is not named is another place
-        hosts = hosts[1:]
-    return target == path or target in ["%s://%s%s" % (scheme, host, path) for host in hosts]
+    # a target without the port would be another place
+    host = check["host"] if check["port"] == usual else "%s:%d" % (check["host"], check["port"])
+    return target in (path, "%s://%s%s" % (scheme, host, path))
 
 
 def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aioquic.asyncio.client import connect
 from aioquic.quic.configuration import QuicConfiguration
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.hashes import SHA256
 from OpenSSL import SSL
 
 from panel.certificates.listeners import Listener
@@ -33,10 +32,11 @@ class HandshakeFailed(Exception):
 
 
 def chain_of(pem: str) -> Chain:
-    return [
-        hashlib.sha256(item.public_bytes(Encoding.DER)).hexdigest()
-        for item in x509.load_pem_x509_certificates(pem.encode())
-    ]
+    return _digests(x509.load_pem_x509_certificates(pem.encode()))
+
+
+def _digests(certificates: Iterable[x509.Certificate]) -> Chain:
+    return [item.fingerprint(SHA256()).hex() for item in certificates]
 
 
 def presented(listener: Listener) -> Chain:
@@ -71,7 +71,7 @@ def _over_tcp(listener: Listener) -> Chain:
         found = connection.get_peer_cert_chain() or []
         with contextlib.suppress(SSL.Error):
             connection.shutdown()
-    return [hashlib.sha256(item.to_cryptography().public_bytes(Encoding.DER)).hexdigest() for item in found]
+    return _digests(item.to_cryptography() for item in found)
 
 
 def _shake(connection: SSL.Connection, plain: socket.socket) -> None:
@@ -100,8 +100,7 @@ def _over_quic(listener: Listener) -> Chain:
             try:
                 async with connect(listener.address, listener.port, configuration=configuration) as session:
                     tls: Any = session._quic.tls
-                    found = [tls._peer_certificate, *tls._peer_certificate_chain]
-                    return [hashlib.sha256(item.public_bytes(Encoding.DER)).hexdigest() for item in found]
+                    return _digests([tls._peer_certificate, *tls._peer_certificate_chain])
             except ConnectionError as error:
                 raise HandshakeFailed("the QUIC handshake failed") from error
 

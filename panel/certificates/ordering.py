@@ -125,9 +125,7 @@ class Course:
     def save(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self.order, name, value)
-        fields = {name: self.order._meta.get_field(name) for name in values}
-        prepared = {name: value for name, value in values.items() if name in fields}
-        if not self.claim.rows.filter(pk=self.order.pk).update(**prepared, row_version=F("row_version") + 1):
+        if not self.claim.rows.filter(pk=self.order.pk).update(**values, row_version=F("row_version") + 1):
             raise Lost
 
     def note(self, text: str, *, is_problem: bool = False) -> None:
@@ -300,7 +298,7 @@ class Course:
 
     def check(self) -> None:
         """Done means seen: each listener presents the new leaf and chain for each name, or the old state returns."""
-        seen = acme_client.wait_until(lambda: self._seen(), timeout_s=20.0) or self.order.seen
+        seen = acme_client.wait_until(self._seen, timeout_s=20.0) or self.order.seen
         bad = wrong(seen)
         if not bad:
             return
