@@ -10,7 +10,7 @@ import pytest
 from panel.deployments.models import OnSuccess
 from panel.deployments.plan import FileAction, FileRecord, PlanFile, PlanSite, PlanWarning, plan_from_json, plan_to_json
 
-migration = import_module("migrations.deployments.0007_typed_plan")
+migration = import_module("migrations.unsquashed.deployments.0007_typed_plan")
 
 OLD: dict[str, Any] = {
     "sites": [{"id": 1, "name": "shop", "web_server": 7, "number": None, "previous": 2, "unknown": 1}],

@@ -29,7 +29,7 @@ from tests.rendering.cases import BCRYPT
 from tests.rendering.servers import write_certificates, write_files
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
-from tests.support.http import ask
+from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
