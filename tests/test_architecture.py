@@ -399,3 +399,13 @@ def test_queries_in_views_forms_and_api_do_not_become_more() -> None:
     nodes = (node for path in _doors() for node in ast.walk(tree_of(path)))
     managers = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "objects"]
     assert len(managers) <= MOST_MANAGERS_IN_DOORS
+
+
+MOST_UNTYPED_DICTIONARIES = 100
+
+
+def test_untyped_dictionaries_stay_at_edges() -> None:
+    """Data between parts of the panel has a dataclass or TypedDict; `dict[str, Any]` is for JSON at an edge."""
+    files = sorted((ROOT / "panel").rglob("*.py"))
+    count = sum(path.read_text(encoding="utf-8").count("dict[str, Any]") for path in files)
+    assert count <= MOST_UNTYPED_DICTIONARIES, f"panel/ has {count} dict[str, Any]; at most {MOST_UNTYPED_DICTIONARIES}"

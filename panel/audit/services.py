@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import Model
 from django.forms.models import model_to_dict
@@ -46,7 +45,7 @@ def snapshot(instance: Model) -> dict[str, object]:
 
 
 # An object with its states before and after: from `snapshot`, None if it did not or does not exist.
-Change = tuple[Model, dict[str, Any] | None, dict[str, Any] | None]
+Change = tuple[Model, Mapping[str, object] | None, Mapping[str, object] | None]
 
 
 def audit_record(
@@ -54,8 +53,8 @@ def audit_record(
     actor: User | None,
     action: str,
     target: Model,
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
 ) -> AuditEntry:
     """Write one row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did not or does not
     exist).
@@ -71,7 +70,11 @@ def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Chang
 
 
 def _columns(
-    actor: User | None, action: str, target: Model, before: dict[str, object] | None, after: dict[str, object] | None
+    actor: User | None,
+    action: str,
+    target: Model,
+    before: Mapping[str, object] | None,
+    after: Mapping[str, object] | None,
 ) -> dict[str, object]:
     """Fields of an entry except its time."""
     origin, request_id = caller.get(), current_request_id()

@@ -7,6 +7,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, in_scope, visible
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
+from panel.benchmarks.records import HistoryPoint, TargetSummary
 from panel.benchmarks.runs.measured import Measured, measured_from
 from panel.benchmarks.tools.arguments import clean
 from panel.deployments.models import SiteStatus
@@ -88,28 +89,31 @@ def progress_of(run: Run) -> tuple[int, int]:
     return targets["done"], targets["all"] * each
 
 
-def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, object]]:
-    """The figure in each valid run with the scenario's current load, oldest first, in the format of
-    pictures.history.
-    """
+def history_points(user: User, scenario: Scenario, figure: str) -> list[HistoryPoint]:
+    """The figure in each valid run with the scenario's current load, oldest first."""
     runs = (
         runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
     )
-    points = []
-    for run in reversed(runs):
-        assert run.finished_at is not None
-        if not _is_same_load(run, scenario):
-            continue
-        for target in run.summary.get("targets", []):
-            found = target["figures"].get(figure)
-            if found:
-                point = {
-                    "at": run.finished_at.isoformat(timespec="seconds"),
-                    "label": target["label"],
-                    "title": run.title,
-                }
-                points.append({**point, **{key: found[key] for key in ("value", "low", "high")}})
-    return points
+    return [point for run in reversed(runs) if _is_same_load(run, scenario) for point in points_of(run, figure)]
+
+
+def points_of(run: Run, figure: str) -> list[HistoryPoint]:
+    """The figure of each target of an ended run."""
+    assert run.finished_at is not None
+    at = run.finished_at.isoformat(timespec="seconds")
+    targets: list[TargetSummary] = run.summary.get("targets", [])
+    known = [(target["label"], found) for target in targets if (found := target["figures"].get(figure))]
+    return [
+        {
+            "at": at,
+            "label": label,
+            "title": run.title,
+            "value": found["value"],
+            "low": found["low"],
+            "high": found["high"],
+        }
+        for label, found in known
+    ]
 
 
 def _is_same_load(run: Run, scenario: Scenario) -> bool:

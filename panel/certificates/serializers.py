@@ -87,7 +87,7 @@ class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
         ]
 
     @extend_schema_field(OrderStepSerializer(many=True))
-    def get_steps(self, order: Order) -> list[dict[str, Any]]:
+    def get_steps(self, order: Order) -> list[dict[str, object]]:
         return [{"step": line.step, "status": line.status, "texts": list(line.texts)} for line in step_lines(order)]
 
 
@@ -118,7 +118,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
         ]
 
     @extend_schema_field(CertificateOrderSerializer(allow_null=True))
-    def get_order(self, automatic: AutomaticCertificate) -> dict[str, Any] | None:
+    def get_order(self, automatic: AutomaticCertificate) -> dict[str, object] | None:
         """The newest order."""
         order = next(iter(automatic.orders.all()), None)
         return None if order is None else dict(CertificateOrderSerializer(order).data)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -86,7 +84,7 @@ def _automatic(request: Request, site: Site) -> AutomaticCertificate | None:
     return automatic_visible(request.user).filter(site=site).first()
 
 
-def _state(automatic: AutomaticCertificate | None) -> dict[str, Any]:
+def _state(automatic: AutomaticCertificate | None) -> dict[str, object]:
     """Context of the live part of the page, the newest order first."""
     orders = list(automatic.orders.all()[:10]) if automatic is not None else []
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -143,7 +142,7 @@ class Comparisons(Resource):
         """Return the requests of a replay of a site's access log, with their frequency."""
         wanted = {name: _truth(request, name) for name in ("queries", "other_methods")}
         found = services.replay_read(actor=self.actor, site=self._site(request), **wanted)
-        answer: dict[str, Any] = {"requests": found.requests, "left_out": sum(found.left_out.values())}
+        answer: dict[str, object] = {"requests": found.requests, "left_out": sum(found.left_out.values())}
         paths = [share._asdict() for share in results.shares(found.paths)]
         return Response({**answer, "reasons": found.reasons, "paths": paths})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.utils.translation import gettext as _
 
+from panel.benchmarks.records import Parameters, Response
 from panel.benchmarks.runs import comparability, targets
 from panel.benchmarks.runs.comparability import NotComparable
 from panel.benchmarks.runs.responses import responses_of
@@ -16,8 +16,6 @@ from panel.hosts.targets import target_for
 from panel.websites.models import Site
 
 SHOWN = 3  # differences per server that are listed in full
-
-Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Verdict:
     dynamic: bool
 
 
-def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_leave_out: bool) -> Verdict:
+def compare(copies: Sequence[Site], load: Parameters, *, base_url: str, may_leave_out: bool) -> Verdict:
     """Compare the copies with the first, which is on the site's own web server. `base_url` is the original's.
 
     A path without a successful response is an error, or left out if `may_leave_out`. Raises NotComparable if no path is
@@ -57,7 +55,7 @@ def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_
     return Verdict(differences, asked, list(left_out.values()), bool(dynamic))
 
 
-def _failing(paths: list[str], answers: list[Answer]) -> dict[str, str]:
+def _failing(paths: list[str], answers: list[Response]) -> dict[str, str]:
     found = {}
     for path, answer in zip(paths, answers, strict=True):
         try:
@@ -67,13 +65,13 @@ def _failing(paths: list[str], answers: list[Answer]) -> dict[str, str]:
     return found
 
 
-def _changing(first: dict[str, Answer], again: list[Answer]) -> set[str]:
+def _changing(first: dict[str, Response], again: list[Response]) -> set[str]:
     """Pages whose body changes between two requests to the same server, so bodies cannot be compared."""
     pairs = zip(first.items(), again, strict=True)
     return {path for (path, one), two in pairs if one["sha256"] != two.get("sha256")}
 
 
-def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[str]) -> str:
+def _differences(base: dict[str, Response], own: dict[str, Response], dynamic: set[str]) -> str:
     found = []
     labels = [_("The site's current web server"), _("this web server")]
     for path, answer in own.items():
@@ -86,7 +84,7 @@ def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[s
     return "\n".join(found)
 
 
-def _answers(site: Site, paths: list[str], arguments: Arguments, base_url: str) -> list[Answer]:
+def _answers(site: Site, paths: list[str], arguments: Arguments, base_url: str) -> list[Response]:
     revision = targets.live_revision(site)
     endpoint = targets.endpoint_as(revision, arguments, base_url)
     return responses_of(target_for(revision.web_server.host), endpoint, paths, gzip=bool(arguments.get("gzip")))

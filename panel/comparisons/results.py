@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from django.utils.translation import gettext as _
 
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.records import FigureEstimate, FigureRatio, TargetSummary
 from panel.benchmarks.runs import results as runs
 from panel.benchmarks.statistics.intervals import Verdict
 from panel.benchmarks.statistics.summary import BY_NAME, Figure
@@ -70,7 +71,7 @@ def rows(comparison: Comparison) -> list[Row]:
     return made
 
 
-def by_contender(comparison: Comparison) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, Any]]]:
+def by_contender(comparison: Comparison) -> tuple[dict[int, TargetSummary], dict[int, dict[str, FigureRatio]]]:
     """Targets and ratios of the run by the contender's key; targets are the servers with equal responses, in order."""
     run = measured(comparison)
     if run is None:
@@ -80,14 +81,14 @@ def by_contender(comparison: Comparison) -> tuple[dict[int, dict[str, Any]], dic
     return targets, {alike[ratio["position"]].pk: ratio["figures"] for ratio in run.summary["ratios"]}
 
 
-def _cell(figure: Figure, found: dict[str, Any] | None, ratio: dict[str, Any] | None) -> Cell:
+def _cell(figure: Figure, found: FigureEstimate | None, ratio: FigureRatio | None) -> Cell:
     if found is None:
         return Cell(figure.label, "–")
     interval = "" if found["low"] is None else pictures.interval_words(figure, found)
     return Cell(figure.label, pictures.shown(figure, found["value"]), interval, _ratio_words(ratio) if ratio else "")
 
 
-def _ratio_words(ratio: dict[str, Any]) -> str:
+def _ratio_words(ratio: FigureRatio) -> str:
     if ratio["verdict"] == Verdict.TOO_FEW:
         return _("too few rounds to compare")
     words = {"times": pictures.number(ratio["value"], 2)}
@@ -138,11 +139,18 @@ def gain(comparison: Comparison) -> list[str]:
 # --- progress ---
 
 
-def steps(comparison: Comparison) -> list[dict[str, Any]]:
+class Step(TypedDict):
+    label: str
+    status: str
+
+
+def steps(comparison: Comparison) -> list[Step]:
     """Phases with their status, like the steps of a deployment."""
     order = list(ComparisonPhase)
     at = order.index(ComparisonPhase(comparison.phase))
-    return [{"label": phase.label, "status": _step_status(comparison, index, at)} for index, phase in enumerate(order)]
+    return [
+        {"label": str(phase.label), "status": _step_status(comparison, index, at)} for index, phase in enumerate(order)
+    ]
 
 
 def _step_status(comparison: Comparison, index: int, at: int) -> str:
@@ -168,7 +176,7 @@ def course(comparison: Comparison) -> dict[str, Any]:
     return context
 
 
-def result(comparison: Comparison) -> dict[str, Any]:
+def result(comparison: Comparison) -> dict[str, object]:
     """Context of the page after the comparison has ended."""
     run = measured(comparison)
     context = runs.result(run) if run else {}

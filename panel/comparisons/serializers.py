@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, Truth
+from panel.benchmarks.records import FigureRatio, TargetSummary
 from panel.comparisons import results
 from panel.comparisons.models import Comparison, Contender, ContenderStatus
 
@@ -66,12 +67,12 @@ class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
         return results.advice(comparison)
 
     @extend_schema_field(ComparisonServerSerializer(many=True))
-    def get_servers(self, comparison: Comparison) -> list[dict[str, Any]]:
+    def get_servers(self, comparison: Comparison) -> list[dict[str, object]]:
         targets, ratios = results.by_contender(comparison)
         return [_server(row, targets, ratios.get(row.contender.pk, {})) for row in results.rows(comparison)]
 
 
-def _server(row: results.Row, targets: dict[int, dict[str, Any]], ratios: dict[str, Any]) -> dict[str, Any]:
+def _server(row: results.Row, targets: dict[int, TargetSummary], ratios: dict[str, FigureRatio]) -> dict[str, object]:
     contender: Contender = row.contender
     return {
         "position": contender.position,
@@ -81,7 +82,7 @@ def _server(row: results.Row, targets: dict[int, dict[str, Any]], ratios: dict[s
         "detail": contender.detail,
         "serves_site": row.is_now,
         "may_switch": row.may_switch,
-        "figures": targets.get(contender.pk, {}).get("figures", {}),
+        "figures": targets[contender.pk]["figures"] if contender.pk in targets else {},
         "ratios": ratios,
     }
 

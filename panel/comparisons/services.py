@@ -18,8 +18,10 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Scenario
+from panel.benchmarks.records import Parameters
 from panel.benchmarks.runs import targets
 from panel.benchmarks.runs.services import run_cancel, run_delete
+from panel.benchmarks.scenarios.frozen import parameters_of
 from panel.benchmarks.scenarios.ready_made import BY_SLUG
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.tools.arguments import TOOLS, method_and_path
@@ -39,7 +41,6 @@ from panel.remote import pool
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
 
-LOAD_FIELDS = ("name", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
 REPLAY = "replay"
 REPLAY_LINES = 2000
 REPLAY_WARMUP_S = 2
@@ -55,15 +56,15 @@ MOST_SERVERS = 8
 class Chosen(NamedTuple):
     """A frozen load; whether it is a replay, and the log lines left out, in words."""
 
-    load: dict[str, Any]
+    load: Parameters
     is_replay: bool
     left_out: list[str]
 
 
-def load_of(scenario: Scenario) -> dict[str, object]:
+def load_of(scenario: Scenario) -> Parameters:
     """A frozen scenario. ValidationError if it cannot run."""
     scenario.full_clean(validate_unique=False)
-    return {name: getattr(scenario, name) for name in LOAD_FIELDS}
+    return parameters_of(scenario)
 
 
 def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods: bool = False) -> Replay:
@@ -168,7 +169,7 @@ def comparison_create(
     actor: User,
     site: Site,
     web_servers: Sequence[WebServer],
-    load: dict[str, Any],
+    load: Parameters,
     is_replay: bool = False,
     left_out: Sequence[str] = (),
 ) -> Comparison:
@@ -216,7 +217,7 @@ def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
     )
 
 
-def _told(load: dict[str, Any]) -> dict[str, Any]:
+def _told(load: Parameters) -> dict[str, object]:
     """Load for the audit trail: methods, but not the visitors' paths."""
     return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 

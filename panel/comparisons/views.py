@@ -116,7 +116,7 @@ def _chosen(form: ComparisonForm) -> set[str]:
 def replay(request: Request, name: str) -> HttpResponse:
     """Requests of a replay of the site's log: a part of the form's page."""
     site = site_get(request, name)
-    context: dict[str, Any] = {}
+    context: dict[str, object] = {}
     try:
         wanted = {box: request.GET.get(box) == "on" for box in ("queries", "other_methods")}
         found = services.replay_read(actor=request.user, site=site, **wanted)

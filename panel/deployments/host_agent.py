@@ -12,7 +12,7 @@ from panel.core.errors import ApplicationError
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
-from panel.remote.client import Asked, Heard
+from panel.remote.client import Asked, Heard, Message
 
 # A transaction on hundreds of sites tests and reloads once; after this time the result is requested again.
 APPLY_TIMEOUT_S = 180.0
@@ -25,7 +25,7 @@ LOGS_AT_ONCE = 50  # access logs of which one host is asked
 BUSIEST = 10  # addresses of one log
 CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnEvent = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Found:
     content: str
 
 
-def _call(host: Host, operation: str, args: dict[str, Any], timeout_s: float, on_event: OnEvent | None = None) -> Any:
+def _call(host: Host, operation: str, args: Message, timeout_s: float, on_event: OnEvent | None = None) -> Any:
     with pool.session(target_for(host)) as session:
         return session.call(operation, args, on_event=on_event, timeout=timeout_s)
 
@@ -152,10 +152,10 @@ def busiest_ask(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> C
     return answer
 
 
-def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[dict[str, Any]]:
+def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:
     """Responses to these requests on the host now, in order; fewer if time runs out."""
     args = {"probes": protocol.plain(list(probes))}
-    found: list[dict[str, Any]] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
+    found: list[Message] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
     return found
 
 
@@ -170,10 +170,10 @@ def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> dict[str, Any]:
+def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> Message:
     """Delete the files below `folders` and return {"files", "bytes"}. Raises RemoteError."""
     args = {"folders": list(folders), "roots": sorted(roots)}
-    found: dict[str, Any] = _call(host, "empty", args, ANSWERS_TIMEOUT_S)
+    found: Message = _call(host, "empty", args, ANSWERS_TIMEOUT_S)
     return found
 
 

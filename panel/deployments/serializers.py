@@ -137,7 +137,7 @@ class DeploymentDetailSerializer(DeploymentSerializer):
         fields = [*DeploymentSerializer.Meta.fields, "plan", "waits_for", "on_success", "comparison", "error"]
         fields += ["deploy_anyway", "checks"]
 
-    def get_plan(self, deployment: Deployment) -> dict[str, Any]:
+    def get_plan(self, deployment: Deployment) -> dict[str, object]:
         return plan_to_json(deployment.plan)
 
 
@@ -163,7 +163,7 @@ class PlanInput(StrictSerializer):
     accept_drift = Truth(required=False, default=False)
     deploy_anyway = Truth(required=False, default=False)
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         named = [name for name in ("sites", "sites_tagged", "hosts", "hosts_tagged") if name in attrs]
         if len(named) > 1:
             raise serializers.ValidationError({named[-1]: f"Set only one of these fields: {named[0]} or {named[-1]}."})

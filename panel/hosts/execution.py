@@ -24,7 +24,7 @@ from panel.hosts.models import HostJob, HostJobKind
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[HostJob], dict[str, Any]]
+Handler = Callable[[HostJob], dict[str, object]]
 # Other apps register their own kinds (deployments: drift).
 HANDLERS: dict[str, Handler] = {
     HostJobKind.CHECK: jobs.check,

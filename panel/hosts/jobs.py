@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.utils import timezone
 
 from agents.protocol import plain
@@ -22,7 +20,7 @@ SERVICE_TIMEOUT_S = 60.0
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
-def check(job: HostJob) -> dict[str, Any]:
+def check(job: HostJob) -> dict[str, object]:
     """Read the host's facts and web servers; for an untrusted host, the offered key."""
     host = job.host
     if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
@@ -74,13 +72,13 @@ def lost(host: Host, error: RemoteError) -> None:
         _seen(host, HostStatus.UNREACHABLE, error.message)
 
 
-def service(job: HostJob) -> dict[str, Any]:
+def service(job: HostJob) -> dict[str, object]:
     """Start, stop or reload one web server and return its output."""
     web_server = WebServer.objects.select_related("host").get(pk=job.params["web_server"])
     return server_told(web_server, job.params["action"])
 
 
-def server_told(web_server: WebServer, action: str) -> dict[str, Any]:
+def server_told(web_server: WebServer, action: str) -> dict[str, object]:
     """Response of the agent to start, stop, reload or status; the running state is recorded. Raises RemoteError. For
     changes, the caller must hold the host's lock.
     """
@@ -91,7 +89,7 @@ def server_told(web_server: WebServer, action: str) -> dict[str, Any]:
     return result
 
 
-def install_native(job: HostJob) -> dict[str, Any]:
+def install_native(job: HostJob) -> dict[str, object]:
     """Install and start gallop with its own main configuration; repeated calls change nothing."""
     with pool.session(target_for(job.host)) as agent:
         web_server, result = native.install_gallop(job.host, agent)
@@ -99,7 +97,7 @@ def install_native(job: HostJob) -> dict[str, Any]:
     return {"web_server": web_server.pk, "version": web_server.version, "outcome": result["outcome"]}
 
 
-def prepare(job: HostJob) -> dict[str, Any]:
+def prepare(job: HostJob) -> dict[str, object]:
     """Packages to install, or installed ones (agents/host/applications.py, run). The host is
     checked again afterwards.
     """
@@ -132,7 +130,7 @@ def _observe(agent: Session, web_server: WebServer) -> str:
 
 
 def _seen(host: Host, status: str, detail: str) -> None:
-    values: dict[str, Any] = {"status": status, "status_detail": detail}
+    values: dict[str, object] = {"status": status, "status_detail": detail}
     if status == HostStatus.READY:
         values["last_seen_at"] = timezone.now()
     Host.objects.filter(pk=host.pk).update(**values)

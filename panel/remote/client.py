@@ -20,8 +20,8 @@ from panel.remote.errors import AgentUnavailable, CallTimeout, ConnectionLost, O
 from panel.remote.links import MAX_PREAMBLE_BYTES, Link
 from panel.remote.listening import listener
 
-OnEvent = Callable[[dict[str, Any]], None]
-Message = dict[str, Any]
+Message = dict[str, Any]  # JSON of the agent protocol: arguments, an event or a result (agents/protocol.py)
+OnEvent = Callable[[Message], None]
 # Callback for each message about one request, None when the connection is lost; runs in the listening thread, so it
 # must not block.
 Heard = Callable[[Message | None], None]
@@ -29,11 +29,11 @@ READY_TIMEOUT_S = 20.0
 _ERROR = {"code": str, "message": str, "detail": dict}
 
 
-def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
+def outcome(name: str, op: str, message: Message | None) -> Message:
     """Result in the last message about a request. Raises OperationRefused or ConnectionLost."""
     if message is None:
         raise ConnectionLost(name, op)
-    data: dict[str, Any] = message["data"]
+    data: Message = message["data"]
     if message["type"] == "error":
         raise OperationRefused(name, op, data["code"], data["message"], data["detail"])
     return data
@@ -83,7 +83,7 @@ class Asked:
         self.answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.waiting = _Waiting(self.answers.put)
 
-    def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> dict[str, Any]:
+    def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> Message:
         """Wait for the result, `timeout` seconds from the start of the request.
 
         Raises OperationRefused (with the agent's message), ConnectionLost, CallTimeout, and exceptions of `on_event`.
@@ -132,7 +132,7 @@ class AgentClient:
         self.name = name
         self.link = link
         self.used_at = time.monotonic()
-        self.identity: dict[str, Any] = {}
+        self.identity: Message = {}
         self._ids = itertools.count(1)
         self._waiting: dict[str, _Waiting] = {}
         self._lock = threading.Lock()
@@ -168,8 +168,8 @@ class AgentClient:
         return bool(self._waiting)
 
     def call(
-        self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
-    ) -> dict[str, Any]:
+        self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
+    ) -> Message:
         """Result of one operation. `timeout` is in seconds for the whole call. Raises the errors of Asked.result."""
         return self.ask(op, args).result(on_event, timeout)
 

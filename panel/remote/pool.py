@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from panel.remote.client import AgentClient, Asked, Heard, OnEvent
+from panel.remote.client import AgentClient, Asked, Heard, Message, OnEvent
 from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
@@ -36,17 +35,17 @@ class Session:
         self._client = client
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Message:
         """The agent's file name, Python version, process id and effective user id."""
         return self._client.identity
 
     def call(
-        self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
-    ) -> dict[str, Any]:
+        self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
+    ) -> Message:
         """Run one operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
         return self._client.call(op, args, on_event, timeout)
 
-    def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
+    def ask(self, op: str, args: Message | None = None, heard: Heard | None = None) -> Asked:
         """Send one operation without waiting, so that one thread can query many hosts. Raises RemoteError."""
         return self._client.ask(op, args, heard)
 

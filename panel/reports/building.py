@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
+from panel.benchmarks.records import FigureEstimate, HostFacts, Summary
 from panel.benchmarks.runs import change_texts, results, run_changes
 from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.suites import SUITES, choosing
@@ -67,7 +68,7 @@ def run_document(run: Run, notes: Sequence[str]) -> Document:
     before = earlier[-1] if earlier else None
     top, compared = _run_top(run, earlier)
     sections = [_figures(run), *_compared_section(compared)] if run.summary.get("targets") else []
-    charts = [*_history(run, earlier), *(picture(chart) for chart in results.result(run)["charts"])]
+    charts = [*_history(run, earlier), *(picture(chart) for chart in results.charts(run))]
     if sections and charts:
         sections.append(Section("Charts", pictures=charts))
     around = run_changes.around(run.fingerprint, before.fingerprint) if before and run.fingerprint else []
@@ -110,7 +111,7 @@ def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[run_changes.Ch
     return headline.of_changes(found, _since(before)), found
 
 
-def _collect(known: dict[tuple[str, str], list[float]], summary: dict[str, Any]) -> None:
+def _collect(known: dict[tuple[str, str], list[float]], summary: Summary) -> None:
     for target in summary.get("targets", []):
         for name, figure in target["figures"].items():
             known[(target["label"], name)].append(figure["value"])
@@ -131,7 +132,7 @@ def _figures(run: Run) -> Section:
     return Section("Figures", [Table("Figures", head, rows, note)], remarks=remarks)
 
 
-def _figure_cell(name: str, found: dict[str, Any] | None) -> Cell:
+def _figure_cell(name: str, found: FigureEstimate | None) -> Cell:
     if found is None:
         return Cell("–")
     figure = BY_NAME[name]
@@ -170,14 +171,8 @@ def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
     """Chart of throughput with marked changes; from the third run on."""
-    points = []
-    for row in [*earlier, run]:
-        for target in row.summary.get("targets", []):
-            found = target["figures"].get("throughput_rps")
-            if found and row.finished_at and row.status == RunStatus.FINISHED:
-                at = row.finished_at.isoformat(timespec="seconds")
-                spread = {key: found[key] for key in ("value", "low", "high")}
-                points.append({"at": at, "label": target["label"], "title": row.title, **spread})
+    ended = [row for row in [*earlier, run] if row.finished_at and row.status == RunStatus.FINISHED]
+    points = [point for row in ended for point in selectors.points_of(row, "throughput_rps")]
     chart = pictures.history(points, "throughput_rps") if len(earlier) >= 2 else None
     return [picture(chart)] if chart else []
 
@@ -202,11 +197,11 @@ def _facts(run: Run) -> list[list[str]]:
     return facts + _machines(run.fingerprint.get("hosts", {}))
 
 
-def _machines(hosts: dict[str, Any]) -> list[list[str]]:
+def _machines(hosts: Mapping[str, HostFacts]) -> list[list[str]]:
     return [[name, _machine(seen)] for name, seen in hosts.items()]
 
 
-def _machine(seen: dict[str, object]) -> str:
+def _machine(seen: HostFacts) -> str:
     cpus = f"{seen.get('cpus_usable', '?')} CPUs {seen.get('cpu_model') or ''}".strip()
     return f"Linux {seen.get('kernel', '?')}, {cpus}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from django.core.exceptions import ValidationError
 
@@ -66,7 +65,7 @@ def finding_fix(
     finding = finding_get(site, code, where)
     if finding.apply_fix is None:
         raise ApplicationError(f"{finding.what} There is no automatic fix: change it in the editor.", field="code")
-    data: dict[str, Any] = {**site_export(site)}
+    data: dict[str, object] = {**site_export(site)}
     finding.apply_fix(data)
     return site_define(actor=actor, data=data, site=site, expected_version=expected_version), finding
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
 from django.http import HttpRequest
 from django.template.context import RequestContext
@@ -15,7 +13,7 @@ register = template.Library()
 
 
 @register.inclusion_tag("components/saved_views.html", takes_context=True)
-def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, Any]:
+def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, object]:
     """The user's views of the current list, and a form to save another.
 
     `may_clear`: whether a filter is set, which a link can clear.

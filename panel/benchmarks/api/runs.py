@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -136,15 +135,11 @@ class Runs(Resource):
             detail = f"The scenario {values['scenario']} does not exist, or you do not have access to it."
             raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
         sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
-        common: dict[str, Any] = {
-            "actor": self.actor,
-            "scenario": scenario,
-            "sites": sites,
-            "title": values.get("title", ""),
-        }
-        if values.get("concurrencies"):
-            return self._accepted(services.runs_create(**common, concurrencies=values["concurrencies"])[0])
-        return self._accepted(services.run_create(**common))
+        title, concurrencies = values.get("title", ""), values.get("concurrencies", ())
+        runs = services.runs_create(
+            actor=self.actor, scenario=scenario, sites=sites, title=title, concurrencies=concurrencies
+        )
+        return self._accepted(runs[0])
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
         """Delete the run with its rounds and their output."""

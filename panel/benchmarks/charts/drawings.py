@@ -4,15 +4,14 @@ and builds their tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from panel.benchmarks.charts.svg import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, nominal, shapes
+from panel.benchmarks.charts.svg import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, Spec, nominal, shapes
 from panel.benchmarks.statistics.summary import Figure
 
-Spec = dict[str, Any]
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 _INNER = WIDTH - 40  # px between the axes
 _LONGEST = 44  # characters of a row's name
 _HALF = 8  # vertical offset in px of text above the middle of a row, and of the drawing below it
@@ -30,7 +29,7 @@ _ABOVE: Spec = {
 }
 
 
-def _named(rows: Rows) -> list[dict[str, Any]]:
+def _named(rows: Rows) -> list[dict[str, object]]:
     return [{**row, "words": f"{_shortened(row['label'])}: {row['text']}"} for row in rows]
 
 

@@ -5,13 +5,45 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypedDict
 
 from panel.benchmarks.charts import drawings
 from panel.benchmarks.charts.svg import Chart, Table
+from panel.benchmarks.records import FigureEstimate, FigureRatio, HistoryPoint, Spread, Summary, TargetSummary
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics.changepoints import change_points
 from panel.benchmarks.statistics.summary import BY_NAME, Figure
+
+
+class RatioRow(FigureRatio):
+    """A row of the chart of ratios; its `verdict` is in words."""
+
+    label: str
+    figure: str
+    text: str
+
+
+class Point(TypedDict):
+    """A point of the latency curve: `at` is 0 for 0 %, 1 for 90 %, 2 for 99 %."""
+
+    series: str
+    at: float
+    ms: float
+
+
+class Sample(TypedDict):
+    """CPU in percent of one CPU, or memory in MiB, of one process tree after `t` seconds."""
+
+    target: str
+    series: str
+    t: float
+    value: float
+
+
+class ConcurrencyPoint(Spread):
+    series: str
+    concurrency: int
+
 
 _TREES = {"server": "Web server", "application": "Application", "tool": "Load tool"}
 _MIB = 1024 * 1024
@@ -39,7 +71,7 @@ def bare(figure: Figure, value: float | None) -> str:
     return number(value, figure.digits)
 
 
-def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
+def bars(targets: Sequence[TargetSummary], name: str) -> Chart | None:
     """One bar for each target, with its interval. None if no target has the figure."""
     figure = BY_NAME[name]
     rows = [(target["label"], target["figures"][name]) for target in targets if name in target["figures"]]
@@ -59,13 +91,13 @@ def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
     return Chart(name, figure.label, f"{figure.label}, median of all rounds. {told}.", spec, table)
 
 
-def interval_words(figure: Figure, found: dict[str, Any]) -> str:
+def interval_words(figure: Figure, found: Spread) -> str:
     if found["low"] is None:
         return "–"
     return f"{bare(figure, found['low'])} to {shown(figure, found['high'])}"
 
 
-def sure(found: dict[str, Any]) -> str:
+def sure(found: FigureEstimate) -> str:
     """Confidence of the interval: "75 %"."""
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
@@ -74,8 +106,8 @@ _MOST_SAMPLES = 120
 MARKED = (50, 90, 99, 99.9, 99.99)
 
 
-def _on_curve(targets: Sequence[dict[str, Any]], percents: Sequence[float] = ()) -> list[dict[str, Any]]:
-    """Points whose `at` is 0 for 0 %, 1 for 90 %, 2 for 99 %; all below 100 %, or those of `percents`."""
+def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) -> list[Point]:
+    """All points below 100 %, or those of `percents`."""
     return [
         {"series": target["label"], "at": -math.log10(1 - percent / 100.0), "ms": ms}
         for target in targets
@@ -84,7 +116,7 @@ def _on_curve(targets: Sequence[dict[str, Any]], percents: Sequence[float] = ())
     ]
 
 
-def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
+def curve(targets: Sequence[TargetSummary]) -> Chart | None:
     """Latency by percentile; the axis is stretched towards 100 % to show the slowest requests."""
     drawn = [target for target in targets if target["curve"]]
     if not drawn:
@@ -92,7 +124,7 @@ def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
     names = [target["label"] for target in drawn]
     spec = drawings.curve(names, _on_curve(drawn), _on_curve(drawn, MARKED))
     percents = sorted({percent for target in drawn for percent, _ in target["curve"]})
-    by_target = [dict(map(tuple, target["curve"])) for target in drawn]
+    by_target = [{point[0]: point[1] for point in target["curve"]} for target in drawn]
     rows = [[f"{percent:g} %", *(number(found.get(percent), 3) for found in by_target)] for percent in percents]
     label = f"Latency by percentile for {', '.join(names)}; the table below shows the figures."
     return Chart(
@@ -100,13 +132,13 @@ def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
     )
 
 
-def ratios(summary: dict[str, Any]) -> Chart | None:
+def ratios(summary: Summary) -> Chart | None:
     """Ratios of each target to the first; an interval across 1 shows no difference."""
-    rows = [
+    rows: list[RatioRow] = [
         {
+            **found,
             "label": ratio["label"],
             "figure": BY_NAME[name].label,
-            **{key: found[key] for key in ("value", "low", "high", "confidence", "rounds")},
             "verdict": verdict_words(name, found),
             "text": number(found["value"], 2),
         }
@@ -125,11 +157,11 @@ def ratios(summary: dict[str, Any]) -> Chart | None:
     return Chart("ratios", f"Relative to {baseline}", f"{told}.", spec, table)
 
 
-def _span(found: dict[str, Any]) -> str:
+def _span(found: Spread) -> str:
     return "–" if found["low"] is None else f"{found['low']:.3f} to {found['high']:.3f}"
 
 
-def verdict_words(name: str, found: dict[str, Any]) -> str:
+def verdict_words(name: str, found: FigureRatio) -> str:
     """Verdict in words: "better", "worse", "no difference shown", or too few rounds."""
     if found["verdict"] == "too_few":
         return "too few rounds to compare"
@@ -138,7 +170,7 @@ def verdict_words(name: str, found: dict[str, Any]) -> str:
     return "better" if found["verdict"] == BY_NAME[name].better else "worse"
 
 
-def _samples_of(rounds: Iterable[Measured], column: int) -> list[dict[str, Any]]:
+def _samples_of(rounds: Iterable[Measured], column: int) -> list[Sample]:
     """Samples {"target", "series", "t", "value"}: seconds, and percent of one CPU or MiB."""
     return [
         {
@@ -186,7 +218,7 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
     ]
     names = [words for words in _TREES.values() if any(value["series"] == words for value in values)]
     unit = "CPU (%; 100 is one CPU)" if cpu else "Resident memory (MiB)"
-    spec = drawings.over_time([measured.label for measured in chosen], names, values + bands)
+    spec = drawings.over_time([measured.label for measured in chosen], names, [*values, *bands])
     what = "CPU" if cpu else "Memory"
     peaks = "; ".join(
         f"{m.label}: web server at most {number(max(s[column] for s in m.samples['server']) / (1 if cpu else _MIB), 1)}"
@@ -214,7 +246,7 @@ def _middle(rounds: list[Measured]) -> Measured:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def history(points: Sequence[dict[str, Any]], name: str) -> Chart | None:
+def history(points: Sequence[HistoryPoint], name: str) -> Chart | None:
     """A figure of one scenario's runs over time: points {"at": ISO time, "label", "value", "low", "high", "title"}.
 
     Statistically significant changes are marked, in the table too.
@@ -237,11 +269,11 @@ def history(points: Sequence[dict[str, Any]], name: str) -> Chart | None:
     return Chart("history", f"{figure.label} over time", " ".join([label, *told]), spec, table)
 
 
-def _when_and_what(point: dict[str, Any]) -> list[str]:
+def _when_and_what(point: HistoryPoint) -> list[str]:
     return [point["at"][:16].replace("T", " "), point["title"], point["label"]]
 
 
-def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
+def changes_of(points: Sequence[HistoryPoint], name: str) -> dict[int, str]:
     """Significant changes of a target's figure, in words, by the index of the first point after each."""
     better = BY_NAME[name].better
     found = {}
@@ -255,11 +287,11 @@ def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
     return found
 
 
-def by_concurrency(runs: Sequence[tuple[int, dict[str, Any]]]) -> Chart | None:
+def by_concurrency(runs: Sequence[tuple[int, Summary]]) -> Chart | None:
     """Throughput by number of connections: the concurrency and summary of each run. None unless some target was
     measured with two or more numbers.
     """
-    points = [
+    points: list[ConcurrencyPoint] = [
         {"series": target["label"], "concurrency": concurrency, **_spread(target["figures"]["throughput_rps"])}
         for concurrency, summary in sorted(runs, key=lambda run: run[0])
         for target in summary.get("targets", [])
@@ -281,9 +313,9 @@ def by_concurrency(runs: Sequence[tuple[int, dict[str, Any]]]) -> Chart | None:
     return Chart("concurrency", "Throughput by concurrency", f"Throughput by concurrency. {told}.", spec, table)
 
 
-def _spread(found: dict[str, Any]) -> dict[str, Any]:
-    return {key: found[key] for key in ("value", "low", "high")}
+def _spread(found: Spread) -> Spread:
+    return {"value": found["value"], "low": found["low"], "high": found["high"]}
 
 
-def _steps(points: Sequence[dict[str, Any]], name: str) -> int:
+def _steps(points: Sequence[ConcurrencyPoint], name: str) -> int:
     return len({point["concurrency"] for point in points if point["series"] == name})

@@ -19,6 +19,7 @@ from django.core.cache import cache
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+Spec = dict[str, Any]  # a Vega-Lite specification
 WIDTH = 640
 INK, SOFT, GRID, BAND, BAR = "#1b1f2a", "#535b6b", "#e2e5ea", "#eceffd", "#c5cdf4"
 SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c6b00", "#5b3b8c")
@@ -28,7 +29,7 @@ _CACHE_S = 24 * 3600
 _SHORT = 24  # name length that leaves room for a second name next to it
 # vl-convert measures text in Liberation Sans; readers have this font or one with the same widths.
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-_CONFIG: dict[str, Any] = {
+_CONFIG: Spec = {
     "aria": False,
     "background": None,
     # Space for figures next to an axis, which may be wider in the reader's font than in the measured one. Names have
@@ -66,7 +67,7 @@ _CONFIG: dict[str, Any] = {
     "text": {"color": INK, "fontSize": 12},
 }
 # The title of a vertical axis is above the axis and grows to the right; next to it, a wide font would need more height.
-ON_TOP: dict[str, Any] = {
+ON_TOP: Spec = {
     "titleAngle": 0,
     "titleAlign": "left",
     "titleAnchor": "end",
@@ -93,7 +94,7 @@ class Chart:
     name: str
     title: str
     label: str
-    spec: dict[str, Any]
+    spec: Spec
     table: Table
 
     @property
@@ -101,7 +102,7 @@ class Chart:
         return mark_safe(svg(self.spec, self.label))  # noqa: S308 - made by svg(), which escapes what comes from outside
 
 
-def svg(spec: dict[str, Any], label: str) -> str:
+def svg(spec: Spec, label: str) -> str:
     """The drawing as one <svg> element for a page; cached for a day by its content."""
     key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
     found: str | None = cache.get(key)
@@ -117,13 +118,13 @@ def _engine() -> ModuleType:
     return vl_convert
 
 
-def _draw(spec: dict[str, Any]) -> str:
+def _draw(spec: Spec) -> str:
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, **spec}
     with _drawing:
         return str(_engine().vegalite_to_svg(whole, allowed_base_urls=[]))
 
 
-def png(spec: dict[str, Any], scale: float) -> bytes:
+def png(spec: Spec, scale: float) -> bytes:
     """The drawing as an image on white, `scale` times 72 dpi, for documents without SVG support."""
     config = {**_CONFIG, "background": "white"}
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": config, **spec}
@@ -141,7 +142,7 @@ def _prepared(drawn: str, label: str, ident: str) -> str:
     return re.sub(r'<svg\b(?: class="marks")?', opening, drawn, count=1).replace(' class="marks"', "", 1)
 
 
-def nominal(names: list[str], title: str | None = None) -> dict[str, Any]:
+def nominal(names: list[str], title: str | None = None) -> Spec:
     """Color, dash and shape of each series, in one legend."""
     scale = {"domain": names}
     is_short = len(names) <= 2 and all(len(name) <= _SHORT for name in names)
@@ -162,6 +163,6 @@ def nominal(names: list[str], title: str | None = None) -> dict[str, Any]:
     }
 
 
-def shapes(names: list[str]) -> dict[str, Any]:
+def shapes(names: list[str]) -> Spec:
     scale = {"domain": names, "range": list(SHAPES[: len(names)])}
     return {"field": "series", "type": "nominal", "scale": scale, "legend": None}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from panel.benchmarks.models import Run, RunTarget
+from panel.benchmarks.records import ServerFacts
 from panel.benchmarks.runs import targets
 from panel.benchmarks.tools.commands import Endpoint
 from panel.core.errors import ApplicationError
@@ -31,7 +31,7 @@ class Aim:
     endpoint: Endpoint
     allowed: list[str]
     trees: dict[str, list[str]]
-    server: Callable[[], dict[str, Any]]
+    server: Callable[[], ServerFacts]
     testbed: str = ""
     load: Target | None = None
 
@@ -60,7 +60,7 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
     )
 
 
-def _deployed_there(revision: Revision) -> dict[str, object]:
+def _deployed_there(revision: Revision) -> ServerFacts:
     site = Site.objects.select_related("state__revision").get(pk=revision.site_id)
     current = getattr(getattr(site, "state", None), "revision", None)
     web_server = revision.web_server

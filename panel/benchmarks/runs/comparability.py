@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
+from panel.benchmarks.records import Fingerprint, HostFacts, Response, TargetFacts
 from panel.benchmarks.suites import links
 from panel.core.errors import ApplicationError
 
@@ -23,9 +24,7 @@ class NotComparable(ApplicationError):
     """The targets serve different content, so a comparison would compare content instead of servers."""
 
 
-def check_answers(
-    labels: list[str], paths: list[str], answers: list[list[dict[str, object]]], *, dynamic: bool
-) -> None:
+def check_answers(labels: list[str], paths: list[str], answers: list[list[Response]], *, dynamic: bool) -> None:
     """Check `answers[target][path]`, in the format of agents/host/answers.py. NotComparable shows the first difference.
 
     Even a single target must respond with 2xx: errors and redirects are fast but measure nothing.
@@ -38,7 +37,7 @@ def check_answers(
             _require_same(path, (labels[0], first), (label, answer), dynamic=dynamic)
 
 
-def _require_success(label: str, path: str, answer: dict[str, Any]) -> None:
+def _require_success(label: str, path: str, answer: Response) -> None:
     if "error" in answer:
         raise NotComparable(
             f"{label} did not respond to {path}: {answer['error']}. Check that the site is deployed and "
@@ -51,11 +50,11 @@ def _require_success(label: str, path: str, answer: dict[str, Any]) -> None:
         )
 
 
-def _require_same(
-    path: str, first: tuple[str, dict[str, object]], second: tuple[str, dict[str, object]], *, dynamic: bool
-) -> None:
+def _require_same(path: str, first: tuple[str, Response], second: tuple[str, Response], *, dynamic: bool) -> None:
+    one: Mapping[str, object] = first[1]
+    other: Mapping[str, object] = second[1]
     for key, words in _TRAITS:
-        if (dynamic and key == "sha256") or first[1][key] == second[1][key]:
+        if (dynamic and key == "sha256") or one[key] == other[key]:
             continue
         told = " and ".join(f"{label} {_shown(key, answer)}" for label, answer in (first, second))
         advice = (
@@ -69,14 +68,15 @@ def _require_same(
         )
 
 
-def _shown(key: str, answer: dict[str, Any]) -> str:
+def _shown(key: str, answer: Response) -> str:
     if key == "sha256":
         start = f" that start with “{' '.join(answer['start'].split())}”" if answer.get("start") else ""
         return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…{start}"
-    return f"sends {answer[key] or 'none'!s}"
+    values: Mapping[str, object] = answer
+    return f"sends {values[key] or 'none'!s}"
 
 
-def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def changes(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Differences in a run's fingerprint, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
     found = []
     for host, old in before["hosts"].items():
@@ -89,22 +89,30 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         was, now = (links.carrier(network["measured"]) for network in (before["network"], after["network"]))
         if was != now:
             found.append(f"the link emulation changed from {was} to {now}")
-    for old, new in zip(before["targets"], after["targets"], strict=True):
-        for key, words in (("revision", "the deployed revision"), ("version", "the web server's version")):
-            if old[key] != new[key]:
-                found.append(f"{words} of {old['label']} changed from {old[key]} to {new[key]}")
-        if old["revision"] is None and old.get("digest") and old["digest"] != new.get("digest"):
-            found.append(f"the configuration of {old['label']} has changed since its run")
-        if old["content"] != new["content"]:
-            found.append(f"the content of {old['label']} has changed")
+    for old_target, new_target in zip(before["targets"], after["targets"], strict=True):
+        found += _target_changes(old_target, new_target)
     return found
 
 
-def _named(host: dict[str, Any]) -> dict[str, str]:
+def _target_changes(old: TargetFacts, new: TargetFacts) -> list[str]:
+    found, label = [], old["label"]
+    if old["revision"] != new["revision"]:
+        found.append(f"the deployed revision of {label} changed from {old['revision']} to {new['revision']}")
+    if old["version"] != new["version"]:
+        found.append(f"the web server's version of {label} changed from {old['version']} to {new['version']}")
+    if old["revision"] is None and old.get("digest") and old["digest"] != new.get("digest"):
+        found.append(f"the configuration of {label} has changed since its run")
+    if old["content"] != new["content"]:
+        found.append(f"the content of {label} has changed")
+    return found
+
+
+def _named(host: HostFacts) -> dict[str, str]:
     """Facts that affect a host's figures, by their names in words. Memory is rounded, because kernels reserve different
     amounts.
     """
-    found = {words: str(host[key] or "none") for key, words in _NAMES.items() if key in host}
+    facts: Mapping[str, object] = host
+    found = {words: str(facts[key] or "none") for key, words in _NAMES.items() if key in facts}
     if "memory_bytes" in host:
         found["the memory"] = f"{host['memory_bytes'] / 2**30:.1f} GiB"
     for name, tool in host.get("tools", {}).items():

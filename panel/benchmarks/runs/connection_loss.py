@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from panel.remote import pool
+from panel.remote.client import Message
 from panel.remote.errors import HostKeyChanged, HostKeyUnknown, OperationRefused, RemoteError
 from panel.remote.target import Target
 
@@ -64,7 +65,7 @@ def leftovers_text(host: str, left: list[str]) -> str:
     return f"Leftovers of the run on {host}: {'; '.join(left)}." if left else f"The run left nothing on {host}."
 
 
-def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> dict[str, Any]:
+def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> Message:
     """Response of a new agent, if it starts. A booting host refuses connections, and for a while logins too."""
     deadline = time.monotonic() + RETURN_S
     while True:

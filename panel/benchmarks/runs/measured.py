@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from panel.benchmarks.records import BenchOutcome, Samples
 from panel.benchmarks.runs import remarks
 from panel.benchmarks.tools.parsers.metrics import Metrics, from_json
 
 # Fields that `measured_json` adds to a Metrics; the rest of Round.metrics is the Metrics itself.
 _COSTS = ("cpu_s", "wall_s", "phases", "histogram", "open_files", "stopped", "remarks")
-
-Samples = dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Measured:
         return 100.0 * self.cpu_s[tree] / self.wall_s
 
 
-def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
+def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
     """Round.metrics from the parsed figures and the agent's BenchResult (`before`: the reason for
     repeating the round).
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db.models import F
@@ -14,6 +14,16 @@ from agents.protocol import BenchRequest
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus
+from panel.benchmarks.records import (
+    BenchOutcome,
+    Fingerprint,
+    HostFacts,
+    Link,
+    Response,
+    TargetFacts,
+    TestbedFacts,
+    ToolFacts,
+)
 from panel.benchmarks.runs import comparability, connection_loss, validity
 from panel.benchmarks.runs.aims import Aim, site_aims
 from panel.benchmarks.runs.measured import measured_json
@@ -27,6 +37,7 @@ from panel.benchmarks.tools.parsers import Output, ParseError, parse
 from panel.core.errors import ApplicationError
 from panel.hosts import programs
 from panel.remote import pool
+from panel.remote.client import Message
 from panel.remote.errors import RemoteError
 
 SAMPLE_HZ = 5.0
@@ -58,11 +69,11 @@ class Measuring:
         self.paths: list[str] = run.parameters["paths"]
         self.aims: list[Aim] = []
         self.bundled = 0  # threads of the bundled load generator, if it replaces h2load
-        self.network: dict[str, Any] = {}
-        self.programs: dict[str, Any] = {}  # bundled programs: SHA-256 by name
-        self.testbeds: dict[str, dict[str, Any]] = {}  # by host, the agent's data to find out what is left
+        self.network: Link | None = None
+        self.programs: dict[str, str] = {}  # bundled programs: SHA-256 by name
+        self.testbeds: dict[str, TestbedFacts] = {}  # by host, the agent's data to find out what is left
         self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside a test bed
-        self.after: dict[str, Any] = {}
+        self.after: Fingerprint
         self.lost: Aim | None = None  # the target whose host stopped responding
 
     # --- the whole ---
@@ -76,7 +87,7 @@ class Measuring:
         self._note("Starting the web servers")
         with lifecycle.testbed_open(self.run, self._check, self._wait) as testbed:
             self.aims, self.network, self.testbeds = testbed.aims, testbed.network, testbed.known
-            self.programs = {"programs": testbed.programs} if testbed.programs else {}
+            self.programs = testbed.programs
             self._measure_all()
 
     def _measure_sites(self) -> None:
@@ -93,7 +104,7 @@ class Measuring:
         self._note("Checking the hosts")
         before = self._fingerprint()
         self._require_tool(before)
-        before["hosts"] = {name: host | self.programs for name, host in before["hosts"].items()}
+        before["hosts"] = {name: self._with_programs(host) for name, host in before["hosts"].items()}
         self._save(fingerprint={**before, **({"testbeds": self.testbeds} if self.testbeds else {})})
         rounds = self.run.parameters["rounds"]
         if self.run.parameters["warmup_s"]:
@@ -160,7 +171,7 @@ class Measuring:
 
     # --- hosts ---
 
-    def _call(self, aim: Aim, op: str, args: dict[str, Any], timeout: float, *, watch: bool = False) -> dict[str, Any]:
+    def _call(self, aim: Aim, op: str, args: Message, timeout: float, *, watch: bool = False) -> Message:
         try:
             with pool.session(aim.remote) as agent:
                 return agent.call(op, args, on_event=(lambda event: self._check()) if watch else None, timeout=timeout)
@@ -168,30 +179,36 @@ class Measuring:
             self.lost = aim
             raise
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _fingerprint(self) -> Fingerprint:
         """Fingerprint of every host and target; rejects targets that do not respond, or respond differently."""
-        hosts: dict[str, Any] = {}
+        hosts: dict[str, HostFacts] = {}
         for aim in self.aims:
             for place in {aim.remote.name: aim.remote, aim.loaded_from.name: aim.loaded_from}.values():
                 if place.name not in hosts:
                     found = self._call(replace(aim, remote=place), "fingerprint", {}, CALL_SPARE_S)
-                    hosts[place.name] = found | self.programs
+                    hosts[place.name] = self._with_programs(cast(HostFacts, found))
         answers = [self._answers(aim) for aim in self.aims]
         if not self.run.fingerprint:
             labels = [aim.row.label for aim in self.aims]
             dynamic = bool(self.arguments["dynamic"])
             comparability.check_answers(labels, self.paths, answers, dynamic=dynamic)
-        return {
-            "hosts": hosts,
-            **({"network": self.network} if self.network else {}),
-            **({"load_from": self.aims[0].load.name} if self.aims[0].load else {}),
-            "targets": [self._described(aim, own) for aim, own in zip(self.aims, answers, strict=True)],
-        }
+        targets = [self._described(aim, own) for aim, own in zip(self.aims, answers, strict=True)]
+        fingerprint: Fingerprint = {"hosts": hosts, "targets": targets}
+        if self.network:
+            fingerprint["network"] = self.network
+        if self.aims[0].load:
+            fingerprint["load_from"] = self.aims[0].load.name
+        return fingerprint
 
-    def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    def _with_programs(self, host: HostFacts) -> HostFacts:
+        return {**host, "programs": self.programs} if self.programs else host
+
+    def _described(self, aim: Aim, answers: list[Response]) -> TargetFacts:
         # Header fields vary by themselves: Apache's entity tags are weak while a file is a second old.
         left_out = {"start", "headers", *(("sha256", "bytes") if self.arguments["dynamic"] else ())}
-        content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
+        content = [
+            cast(Response, {key: value for key, value in answer.items() if key not in left_out}) for answer in answers
+        ]
         return {
             "label": aim.row.label,
             "host": aim.host,
@@ -201,11 +218,11 @@ class Measuring:
             "content": dict(zip(self.paths, content, strict=True)),
         }
 
-    def _answers(self, aim: Aim) -> list[dict[str, Any]]:
+    def _answers(self, aim: Aim) -> list[Response]:
         gzip = bool(self.arguments["gzip"])
         return responses_of(aim.remote, aim.endpoint, self.paths, gzip=gzip, testbed=aim.testbed)
 
-    def _require_tool(self, fingerprint: dict[str, Any]) -> None:
+    def _require_tool(self, fingerprint: Fingerprint) -> None:
         for host in dict.fromkeys(aim.loaded_from.name for aim in self.aims):
             found = fingerprint["hosts"][host]
             tool = found["tools"].get(self.tool.value)
@@ -217,7 +234,7 @@ class Measuring:
         if self.bundled and "testbed" not in self.run.parameters:
             self._bring_bundled()
 
-    def _needs_bundled(self, tool: dict[str, Any] | None) -> bool:
+    def _needs_bundled(self, tool: ToolFacts | None) -> bool:
         """Return whether the run needs the bundled generator on all its hosts.
 
         It is needed for HTTP/3 without support in the host's h2load, and for methods and schedules that no other tool
@@ -238,7 +255,7 @@ class Measuring:
                 with pool.session(aim.remote) as agent:
                     brought = programs.upload(host, agent, settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD")
                 self.uploaded[aim.host] = brought
-                self.programs = {"programs": {BUNDLED: brought["sha256"]}}
+                self.programs = {BUNDLED: brought["sha256"]}
 
     # --- rounds ---
 
@@ -266,7 +283,7 @@ class Measuring:
             raise
         _keep(row, built.argv[0], result)
 
-    def _lost_by(self, tool: str, result: dict[str, Any]) -> str:
+    def _lost_by(self, tool: str, result: BenchOutcome) -> str:
         """The tool's own failure because of which it reported nothing; "" if it reported a result or did not cause the
         failure.
         """
@@ -276,23 +293,26 @@ class Measuring:
             return f"{tool} crashed ({name}) and reported no figures; the round was repeated."
         return ""
 
-    def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> dict[str, Any]:
+    def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> BenchOutcome:
         """Generate the load and record the costs of its servers; for load from another host they are monitored during
         the whole round.
         """
         if aim.load is None:
-            return self._call(aim, "bench", asdict(request), timeout, watch=True)
+            return cast(BenchOutcome, self._call(aim, "bench", asdict(request), timeout, watch=True))
         asked = {"id": aim.testbed, "trees": aim.trees, "hz": request.sample_hz}
         with pool.session(aim.remote) as servers:
             watching = servers.ask("testbed", {"action": "watch", **asked})
             try:
                 away = replace(aim, remote=aim.load)
-                result = self._call(away, "bench", asdict(replace(request, trees={})), timeout, watch=True)
+                found = self._call(away, "bench", asdict(replace(request, trees={})), timeout, watch=True)
             finally:
                 servers.call("testbed", {"action": "watched", "id": aim.testbed}, timeout=CALL_SPARE_S)
             seen = watching.result(timeout=CALL_SPARE_S)
-        costs = {name: {**seen[name], **result[name]} for name in ("samples", "cpu_s")}
-        return {**result, **costs, "server_log": seen["server_log"]}
+        result = cast(BenchOutcome, found)
+        result["samples"] = {**seen["samples"], **result["samples"]}
+        result["cpu_s"] = {**seen["cpu_s"], **result["cpu_s"]}
+        result["server_log"] = seen["server_log"]
+        return result
 
     def _limit_s(self, warmup_s: float) -> float:
         """Time limit of a whole round; a hanging siege gets no more time than its last responses may take."""
@@ -316,7 +336,7 @@ class Measuring:
         )
 
 
-def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
+def _keep(row: Round, tool: str, result: BenchOutcome) -> None:
     """Store the tool's complete output, then the parsed figures."""
     row.exit_code = result["exit_code"]
     row.output = _whole(result)
@@ -348,13 +368,13 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
     row.save()
 
 
-def _crash(result: dict[str, Any]) -> str:
+def _crash(result: BenchOutcome) -> str:
     """Name of the signal that ended the tool, "" if none."""
     ended = -result["exit_code"]
     return signal.Signals(ended).name if ended in CRASHES and not result["stopped"] else ""
 
 
-def _whole(result: dict[str, Any]) -> str:
+def _whole(result: BenchOutcome) -> str:
     parts = [*(f"paddock: {why}" for why in result.get("before", ())), result["stdout"]]
     if result["stderr"].strip():
         parts.append(f"--- standard error ---\n{result['stderr']}")

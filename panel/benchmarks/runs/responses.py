@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from panel.benchmarks.records import Response
 from panel.benchmarks.tools.arguments import method_and_path
 from panel.benchmarks.tools.commands import Endpoint
 from panel.remote import pool
@@ -16,7 +16,7 @@ SPARE_S = 30.0
 
 def responses_of(
     remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, testbed: str = ""
-) -> list[dict[str, Any]]:
+) -> list[Response]:
     """One response for each path (with an optional method, see arguments.py), in the format of agents/host/answers.py;
     repeated requests are sent once.
 

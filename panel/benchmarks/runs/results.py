@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
+
+from django.db.models import QuerySet
 
 from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
 from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.models import Run
+from panel.benchmarks.models import Round, Run
+from panel.benchmarks.records import FigureEstimate, Summary, TargetSummary
 from panel.benchmarks.runs import change_texts, run_changes
 from panel.benchmarks.runs.measured import Measured
-from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
+from panel.benchmarks.statistics.summary import BY_NAME, FIGURES, Figure
 from panel.benchmarks.suites import links
 from panel.benchmarks.tools.arguments import TOOLS
 from panel.benchmarks.tools.commands import BUNDLED
 
+
+class FigureCell(TypedDict):
+    """A figure of one target, ready for display; "–" without a value, "" without an interval."""
+
+    value: str
+    interval: str
+
+
+class FigureRow(TypedDict):
+    figure: Figure
+    cells: list[FigureCell]
+
+
 _BARS = ("throughput_rps", "cpu_per_1000")
 
 
-def course(run: Run) -> dict[str, Any]:
+class Course(TypedDict):
+    """Progress of a run: ended rounds, all rounds, and the rounds so far."""
+
+    done: int
+    total: int
+    rounds: QuerySet[Round]
+
+
+def course(run: Run) -> Course:
     """Progress of a running run, with its rounds so far."""
     done, total = selectors.progress_of(run)
     return {"done": done, "total": total, "rounds": selectors.rounds_brief(run)}
 
 
-def result(run: Run) -> dict[str, Any]:
+def charts(run: Run) -> list[Chart]:
+    """Charts of an ended run: figures, ratios, latency curve, CPU and memory over time."""
     rounds = selectors.measured_rounds(run)
     targets = run.summary.get("targets", [])
     drawn = [pictures.bars(targets, "throughput_rps"), pictures.ratios(run.summary) if targets else None]
     drawn += [pictures.curve(targets), pictures.bars(targets, "cpu_per_1000")]
     drawn += [pictures.over_time(rounds, 1), pictures.over_time(rounds, 2)]
+    return [chart for chart in drawn if chart is not None]
+
+
+def result(run: Run) -> dict[str, object]:
+    rounds = selectors.measured_rounds(run)
+    targets = run.summary.get("targets", [])
     return {
         "rounds": selectors.rounds_brief(run),
         "remarks": remarks(rounds),
         "figures": figure_rows(targets),
         "verdicts": verdicts(run.summary),
-        "charts": [chart for chart in drawn if chart is not None],
+        "charts": charts(run),
         "labels": [target["label"] for target in targets],
         "stands_in": stands_in(run),
         "argument_words": argument_words(run),
@@ -64,9 +95,9 @@ def tool_words(run: Run) -> str:
     return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
-def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def figure_rows(targets: list[TargetSummary]) -> list[FigureRow]:
     """One row for each figure of any target; one cell per target with text ready for display."""
-    rows = []
+    rows: list[FigureRow] = []
     for figure in FIGURES:
         found = [target["figures"].get(figure.name) for target in targets]
         if any(found):
@@ -74,7 +105,7 @@ def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _cell(name: str, found: dict[str, Any] | None) -> dict[str, str]:
+def _cell(name: str, found: FigureEstimate | None) -> FigureCell:
     figure = BY_NAME[name]
     if found is None:
         return {"value": "–", "interval": ""}
@@ -82,7 +113,7 @@ def _cell(name: str, found: dict[str, Any] | None) -> dict[str, str]:
     return {"value": pictures.shown(figure, found["value"]), "interval": interval}
 
 
-def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
+def verdicts(summary: Summary) -> list[dict[str, str]]:
     """Sentences about the result: the throughput of each target relative to the first."""
     said = []
     for ratio in summary.get("ratios", []):
@@ -98,11 +129,12 @@ def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
     return said
 
 
-def compared(runs: list[Run]) -> dict[str, Any]:
+def compared(runs: list[Run]) -> dict[str, object]:
     """Targets of several runs as if of one, each named with its run, and the differences between the runs."""
-    targets = []
+    targets: list[TargetSummary] = []
     for run, name in zip(runs, _told_apart(runs), strict=True):
-        targets += [{**target, "label": f"{target['label']}, {name}"} for target in run.summary["targets"]]
+        own: list[TargetSummary] = run.summary["targets"]
+        targets += [{**target, "label": f"{target['label']}, {name}"} for target in own]
     drawn: list[Chart | None] = [pictures.bars(targets, name) for name in _BARS]
     drawn.insert(1, pictures.curve(targets[:8]))
     ladder = [(run.parameters["arguments"].get("concurrency") or 1, run.summary) for run in runs]

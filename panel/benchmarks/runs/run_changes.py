@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import cast
 
+from panel.benchmarks.records import Fingerprint, HostFacts, TargetFacts
 from panel.benchmarks.runs import comparability
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics import intervals
@@ -102,7 +103,7 @@ def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
     return Reality.REAL if ratio.interval.confidence >= intervals.CONFIDENCE else Reality.LIKELY
 
 
-def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+def around(now: Fingerprint, before: Fingerprint) -> list[str]:
     """Other differences between two runs' fingerprints: versions, revisions, kernels, content."""
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
@@ -111,12 +112,13 @@ def around(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return found + comparability.changes(_part(before, old, shared), _part(now, new, shared))
 
 
-def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[str]) -> dict[str, object]:
+def _part(side: Fingerprint, targets: Mapping[str, TargetFacts], labels: Sequence[str]) -> Fingerprint:
     """The fingerprint limited to common targets, in one order; values that an older version did not record are None."""
-    full = [{"revision": None, "version": None, "content": None, **targets[label]} for label in labels]
+    missing = {"revision": None, "version": None, "content": None}
+    full = [cast(TargetFacts, {**missing, **targets[label]}) for label in labels]
     # A restart alone is not a change; the boot id would always be reported.
     hosts = {
-        host: {key: value for key, value in seen.items() if key != "boot_id"}
+        host: cast(HostFacts, {key: value for key, value in seen.items() if key != "boot_id"})
         for host, seen in side.get("hosts", {}).items()
     }
     return {"hosts": hosts, "targets": full}

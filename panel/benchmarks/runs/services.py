@@ -19,7 +19,9 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
+from panel.benchmarks.records import Parameters
 from panel.benchmarks.runs import targets
+from panel.benchmarks.scenarios.frozen import parameters_of
 from panel.benchmarks.scenarios.ready_made import Quick
 from panel.benchmarks.selectors import scenarios_visible
 from panel.core.errors import ApplicationError, Conflict
@@ -33,7 +35,6 @@ MOST_STEPS = 8
 SCENARIO_FIELDS = (
     *("name", "team", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent"),
 )
-_FROZEN = ("tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
 
 
 def _assign(scenario: Scenario, values: Mapping[str, Any]) -> None:
@@ -105,17 +106,20 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
     """Freeze `scenario` with the deployed revisions of `sites`, and queue the run. The first site is the baseline."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
-    return _run_store(actor=actor, scenario=scenario, parameters=_frozen(scenario), sites=sites, title=title)
+    return _run_store(actor=actor, scenario=scenario, parameters=parameters_of(scenario), sites=sites, title=title)
 
 
 @transaction.atomic
 def runs_create(
     *, actor: User, scenario: Scenario, sites: Sequence[Site], concurrencies: Sequence[int], title: str = ""
 ) -> list[Run]:
-    """One run for each number of concurrent connections, for the curve of throughput by concurrency.
+    """One run for each number of concurrent connections, for the curve of throughput by concurrency; without numbers,
+    one run with the scenario's own.
 
     The runs are otherwise identical and are queued one after the other.
     """
+    if not concurrencies:
+        return [run_create(actor=actor, scenario=scenario, sites=sites, title=title)]
     require(actor, Action.BENCHMARK, scenario.team)
     chosen = list(dict.fromkeys(concurrencies))
     if not 2 <= len(chosen) <= MOST_STEPS:
@@ -131,7 +135,9 @@ def runs_create(
             words = " ".join(text.removeprefix("concurrency: ") for text in error.messages)
             raise ApplicationError(f"With concurrency {concurrency}: {words}", field="concurrencies") from error
         titled = f"{name[:180]}, concurrency {concurrency}"
-        runs.append(_run_store(actor=actor, scenario=scenario, parameters=_frozen(step), sites=sites, title=titled))
+        runs.append(
+            _run_store(actor=actor, scenario=scenario, parameters=parameters_of(step), sites=sites, title=titled)
+        )
     return runs
 
 
@@ -140,11 +146,7 @@ def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], t
     """Create a run with a scenario that is not stored, for a load used only once."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean(validate_unique=False)
-    return _run_store(actor=actor, scenario=None, parameters=_frozen(scenario), sites=sites, title=title)
-
-
-def _frozen(scenario: Scenario) -> dict[str, object]:
-    return {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
+    return _run_store(actor=actor, scenario=None, parameters=parameters_of(scenario), sites=sites, title=title)
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
@@ -178,7 +180,7 @@ def run_repeat(*, actor: User, run: Run) -> Run:
 
 
 def _run_store(
-    *, actor: User, scenario: Scenario | None, parameters: dict[str, Any], sites: Sequence[Site], title: str
+    *, actor: User, scenario: Scenario | None, parameters: Parameters, sites: Sequence[Site], title: str
 ) -> Run:
     _check_sites(actor, sites)
     revisions = [targets.live_revision(site) for site in sites]

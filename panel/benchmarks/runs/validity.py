@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from panel.benchmarks.choices import Tool
+from panel.benchmarks.records import Parameters
 from panel.benchmarks.runs.measured import Measured
 
 CLIENT_BOUND = 0.90
@@ -17,7 +18,7 @@ LEAST_TURNS = 4
 ACTIVE_SHARE = 0.90
 
 
-def reasons(parameters: dict[str, Any], rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
+def reasons(parameters: Parameters, rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
     """Reasons for people why a run is invalid; none if it is valid.
 
     `parameters` as frozen in the run, `rounds` without warm-ups, `cpus` available to the load tool, `changes` of the
@@ -45,7 +46,7 @@ def _too_few(label: str, own: list[Measured], good: list[Measured], asked: int) 
     return [f"{label}: {len(good)} of {asked} rounds have a result{f'; {why}' if why else ''}."]
 
 
-def _client_bound(label: str, good: list[Measured], parameters: dict[str, object], cpus: int) -> list[str]:
+def _client_bound(label: str, good: list[Measured], parameters: Parameters, cpus: int) -> list[str]:
     usable = min(threads(parameters), cpus)
     shares = [measured.cpu_s.get("tool", 0.0) / (measured.wall_s * usable) for measured in good if measured.wall_s]
     bound = [share for share in shares if share > CLIENT_BOUND]
@@ -63,17 +64,17 @@ def _client_bound(label: str, good: list[Measured], parameters: dict[str, object
     ]
 
 
-def threads(parameters: dict[str, Any]) -> int:
+def threads(parameters: Parameters) -> int:
     """Number of CPUs that the tool can use: siege has a thread for every user, ab has one."""
     arguments = parameters["arguments"]
     if parameters["tool"] == Tool.SIEGE:
-        return int(arguments["concurrency"])
+        return int(arguments["concurrency"] or 1)
     return int(arguments.get("threads") or 1)
 
 
 def _offered(arguments: Mapping[str, Any]) -> int:
     """Number of concurrent requests."""
-    return int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
+    return int(arguments["concurrency"] or 1) * int(arguments.get("streams") or 1)
 
 
 def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
@@ -82,7 +83,7 @@ def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
     return bool(by_time) and 0 < count < LEAST_TURNS * _offered(arguments)
 
 
-def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
     """Reason if response times are close to the round's duration, so most requests are missing in its figures."""
     arguments = parameters["arguments"]
     short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, arguments)]
@@ -96,7 +97,7 @@ def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> 
     ]
 
 
-def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+def _little(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
     """Reason by Little's law, N = X * R (Little 1961): concurrent requests are throughput times response time."""
     arguments = parameters["arguments"]
     # With a fixed rate, connections are idle in between; with new connections, wrk's time excludes connecting.
@@ -104,7 +105,7 @@ def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
         return []
     offered = _offered(arguments)
     # With one request per connection there is no steady state: connecting takes as long as the request.
-    if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"]) <= offered:
+    if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"] or 0) <= offered:
         return []
     worst = 0.0
     wrong = 0
@@ -139,7 +140,7 @@ def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
     return max(0.0, gap) / latency.mean if latency.mean > 0 else 0.0
 
 
-def _errors(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+def _errors(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
     allowed = float(parameters["allowed_error_percent"])
     over = [m.metrics for m in good if m.metrics and 100.0 - m.metrics.availability_percent > allowed + 1e-9]
     if not over:
@@ -156,11 +157,11 @@ def _errors(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
     ]
 
 
-def _stopped_early(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+def _stopped_early(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
     """Reason if the load stopped early. h2load does not reconnect: over HTTP/2 a server's requests-per-connection limit
     ends the load.
     """
-    seconds = parameters["arguments"].get("duration_s")
+    seconds = float(parameters["arguments"].get("duration_s") or 0)
     early = [
         measured.metrics
         for measured in good
@@ -171,7 +172,7 @@ def _stopped_early(label: str, good: list[Measured], parameters: dict[str, Any])
         return []
     least = min(metrics.active_s or 0.0 for metrics in early)
     return [
-        f"{label}: the load lasted {least:.2f} s instead of {seconds} s in "
+        f"{label}: the load lasted {least:.2f} s instead of {seconds:g} s in "
         f"{_rounds(len(early), len(good))} because the web server closed the connections and h2load does "
         "not reconnect. Raise the web server's requests per connection (nginx: keepalive_requests), or "
         "set a lower number of requests."

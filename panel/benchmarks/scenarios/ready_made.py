@@ -16,11 +16,11 @@ class Quick:
     name: str
     why: Any
     tool: Tool
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, object] = field(default_factory=dict)
     rounds: int = 3
     warmup_s: int = 2
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Values for `scenario_create`."""
         return {
             "name": self.name,

@@ -1,11 +1,6 @@
 """Figures of a run: medians with intervals, and ratios to the first target. Pure.
 
-{"targets": [{"position", "label", "engine", "figures": {name: {"value", "low", "high", "confidence", "rounds"}},
-                  "curve": [[percent, ms], ...]}],
-     "ratios": [{"position", "label", "baseline", "figures": {name: {"value", "low", "high", "confidence", "rounds",
-                 "verdict"}}}]}
-
-A figure that the tool does not report in any round is absent.
+A figure that the tool does not report in any round is absent from the summary.
 """
 
 from __future__ import annotations
@@ -15,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from panel.benchmarks.records import FigureEstimate, FigureRatio, RatioSummary, Summary, TargetSummary
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics import intervals
 
@@ -87,7 +83,7 @@ FIGURES: tuple[Figure, ...] = (
 BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
-def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, object]:
+def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> Summary:
     """Summary of `rounds` without warm-ups; `engines` maps a target's position to its engine."""
     own: dict[int, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -97,7 +93,7 @@ def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> dict[str, 
     return {"targets": targets, "ratios": [_ratios(own[position], own[baseline]) for position in others]}
 
 
-def _target(position: int, rounds: list[Measured], engine: str) -> dict[str, object]:
+def _target(position: int, rounds: list[Measured], engine: str) -> TargetSummary:
     figures = {}
     for figure in FIGURES:
         values = [value for measured in rounds if (value := figure.of(measured)) is not None]
@@ -112,7 +108,7 @@ def _target(position: int, rounds: list[Measured], engine: str) -> dict[str, obj
     }
 
 
-def _estimate(found: intervals.Estimate | intervals.Ratio) -> dict[str, object]:
+def _estimate(found: intervals.Estimate | intervals.Ratio) -> FigureEstimate:
     interval = found.interval
     return {
         "value": found.value,
@@ -132,8 +128,8 @@ def _median_curve(rounds: list[Measured]) -> list[list[float]]:
     return [[percent, intervals.median([curve[percent] for curve in curves])] for percent in shared]
 
 
-def _ratios(rounds: list[Measured], baseline: list[Measured]) -> dict[str, object]:
-    figures = {}
+def _ratios(rounds: list[Measured], baseline: list[Measured]) -> RatioSummary:
+    figures: dict[str, FigureRatio] = {}
     base = {measured.number: measured for measured in baseline}
     for figure in FIGURES:
         if not figure.compared:

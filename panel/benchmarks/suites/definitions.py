@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from panel.benchmarks.choices import Tool
+from panel.benchmarks.records import LinkMeasurement
 from panel.benchmarks.tools.arguments import Value
 
 PresetName = Literal["full", "short"]
@@ -40,7 +41,7 @@ class Network:
             "loss_ppm": round(self.loss_percent * 10_000),
         }
 
-    def deviations(self, measured: dict[str, Any]) -> list[str]:
+    def deviations(self, measured: LinkMeasurement) -> list[str]:
         """Differences between the measured link (native/netem/src/measure.rs, to_json) and this one, in words."""
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000

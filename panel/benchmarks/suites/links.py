@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from panel.benchmarks.records import Link, LinkMeasurement
 from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Network
 from panel.core.errors import ApplicationError
 
@@ -34,12 +34,12 @@ def check_carrier(link: str) -> None:
         raise ApplicationError(words, field="link")
 
 
-def carrier(measured: dict[str, object]) -> str:
+def carrier(measured: LinkMeasurement) -> str:
     """Implementation of a measured link. Old agents do not report it and only had the emulator."""
     return str(measured.get("by") or EMULATOR)
 
 
-def carrier_words(measured: dict[str, object]) -> str:
+def carrier_words(measured: LinkMeasurement) -> str:
     """Implementation in words, with the reason if the host has no other."""
     if carrier(measured) != EMULATOR:
         return carrier(measured)
@@ -47,7 +47,7 @@ def carrier_words(measured: dict[str, object]) -> str:
     return f"{CARRIERS[EMULATOR]} (tc netem failed on the host: {why})" if why else CARRIERS[EMULATOR]
 
 
-def measured_words(network: dict[str, Any]) -> str:
+def measured_words(network: Link) -> str:
     """Implementation and properties of a run's link (Run.fingerprint["network"]), measured before the load."""
     found = network["measured"]
     rtt, burst = found["rtt_us"], found["burst"]

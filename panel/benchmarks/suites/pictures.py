@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from panel.benchmarks.charts import drawings, pictures
 from panel.benchmarks.charts.svg import Chart, Table
+from panel.benchmarks.records import Spread
 from panel.benchmarks.statistics.summary import BY_NAME
 from panel.benchmarks.suites import published
-from panel.benchmarks.suites.definitions import Setup, Suite
+from panel.benchmarks.suites.definitions import Case, Setup, Suite
 from panel.benchmarks.suites.tables import Outcome, printed_value
 
 ELSEWHERE = "(published)"
+
+
+class BarRow(Spread):
+    """One bar of a chart; bars of one `group` share a chart."""
+
+    group: str
+    label: str
+    text: str
+    published: bool
 
 
 def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Chart | None:
@@ -21,8 +30,6 @@ def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> C
     rows = [row for outcome in group for row in _rows(suite, setups, outcome)]
     if all(row["published"] for row in rows):
         return None
-    for row in rows:
-        row["text"] = pictures.shown(figure, row["value"])
     places = any(row["group"] for row in rows)
     table = Table(
         [*(["Case"] if places else []), "Web server", figure.label, "Interval"],
@@ -34,21 +41,29 @@ def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> C
     return Chart(f"suite-{group[0].case.source}", title, f"{title}. {told}.", spec, table)
 
 
-def _rows(suite: Suite, setups: Sequence[Setup], outcome: Outcome) -> list[dict[str, Any]]:
+def _rows(suite: Suite, setups: Sequence[Setup], outcome: Outcome) -> list[BarRow]:
     case = outcome.case
-    place = case.title.partition(": ")[2]
-    rows = []
+    rows: list[BarRow] = []
     for setup in setups:
         found = outcome.figures(setup.label).get(case.figure)
         if found is not None:
-            spread = {key: found[key] for key in ("value", "low", "high")}
-            rows.append({"group": place, "label": setup.label, "published": False, **spread})
+            rows.append(_row(case, setup.label, found))
     if rows:
         for server in published.servers(suite.slug):
             value = printed_value(suite, case, server)
             if value is not None:
                 label = f"{published.named(server)} {ELSEWHERE}"
-                rows.append(
-                    {"group": place, "label": label, "published": True, "value": value, "low": None, "high": None}
-                )
+                rows.append(_row(case, label, {"value": value, "low": None, "high": None}, published=True))
     return rows
+
+
+def _row(case: Case, label: str, found: Spread, *, published: bool = False) -> BarRow:
+    return {
+        "group": case.title.partition(": ")[2],
+        "label": label,
+        "text": pictures.shown(BY_NAME[case.figure], found["value"]),
+        "published": published,
+        "value": found["value"],
+        "low": found["low"],
+        "high": found["high"],
+    }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from panel.benchmarks.charts import pictures
+from panel.benchmarks.records import FigureRatio
 from panel.benchmarks.suites.definitions import Setup
 from panel.benchmarks.suites.tables import NONE, Cell, Outcome, Table
 
@@ -36,7 +36,7 @@ def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
     ]
 
 
-def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
+def _ratio(found: FigureRatio | None, words: str) -> Cell:
     """Cell of one ratio. `words`: reason why it is invalid."""
     if found is None:
         return Cell(words) if words else NONE

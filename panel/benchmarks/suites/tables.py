@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from panel.benchmarks.charts import pictures
+from panel.benchmarks.records import FigureEstimate, Summary
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics.summary import BY_NAME
 from panel.benchmarks.suites import published
@@ -50,7 +51,7 @@ class Outcome:
 
     case: Case
     status: str
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
     rounds: list[Measured] = field(default_factory=list)
 
     @property
@@ -58,9 +59,11 @@ class Outcome:
         """Text for a missing or invalid figure."""
         return {"finished": "", "invalid": "invalid", "running": "running"}.get(self.status, self.status)
 
-    def figures(self, label: str) -> dict[str, Any]:
+    def figures(self, label: str) -> dict[str, FigureEstimate]:
         targets = self.summary.get("targets", [])
-        found: dict[str, Any] = next((target["figures"] for target in targets if target["label"] == label), {})
+        found: dict[str, FigureEstimate] = next(
+            (target["figures"] for target in targets if target["label"] == label), {}
+        )
         return found
 
 
@@ -85,7 +88,7 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
     return Cell(pictures.number(value, digits), value, detail, published)
 
 
-def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bool = False) -> Cell:
+def figure_cell(name: str, figures: dict[str, FigureEstimate], words: str = "", *, unit: bool = False) -> Cell:
     """Median of the rounds with its interval, as stored by `summary.summarize`; without a unit if the table's note has
     it.
     """
@@ -96,8 +99,9 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
     said = pictures.shown if unit else pictures.bare
     interval = ""
     # An interval without width means that all rounds had the same value, so it is omitted.
-    if found["low"] is not None and found["low"] < found["high"]:
-        interval = f"{pictures.bare(figure, found['low'])} to {said(figure, found['high'])}"
+    low, high = found["low"], found["high"]
+    if low is not None and high is not None and low < high:
+        interval = f"{pictures.bare(figure, low)} to {said(figure, high)}"
     detail = ", ".join(part for part in (interval, words) if part)
     return Cell(said(figure, found["value"]), found["value"], detail)
 

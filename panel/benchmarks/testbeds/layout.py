@@ -9,7 +9,6 @@ import random
 import secrets
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from agents.protocol import TestbedRequest, TestbedServer, plain
 from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
@@ -48,7 +47,7 @@ class Peers:
     vni: int
     port: int
 
-    def request(self, role: str) -> dict[str, Any]:
+    def request(self, role: str) -> dict[str, object]:
         """The data in the agent's format (agents/host/peers.py)."""
         other = self.servers if role == "load" else self.load
         return {"role": role, "address": other, "word": self.word, "vni": self.vni, "port": self.port}

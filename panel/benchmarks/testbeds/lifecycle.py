@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import cast
 
 from django.conf import settings as django_settings
 
 from panel.benchmarks.models import Run, RunTarget
+from panel.benchmarks.records import Link, ServerFacts, TestbedFacts, TestbedUp
 from panel.benchmarks.runs import connection_loss
 from panel.benchmarks.runs.aims import Aim
 from panel.benchmarks.suites import SUITES
@@ -28,6 +29,7 @@ from panel.hosts import programs as programs_of_panel
 from panel.hosts.models import Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
+from panel.remote.client import Message
 from panel.remote.errors import OperationRefused, RemoteError
 from panel.remote.target import Target
 
@@ -44,9 +46,9 @@ class OpenTestbed:
     """
 
     aims: list[Aim]
-    network: dict[str, Any] = field(default_factory=dict)
+    network: Link | None = None
     programs: dict[str, str] = field(default_factory=dict)
-    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    known: dict[str, TestbedFacts] = field(default_factory=dict)
 
 
 @contextmanager
@@ -78,7 +80,7 @@ def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None
         ]
         own = plan.load or plan.request
         programs = {name: brought["sha256"] for name, brought in own.programs.items()}
-        network = {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}
+        network: Link | None = {"asked": own.network, "measured": ups[-1]["network"]} if own.network else None
         yield OpenTestbed(aims, network, programs, {item.name: item.known for item in held})
     except RemoteError as error:
         # The end of a test bed explains more than its absence.
@@ -94,7 +96,7 @@ def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None
 
 def _set_up(
     run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target], check: Callable[[], None]
-) -> tuple[standings.Plan, list[_Held], list[dict[str, Any]]]:
+) -> tuple[standings.Plan, list[_Held], list[TestbedUp]]:
     """Start the servers' test bed and, on another host, the load's; return each agent's report."""
     for attempt in range(1, _ATTEMPTS + 1):
         held: list[_Held] = []
@@ -147,7 +149,7 @@ def _load_host(run: Run) -> Host | None:
     return found
 
 
-def _source(up: dict[str, Any], words: str) -> str:
+def _source(up: TestbedUp, words: str) -> str:
     """Process source in the agent's format (agents/host/sample.py): a server's process, or its children, by name."""
     name, slash, pattern = words.partition("/")
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
@@ -161,9 +163,15 @@ def _web_server(row: RunTarget) -> WebServer:
     return row.web_server
 
 
-def _described(place: standings.Place, web_server: WebServer) -> Callable[[], dict[str, Any]]:
-    words = {"engine": web_server.engine, "version": web_server.version, "workers": 0, "revision": None}
-    return lambda: {**words, "digest": place.digest, "setup": place.setup.slug}
+def _described(place: standings.Place, web_server: WebServer) -> Callable[[], ServerFacts]:
+    return lambda: {
+        "engine": web_server.engine,
+        "version": web_server.version,
+        "workers": 0,
+        "revision": None,
+        "digest": place.digest,
+        "setup": place.setup.slug,
+    }
 
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
@@ -228,16 +236,16 @@ def program(web_server: WebServer) -> standings.Program:
 class _Held:
     """The agent's `testbed` request, with a waiting thread of its own."""
 
-    def __init__(self, remote: Target, ident: str, request: dict[str, Any]) -> None:
+    def __init__(self, remote: Target, ident: str, request: Message) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name
-        self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._events: SimpleQueue[Message] = SimpleQueue()
         self.failure: BaseException | None = None
-        self.result: dict[str, Any] | None = None
-        self.known: dict[str, Any] = {}
+        self.result: Message | None = None
+        self.known: TestbedFacts = {}
         self._thread = threading.Thread(target=self._hold, args=(request,), name=f"test bed {ident}", daemon=True)
         self._thread.start()
 
-    def _hold(self, request: dict[str, Any]) -> None:
+    def _hold(self, request: Message) -> None:
         try:
             with pool.session(self._remote) as agent:
                 self.result = agent.call("testbed", request, on_event=self._events.put)
@@ -245,7 +253,7 @@ class _Held:
             self.failure = error
         self._events.put({"state": "ended"})
 
-    def up(self, check: Callable[[], None]) -> dict[str, Any]:
+    def up(self, check: Callable[[], None]) -> TestbedUp:
         """The agent's report once everything responds. Raises its errors, and those of `check`."""
         try:
             while True:
@@ -255,8 +263,9 @@ class _Held:
                     check()
                     continue
                 if event["state"] == "up":
-                    self.known = {name: event[name] for name in ("namespaces", "tick", "boot")}
-                    return event
+                    up = cast(TestbedUp, event)
+                    self.known = {"namespaces": up["namespaces"], "tick": up["tick"], "boot": up["boot"]}
+                    return up
                 if event["state"] == "ended":
                     raise self.failure or ApplicationError(
                         "The host's agent stopped the test bed. Start the run again."

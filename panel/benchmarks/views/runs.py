@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -98,15 +97,13 @@ def run_create(request: Request) -> HttpResponse:
 
 def _start(request: Request, form: RunForm) -> list[Run]:
     data = form.cleaned_data
-    values: dict[str, Any] = {
-        "actor": request.user,
-        "scenario": data["scenario"],
-        "sites": form.ordered,
-        "title": data["title"],
-    }
-    if data["concurrencies"]:
-        return services.runs_create(**values, concurrencies=data["concurrencies"])
-    return [services.run_create(**values)]
+    return services.runs_create(
+        actor=request.user,
+        scenario=data["scenario"],
+        sites=form.ordered,
+        title=data["title"],
+        concurrencies=data["concurrencies"],
+    )
 
 
 def _done(request: Request, back: str, error: ApplicationError | None) -> HttpResponse:

@@ -230,8 +230,8 @@ def _without_secrets(form: forms.BaseForm) -> str:
     return f"not {','.join(secrets)}" if secrets else "*"
 
 
-def _control_attrs(bound: BoundField, described_by: list[str], validate: str) -> dict[str, Any]:
-    attrs: dict[str, Any] = {"aria-describedby": " ".join(described_by)}
+def _control_attrs(bound: BoundField, described_by: list[str], validate: str) -> dict[str, str | bool]:
+    attrs: dict[str, str | bool] = {"aria-describedby": " ".join(described_by)}
     if bound.errors:
         attrs["aria-invalid"] = "true"
     if validate:
@@ -255,7 +255,7 @@ def field(
     hide_label: bool = False,
     needed: bool = False,
     notes: Any = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Labelled control with its help and errors, connected for screen readers.
 
     `validate` is a URL that responds with core.forms.field_errors, called while typing. `notes` are shown below the

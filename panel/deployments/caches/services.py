@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from posixpath import dirname
-from typing import Any
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
@@ -13,6 +12,7 @@ from panel.deployments import host_agent
 from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Engine
+from panel.remote.client import Message
 from panel.rendering import caching
 from panel.websites import web_server_specs
 from panel.websites.models import Site
@@ -37,6 +37,6 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
         raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
     folders = [spec.cache_dir] if web_server.engine == Engine.APACHE else caching.folders(frozen, spec)
     roots = sorted({dirname(folder) for folder in folders})
-    found: dict[str, Any] = host_agent.emptied(web_server.host, folders, roots=roots)
+    found: Message = host_agent.emptied(web_server.host, folders, roots=roots)
     audit_record(actor=actor, action="site.cache_empty", target=site, after={"files": found["files"]})
     return {"files": int(found["files"]), "bytes": int(found["bytes"])}

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from agents.protocol import Probe
 from panel.deployments.execution.probes import connect_to, host_for
+from panel.remote.client import Message
 from panel.rendering.spec import Location, ServerBlock, SiteSpec
 
 MAX_PATHS = 40  # per server block
@@ -91,9 +91,7 @@ def url_of(probe: Probe) -> str:
     return f"{scheme}://{probe.host}{'' if probe.port == usual else f':{probe.port}'}{probe.path}"
 
 
-def begun(
-    probes: Sequence[Probe], first: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Message]) -> list[Message]:
     """Rows of a comparison before the change; `first` and `again` are two rounds of the same requests."""
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
@@ -103,7 +101,7 @@ def begun(
     return rows
 
 
-def finished(rows: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def finished(rows: Sequence[Message], after: Sequence[Message]) -> Message:
     """The complete comparison. Requests without a response before the change are left out."""
     done = []
     for row, answer in zip(rows, after, strict=True):
@@ -115,7 +113,7 @@ def finished(rows: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) ->
     return {"requests": done, "same": len(done) - different, "different": different, "complete": True}
 
 
-def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def _differences(before: Message, after: Message) -> list[str]:
     if "error" in before or "error" in after:
         return [] if before == after else ["answer"]
     found = ["status"] if before["status"] != after["status"] else []

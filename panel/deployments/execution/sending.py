@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.utils import timezone
 
@@ -21,7 +20,7 @@ from panel.deployments.execution.elsewhere import Elsewhere, observed
 from panel.deployments.execution.outcomes import End, end_of
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.plan import FileRecord
-from panel.remote.client import Asked, outcome
+from panel.remote.client import Asked, Message, outcome
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 
 logger = logging.getLogger(__name__)
@@ -66,7 +65,7 @@ class Before:
     later.
     """
 
-    comparison: dict[str, Any]
+    comparison: Message
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Lost:
     cause: ApplicationError
 
 
-Tell = Callable[[dict[str, Any] | Before], None]
+Tell = Callable[[Message | Before], None]
 
 
 def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost], None]) -> Asked | None:
@@ -88,7 +87,7 @@ def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost]
     if job.attempted or job.compared or job.names or job.elsewhere:
         return None
 
-    def heard(message: dict[str, Any] | None) -> None:
+    def heard(message: Message | None) -> None:
         if message is not None and message["type"] == "event":
             tell(message["data"])
             return
@@ -167,7 +166,7 @@ def _ask_before(job: Dispatch) -> Before | None:
     return Before({"requests": comparing.begun(job.compared, first, again), "complete": False})
 
 
-def _ask_after(job: Dispatch, before: Before | None) -> dict[str, Any] | None:
+def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
     """The complete comparison, if its first half exists: now, or later by the worker that sent the transaction."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:

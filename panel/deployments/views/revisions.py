@@ -35,7 +35,7 @@ def revision(request: Request, name: str, number: int) -> HttpResponse:
     row: Any = get_object_or_404(selectors.revisions_of(site), number=number)
     live = live_revision(site)
     texts = contents(item["sha256"] for item in row.files if not item["secret"])
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "revision": row,
         "is_live": live is not None and live.pk == row.pk,
         "is_said": rollback.is_said(site, row),

@@ -15,6 +15,7 @@ from panel.core.errors import Conflict
 from panel.core.models import version_bump
 from panel.hosts.models import Engine, Host, WebServer
 from panel.hosts.services.base import store
+from panel.remote.client import Message
 
 EDITABLE = frozenset(
     {
@@ -77,7 +78,7 @@ def web_server_delete(*, actor: User, web_server: WebServer, expected_version: i
 
 
 @transaction.atomic
-def web_servers_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def web_servers_found(host: Host, engines: list[Message]) -> list[Message]:
     """Update a host's rows from the agent's result; known web servers are identified by their main configuration.
 
     Values that an administrator may have set (label, control, workers) are kept; a missing server stays as stopped,
@@ -113,7 +114,7 @@ def web_server_adopt(*, actor: User, host: Host, engine: str, main_config: str) 
 
 
 @transaction.atomic
-def _adopted(actor: User, host: Host, found: dict[str, Any]) -> WebServer:
+def _adopted(actor: User, host: Host, found: Message) -> WebServer:
     host = Host.objects.select_for_update().get(pk=host.pk)
     for row in host.web_servers.filter(engine=found["engine"]):
         if row.paths.get("main_config") == found["paths"]["main_config"]:
@@ -124,13 +125,13 @@ def _adopted(actor: User, host: Host, found: dict[str, Any]) -> WebServer:
     return web_server
 
 
-def _refresh(row: WebServer, found: dict[str, Any]) -> None:
+def _refresh(row: WebServer, found: Message) -> None:
     changed = {name: found[name] for name in ("version", "modules") if getattr(row, name) != found[name]}
     if changed:
         web_server_update(actor=None, web_server=row, **changed)
 
 
-def _add(actor: User | None, host: Host, found: dict[str, Any]) -> WebServer:
+def _add(actor: User | None, host: Host, found: Message) -> WebServer:
     label, number = found["label"], 2
     while host.web_servers.filter(engine=found["engine"], label=label).exists():
         label = f"{found['label'][:58]}-{number}"

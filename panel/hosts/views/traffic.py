@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -25,7 +23,7 @@ def traffic(request: Request, name: str) -> HttpResponse:
     """Show the page, or its part that refreshes every few seconds."""
     host = host_get(request, name, Action.ADMINISTER)
     sites = sites_visible(request.user).filter(web_server__host=host)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "host": host,
         "servers": sorted(host_traffic(host), key=lambda server: server.traffic is None),  # servers with counters first
         "names": set(sites.values_list("name", flat=True)),

@@ -70,7 +70,7 @@ def dates(request: Request) -> HttpResponse:
     return render(request, "reports/dates.html", _dates(request.GET.get("cron", ""), request.GET.get("timezone", "")))
 
 
-def _dates(expression: str, zone: str) -> dict[str, Any]:
+def _dates(expression: str, zone: str) -> dict[str, object]:
     if zone not in time_zones():
         return {"fault": _("Choose a time zone.")}
     try:
@@ -102,7 +102,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
     return _form_page(request, form, kind, tabs=chosen, crumbs=crumbs())
 
 
-def _asked_suite(request: Request) -> dict[str, Any]:
+def _asked_suite(request: Request) -> dict[str, object]:
     """Suite chosen in the form, whose parts are shown."""
     suite = request.GET.get("suite", "")
     return {"suite": suite} if suite in SUITES else {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpResponse
@@ -91,7 +89,7 @@ def _until(milliseconds: float) -> str:
 def traffic(request: Request, name: str) -> HttpResponse:
     """Show the page, or its part that refreshes every few seconds."""
     site = site_get(request, name)
-    context: dict[str, Any] = {"is_asked": site.web_server is not None}
+    context: dict[str, object] = {"is_asked": site.web_server is not None}
     try:
         found = site_traffic(site)
     except ApplicationError as error:
