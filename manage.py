@@ -11,7 +11,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     try:
-        execute_from_command_line(sys.argv)
+        execute_from_command_line([os.environ.get("PADDOCK_COMMAND", sys.argv[0]), *sys.argv[1:]])
     except ImproperlyConfigured as error:
         sys.exit(f"manage.py: {error}")
 

@@ -335,6 +335,8 @@ EMAIL_TIMEOUT = 30
 DEFAULT_FROM_EMAIL = env.read.str("PADDOCK_MAIL_FROM", "paddock@localhost")
 # The panel's own URL for links in mails: https://panel.example.com
 PANEL_URL = env.read.str("PADDOCK_URL", "").rstrip("/")
+# The command of management commands in texts for administrators; the Debian package sets it to `paddock`.
+COMMAND = env.read.str("PADDOCK_COMMAND", "manage.py")
 # Private networks that webhooks may reach.
 WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
 

@@ -409,3 +409,16 @@ def test_untyped_dictionaries_stay_at_edges() -> None:
     files = sorted((ROOT / "panel").rglob("*.py"))
     count = sum(path.read_text(encoding="utf-8").count("dict[str, Any]") for path in files)
     assert count <= MOST_UNTYPED_DICTIONARIES, f"panel/ has {count} dict[str, Any]; at most {MOST_UNTYPED_DICTIONARIES}"
+
+
+def test_tests_assert_that_a_wait_succeeded() -> None:
+    """`eventually` returns whether its condition came true; a test that ignores the result cannot fail."""
+    ignored = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "eventually"
+    ]
+    assert not ignored, f"assert the result of eventually(): {', '.join(ignored)}"

@@ -62,12 +62,20 @@ def _database() -> Check:
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     name = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
     if missing:
-        return Check("Database", "bad", f"{name}; {missing} migrations are not applied", "Run: manage.py migrate")
+        advice = f"Run: {settings.COMMAND} migrate"
+        return Check("Database", "bad", f"{name}; {missing} migrations are not applied", advice)
     return Check("Database", "ok", f"{name}; all migrations are applied")
 
 
+def _start(process: str) -> str:
+    """The command that starts a process of the panel on this installation."""
+    if settings.COMMAND == "paddock":
+        return f"systemctl start paddock-{process}"
+    return f"celery -A panel {'beat' if process == 'scheduler' else process}"
+
+
 def _workers() -> Check:
-    advice = "Start one: celery -A panel worker. Until then, deployments and benchmarks stay in the queue."
+    advice = f"Start one: {_start('worker')}. Until then, deployments and benchmarks stay in the queue."
     broker: Any = celery.connection_for_write()  # whose library raises its own errors
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
@@ -80,7 +88,7 @@ def _workers() -> Check:
 
 
 def _scheduler(looked_at: dt.datetime | None) -> Check:
-    advice = "Start one: celery -A panel beat. Until then, schedules and drift checks do not run."
+    advice = f"Start one: {_start('scheduler')}. Until then, schedules and drift checks do not run."
     if looked_at is None:
         return Check(
             "Scheduler", "warn", "The scheduler has not started any job yet", f"Check again in a minute. {advice}"

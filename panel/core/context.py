@@ -9,8 +9,11 @@ from django.urls import NoReverseMatch
 
 
 def shell(request: HttpRequest) -> dict[str, str]:
-    """URL of the sign-in page: an htmx response from there means that the session has ended."""
+    """`login_path`: URL of the sign-in page; an htmx response from there means that the session has ended. `command`:
+    the command of management commands on this installation.
+    """
     try:
-        return {"login_path": resolve_url(settings.LOGIN_URL)}
+        login_path = resolve_url(settings.LOGIN_URL)
     except NoReverseMatch:
-        return {"login_path": ""}
+        login_path = ""
+    return {"login_path": login_path, "command": settings.COMMAND}

@@ -137,7 +137,7 @@ class DeploymentDetailSerializer(DeploymentSerializer):
         fields = [*DeploymentSerializer.Meta.fields, "plan", "waits_for", "on_success", "comparison", "error"]
         fields += ["deploy_anyway", "checks"]
 
-    def get_plan(self, deployment: Deployment) -> dict[str, object]:
+    def get_plan(self, deployment: Deployment) -> dict[str, Any]:
         return plan_to_json(deployment.plan)
 
 

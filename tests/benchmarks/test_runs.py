@@ -191,7 +191,7 @@ def test_deployment_during_run_makes_it_invalid(operator: User, live_sites: Live
     run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def deploy_meanwhile() -> None:
-        eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
+        assert eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
         deployed(live_sites.one, number=2)
         connection.close()
 
@@ -209,7 +209,7 @@ def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, live_sites: 
     run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def cancel_meanwhile() -> None:
-        eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
+        assert eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
         run_cancel(actor=operator, run=run)
         connection.close()
 
@@ -262,7 +262,7 @@ def test_worker_that_lost_its_run_writes_nothing(operator: User, scenario: Scena
     run = run_create(actor=operator, scenario=scenario, sites=[live_sites.one])
 
     def take_away() -> None:
-        eventually(lambda: Round.objects.filter(target__run=run).exists())
+        assert eventually(lambda: Round.objects.filter(target__run=run).exists())
         Run.objects.filter(pk=run.pk).update(claimed_by="another", progress="theirs")
         connection.close()
 

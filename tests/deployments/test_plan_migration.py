@@ -1,4 +1,7 @@
-"""Migration 0007 converts plans of the earlier JSON format and reads what follows a success from `after`."""
+"""Migration 0007 types plans of the first JSON format and reads what follows a success from `after`.
+
+The first format says `install` for a web server; migration 0010 renames the keys.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,27 @@ from typing import Any
 
 import pytest
 
+from migrations.unsquashed.json_keys import renamed
 from panel.deployments.models import OnSuccess
 from panel.deployments.plan import FileAction, FileRecord, PlanFile, PlanSite, PlanWarning, plan_from_json, plan_to_json
 
 migration = import_module("migrations.unsquashed.deployments.0007_typed_plan")
+keys = import_module("migrations.unsquashed.deployments.0010_web_server_keys")
 
 OLD: dict[str, Any] = {
-    "sites": [{"id": 1, "name": "shop", "web_server": 7, "number": None, "previous": 2, "unknown": 1}],
-    "web_servers": [7],
-    "files": [{"path": "/etc/a.conf", "site": "shop", "web_server": 7, "action": "put", "mode": 420, "expect": None}],
+    "sites": [{"id": 1, "name": "shop", "install": 7, "number": None, "previous": 2, "unknown": 1}],
+    "installs": [7],
+    "files": [{"path": "/etc/a.conf", "site": "shop", "install": 7, "action": "put", "mode": 420, "expect": None}],
     "warnings": [{"site": "shop", "where": "", "text": "kept", "nearest": ""}],
     "drifted": ["/etc/a.conf"],
     "checked": False,
     "unchecked": "web-1 does not answer.",
-    "after": {"main": {"web_server": 7, "files": [{"path": "/etc/nginx.conf", "mode": 420}]}},
+    "after": {"main": {"install": 7, "files": [{"path": "/etc/nginx.conf", "mode": 420}]}},
 }
 
 
 def test_plan_migration_keeps_every_part_of_an_old_plan() -> None:
-    plan = plan_from_json(migration._typed(OLD))
+    plan = plan_from_json(renamed(migration._typed(OLD), keys.NAMES))
     assert plan.sites == [PlanSite(1, "shop", "7", None, 2)]
     assert plan.files == [PlanFile("/etc/a.conf", "shop", 7, FileAction.PUT, 0o644)]
     assert plan.warnings == [PlanWarning("shop", "", "kept")]
@@ -40,7 +45,7 @@ def test_plan_migration_keeps_every_part_of_an_old_plan() -> None:
         ({}, OnSuccess.NOTHING),
         ({"enabled": False}, OnSuccess.DISABLE),
         ({"enabled": False, "delete": [1]}, OnSuccess.DELETE),
-        ({"web_server": 7, "then": ["x"]}, OnSuccess.MOVE),
+        ({"install": 7, "then": ["x"]}, OnSuccess.MOVE),
         ({"waits_for": "x"}, OnSuccess.NOTHING),
         (OLD["after"], OnSuccess.MAIN),
     ],

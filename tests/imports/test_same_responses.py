@@ -202,7 +202,7 @@ def _before_and_after(machine: Machine, apache: ApacheInstance, *paths: str) -> 
     """What these paths answer, and what they answer once the site is adopted: the same, if it comes to that in time."""
     before = _answers(machine, *paths)
     adopted(machine, _installed(machine, apache), "shop-example")
-    eventually(lambda: _answers(machine, *paths) == before)
+    assert eventually(lambda: _answers(machine, *paths) == before)
     return before, _answers(machine, *paths)
 
 

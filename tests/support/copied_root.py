@@ -43,7 +43,7 @@ class CopiedRoot:
         self._first = subprocess.Popen(
             [tool("unshare"), *namespaces, "sh", "-c", START, "sh", str(self._mount), str(self._packages)]
         )
-        eventually(self._is_ready)
+        assert eventually(self._is_ready)
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Install, upgrade and purge the Debian packages on a copy of this machine."""
+"""Install, upgrade and purge the Debian packages on a copy of this machine and on a new Debian with systemd."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.copied_root import CopiedRoot
+from tests.support.debian_machine import DebianMachine, debian_root
 from tests.support.process import tool
 from tests.support.waiting import eventually
 
@@ -61,7 +62,7 @@ def test_paddock_package_prints_setup_link_that_opens(root: CopiedRoot, packages
     link = root.run("paddock", "setup-link").strip()
     assert link in said
     web = root.start("paddock", "web")
-    eventually(lambda: status_of(root, "http://localhost:8000/healthz") == "200")
+    assert eventually(lambda: status_of(root, "http://localhost:8000/healthz") == "200")
     assert status_of(root, link) == "200"
     account = root.run("ps", "-o", "user=", "-C", "python,python3,python3.11").split()
     assert set(account) == {"paddock"}
@@ -88,7 +89,7 @@ def test_paddock_upgrade_keeps_accounts_settings_and_keys(root: CopiedRoot, pack
     assert ":8001/" in link
     assert root.run("sha256sum", "/var/lib/paddock/secrets/encryption_keys") == keys
     root.start("paddock", "web")
-    eventually(lambda: status_of(root, link) == "200")
+    assert eventually(lambda: status_of(root, link) == "200")
 
 
 def test_paddock_purge_removes_data_settings_and_account(root: CopiedRoot, packages: Path) -> None:
@@ -112,14 +113,14 @@ def test_gallop_package_serves_its_first_page(root: CopiedRoot, packages: Path) 
     install(root, packages, "gallop", FIRST)
     root.run("gallop", "-t")
     root.run("gallop")
-    eventually(lambda: status_of(root, "http://localhost/") == "200")
+    assert eventually(lambda: status_of(root, "http://localhost/") == "200")
     assert "gallop works" in root.run("curl", "-s", "http://localhost/")
 
 
 def test_gallop_upgrade_refuses_no_request(root: CopiedRoot, packages: Path) -> None:
     install(root, packages, "gallop", FIRST)
     root.run("gallop")
-    eventually(lambda: status_of(root, "http://localhost/") == "200")
+    assert eventually(lambda: status_of(root, "http://localhost/") == "200")
     root.run("mkdir", "-p", "/run/systemd/system")  # the package's script asks for systemd by this folder
     first = root.run("cat", "/run/gallop.pid")
     seconds = "6"
@@ -129,7 +130,7 @@ def test_gallop_upgrade_refuses_no_request(root: CopiedRoot, packages: Path) -> 
     report = load.communicate()[0]
     assert load.returncode == 0, report
     assert " 0 failed, 0 errored, 0 timeout" in report, report
-    eventually(lambda: root.run("cat", "/run/gallop.pid") != first)
+    assert eventually(lambda: root.run("cat", "/run/gallop.pid") != first)
     assert root.run("readlink", f"/proc/{root.run('cat', '/run/gallop.pid').strip()}/exe").strip() == "/usr/sbin/gallop"
 
 
@@ -137,3 +138,86 @@ def test_gallop_purge_removes_configuration_and_logs(root: CopiedRoot, packages:
     install(root, packages, "gallop", FIRST)
     root.run("dpkg", "--purge", "gallop")
     assert [path for path in ("/etc/gallop", "/var/log/gallop", "/usr/sbin/gallop") if exists(root, path)] == []
+
+
+@pytest.fixture(scope="module")
+def new_debian(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A minimal Debian with the declared dependencies of the package `paddock` and nothing else."""
+    package = next(packages.glob(f"paddock_{FIRST}_*.deb"))
+    fields = subprocess.run(
+        [tool("dpkg-deb"), "--field", str(package), "Depends"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    target = tmp_path_factory.mktemp("debian") / "root"
+    debian_root(target, tuple(sorted({part.split()[0] for part in fields.split(",")})))
+    return target
+
+
+@pytest.fixture
+def machine(new_debian: Path, packages: Path, tmp_path: Path) -> Iterator[DebianMachine]:
+    root = tmp_path / "root"
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(new_debian), str(root)], check=True)
+    with DebianMachine(root, packages) as booted:
+        yield booted
+    subprocess.run(["rm", "--recursive", "--force", str(root)], check=True)
+
+
+def apt_install(machine: DebianMachine, packages: Path, name: str, version: str) -> str:
+    package = next(packages.glob(f"{name}_{version}_*.deb"))
+    return machine.run("apt-get", "install", "--yes", "--no-install-recommends", f"/packages/{package.name}")
+
+
+def active(machine: DebianMachine, *units: str) -> bool:
+    return machine.run("systemctl", "show", "--property=ActiveState", "--value", *units).split() == ["active"] * len(
+        units
+    )
+
+
+PROCESSES = tuple(f"paddock-{name}.service" for name in ("web", "worker", "scheduler"))
+
+
+def test_paddock_package_runs_under_systemd_and_survives_power_failure_upgrade_and_purge(
+    machine: DebianMachine, packages: Path
+) -> None:
+    said = apt_install(machine, packages, "paddock", FIRST)
+    link = machine.run("paddock", "setup-link").strip()
+    assert link in said
+    assert "static unit" not in said and "arning" not in said, said
+    assert active(machine, *PROCESSES)
+    assert eventually(lambda: machine.status_of(link) == "200", timeout_s=30)
+    users = machine.run("systemctl", "show", "--property=User", "--value", *PROCESSES).split()
+    assert set(users) == {"paddock"}
+
+    machine.power_off()
+    machine.power_on()
+    assert active(machine, *PROCESSES)
+    assert eventually(lambda: machine.status_of(link) == "200", timeout_s=30)
+
+    before = machine.run("systemctl", "show", "--property=MainPID", "--value", *PROCESSES).split()
+    apt_install(machine, packages, "paddock", SECOND)
+    assert active(machine, *PROCESSES)
+    after = machine.run("systemctl", "show", "--property=MainPID", "--value", *PROCESSES).split()
+    assert not set(before) & set(after)
+    assert eventually(lambda: machine.status_of(link) == "200", timeout_s=30)
+
+    machine.run("apt-get", "purge", "--yes", "paddock")
+    assert not machine.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "paddock*").strip()
+    assert machine.status_of("http://localhost:8000/") == "000"
+
+
+def test_gallop_package_runs_under_systemd_and_survives_kill_and_power_failure(
+    machine: DebianMachine, packages: Path
+) -> None:
+    apt_install(machine, packages, "gallop", FIRST)
+    assert active(machine, "gallop.service")
+    assert machine.status_of("http://localhost/") == "200"
+
+    machine.run("systemctl", "kill", "--signal=KILL", "gallop.service")
+    assert eventually(lambda: machine.status_of("http://localhost/") == "200", timeout_s=10)
+
+    machine.power_off()
+    machine.power_on()
+    assert active(machine, "gallop.service")
+    assert machine.status_of("http://localhost/") == "200"
+
+    machine.run("apt-get", "purge", "--yes", "gallop")
+    assert machine.status_of("http://localhost/") == "000"
