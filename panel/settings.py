@@ -162,7 +162,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
-    "watch-hosts": {"task": "panel.hosts.tasks.watch", "schedule": 300.0},
+    "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 60.0, "options": {"expires": 60}},
     "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }

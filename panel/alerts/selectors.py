@@ -19,7 +19,7 @@ from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.certificates.selectors import automatic_visible
 from panel.core.ui import Text
-from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
+from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, Health, SiteState, SiteStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
@@ -88,7 +88,7 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    return _of((_hosts, _stopped, _failures, _drifts, _orders, _certificates), user, most)
+    return _of((_hosts, _stopped, _failing, _failures, _drifts, _orders, _certificates), user, most)
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -163,6 +163,30 @@ def _stopped(user: User, most: int) -> list[Alert]:
             reverse("hosts:detail", args=[row.host.name]),
         )
         for row in web_servers[:most]
+    ]
+
+
+def _failing(user: User, most: int) -> list[Alert]:
+    """Deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
+    rows = SiteState.objects.filter(
+        Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING),
+        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
+        revision__web_server__is_running=True,
+        revision__web_server__host__status=HostStatus.READY,
+        revision__web_server__host__is_paused=False,
+    )
+    found = visible(rows, user, team_path="site__team").select_related("site").order_by("site__name")
+    return [
+        Alert(
+            "failing",
+            _("Failing") if state.health == Health.FAILING else _("Not reachable from the panel"),
+            "site",
+            state.site.name,
+            state.health_words if state.health == Health.FAILING else state.reach_words,
+            reverse("websites:detail", args=[state.site.name]),
+            state.health_since if state.health == Health.FAILING else state.reach_since,
+        )
+        for state in found[:most]
     ]
 
 

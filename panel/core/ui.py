@@ -47,6 +47,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "queued": ("info", "wait"),
     "running": ("info", "busy"),
     "unreachable": ("bad", "bad"),
+    "failing": ("bad", "bad"),
     "key_changed": ("bad", "key"),
     "failed": ("bad", "bad"),
     "expired": ("bad", "bad"),

@@ -15,13 +15,17 @@ COLUMNS = ("health", "health_words", "health_at", "health_since")
 
 @dataclass(frozen=True)
 class Observed:
-    """Result of the health pages of one site: success of all of them, and the worst response in words."""
+    """Result of the health pages of one site: success of all of them (None: nobody could ask), and the worst response
+    in words.
+    """
 
-    is_well: bool
+    is_well: bool | None
     words: str
 
     @property
     def health(self) -> Health:
+        if self.is_well is None:
+            return Health.UNKNOWN
         return Health.ANSWERING if self.is_well else Health.FAILING
 
 

@@ -13,6 +13,8 @@ from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.fields import PlanField
+from panel.deployments.health_changes import Health as Health
+from panel.deployments.health_changes import HealthChange as HealthChange
 from panel.deployments.plan import Plan
 from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
@@ -259,16 +261,8 @@ class SiteStatus(models.TextChoices):
     DRIFTED = "drifted", _("Drift")  # a managed file was edited on the host
 
 
-class Health(models.TextChoices):
-    """Observed health of a site."""
-
-    UNKNOWN = "", _("Not observed")
-    ANSWERING = "answering", _("Responding")
-    FAILING = "failing", _("Failing")
-
-
 class SiteState(models.Model):
-    """Current state of a site on a host; written only by deployments and drift checks."""
+    """Current state of a site on a host; written only by deployments, drift checks and the watch of live sites."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
@@ -283,6 +277,11 @@ class SiteState(models.Model):
     health_words = models.TextField(blank=True, default="")  # what was observed last
     health_at = models.DateTimeField(null=True)  # when
     health_since = models.DateTimeField(null=True)  # since when it is as it is
+    # the same as observed by the panel, which asks as a visitor does (deployments/watching)
+    reach = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True)
+    reach_words = models.TextField(blank=True, default="")
+    reach_at = models.DateTimeField(null=True)
+    reach_since = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
 
     def __str__(self) -> str:

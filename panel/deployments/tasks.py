@@ -10,6 +10,7 @@ from panel.core.claims import Attempt
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.waking import deployments_wake
+from panel.deployments.watching import services as watching
 from panel.hosts.models import Host, HostStatus
 
 BUSY_RETRY_S = 2
@@ -28,6 +29,11 @@ def run(*uuids: str) -> None:
 def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
     deployments_wake(execution.orphans_queue())
+
+
+@shared_task
+def watch() -> None:
+    watching.round_run()
 
 
 @shared_task

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.core.claims import Attempt
-from panel.hosts import execution, watching
+from panel.hosts import execution
 
 BUSY_RETRY_S = 2
 
@@ -24,15 +24,3 @@ def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))
-
-
-@shared_task
-def watch() -> None:
-    for pk in watching.hosts_watched():
-        watch_host.delay(pk)
-
-
-@shared_task
-def watch_host(pk: int, is_second: bool = False) -> None:
-    if not watching.host_watch(pk, is_second=is_second):
-        watch_host.apply_async((pk, True), countdown=watching.AGAIN_AFTER_S)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
 from django.db.models import Q
 
@@ -15,26 +17,39 @@ logger = logging.getLogger(__name__)
 
 # A host whose key must be confirmed is skipped, because nothing would be sent.
 WATCHED = Q(is_paused=False, status__in=(HostStatus.READY, HostStatus.UNREACHABLE))
-AGAIN_AFTER_S = 60  # a single failure may be a brief network problem
+AGAIN_AFTER_S = 2.0  # a single failure may be a brief network problem
 
 
-def hosts_watched() -> list[int]:
-    return list(Host.objects.filter(WATCHED).order_by("pk").values_list("pk", flat=True))
+def hosts_watched() -> tuple[list[int], list[int]]:
+    """The keys of the watched hosts: those that responded last, then those that did not."""
+    rows = Host.objects.filter(WATCHED).order_by("pk").values_list("pk", "status")
+    return (
+        [pk for pk, status in rows if status == HostStatus.READY],
+        [pk for pk, status in rows if status == HostStatus.UNREACHABLE],
+    )
 
 
-def host_watch(pk: int, *, is_second: bool = False) -> bool:
-    """Check a host. Returns False if it did not respond; the second failure in a row is recorded."""
+def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host | None:
+    """Check a host and record whether it responds; return it with its new status. None if it is no longer watched.
+
+    A host that responded last is asked a second time after a moment before it is recorded as unreachable.
+    """
     host = Host.objects.filter(WATCHED, pk=pk).first()
     if host is None:  # deleted, paused or no longer trusted
-        return True
-    try:
-        jobs.look(host)
-    except RemoteError as error:
-        was_known = host.status == HostStatus.UNREACHABLE
-        if is_second or was_known or isinstance(error, HostKeyChanged):
-            jobs.lost(host, error)
-            return True
-        return False
-    except ApplicationError as error:  # no connection data: the host's page shows what is missing
-        logger.info("%s was not looked at: %s", host, error.message)
-    return True
+        return None
+    attempts = 2 if host.status == HostStatus.READY else 1
+    for attempt in range(1, attempts + 1):
+        try:
+            jobs.look(host)
+        except RemoteError as error:
+            if attempt == attempts or isinstance(error, HostKeyChanged):
+                jobs.lost(host, error)
+                break
+            pause(AGAIN_AFTER_S)
+        except ApplicationError as error:  # no connection data: the host's page shows what is missing
+            logger.info("%s was not looked at: %s", host, error.message)
+            return None
+        else:
+            break
+    host.refresh_from_db(fields=["status", "status_detail", "last_seen_at"])
+    return host

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Case, Count, Prefetch, Q, QuerySet, Value, When
+from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.core.tags import tags_counted
@@ -14,6 +17,8 @@ from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
 
+# An observation older than this says nothing about the present; sites are asked every minute.
+STALE_AFTER = dt.timedelta(minutes=5)
 ORDERINGS = {
     "name": ("name",),
     "-name": ("-name",),
@@ -84,11 +89,25 @@ def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
 
 
 def site_status(site: Site) -> tuple[str, str]:
-    """Status and its label; a draft if the site was never deployed."""
+    """Status and its label; a draft if the site was never deployed.
+
+    A deployed site is live only while its health page was seen to respond as expected within the last minutes.
+    """
     state = getattr(site, "state", None)
     if state is None:
         return "draft", ""
-    return str(state.status), str(state.get_status_display())
+    if state.status != "live":
+        return str(state.status), str(state.get_status_display())
+    if state.health == "failing":
+        return "failing", _("Deployed, failing")
+    if state.health == "answering" and is_recent(state.health_at):
+        return "live", str(state.get_status_display())
+    return "unknown", _("Deployed, not observed")
+
+
+def is_recent(observed_at: dt.datetime | None) -> bool:
+    """Return whether an observation is recent enough to speak of the present."""
+    return observed_at is not None and timezone.now() - observed_at < STALE_AFTER
 
 
 def domains_of(site: Site) -> list[str]:

@@ -24,7 +24,7 @@ from panel.hosts.services import (
     host_update,
 )
 from panel.hosts.targets import target_for
-from panel.hosts.watching import host_watch, hosts_watched
+from panel.hosts.watching import host_look, hosts_watched
 from panel.remote import pool
 from panel.remote.pool import Session
 from panel.websites.models import Site
@@ -150,6 +150,10 @@ def test_unreachable_host_error_names_endpoint(host: Host, admin: User, sshd: Ss
     assert f"127.0.0.1:{sshd.port}" in host.status_detail
 
 
+def at_once(_seconds: float) -> None:
+    """No pause before a second attempt."""
+
+
 def test_host_watch_says_nothing_of_web_servers_when_the_pooled_connection_is_cut(
     host: Host, admin: User, sshd: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,38 +173,34 @@ def test_host_watch_says_nothing_of_web_servers_when_the_pooled_connection_is_cu
         return whole(self, operation, *args, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Session, "call", cut)
-    assert not host_watch(host.pk)
-    web_server.refresh_from_db()
-    assert web_server.is_running
-    assert host_watch(host.pk, is_second=True)
+    assert host_look(host.pk, pause=at_once)
     assert status_of(host) == HostStatus.UNREACHABLE
     web_server.refresh_from_db()
     assert web_server.is_running
 
 
 def test_host_watch_detects_outage_and_recovery(host: Host, admin: User, sshd: SshServer) -> None:
-    """A host is down after two failed checks and up after one success."""
+    """A host is unreachable after two failed attempts and ready after one success."""
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
     assert run(host, admin).status == JobStatus.SUCCEEDED
     seen = host.last_seen_at
-    assert host_watch(host.pk)
+    assert host_look(host.pk)
     host.refresh_from_db()
     assert host.last_seen_at and seen and host.last_seen_at > seen
     sshd.stop()
     pool.close()
-    assert not host_watch(host.pk)
-    host.refresh_from_db()
-    assert host.status == HostStatus.READY
-    assert host_watch(host.pk, is_second=True)
+    pauses: list[float] = []
+    assert host_look(host.pk, pause=pauses.append)
+    assert len(pauses) == 1
     host.refresh_from_db()
     assert host.status == HostStatus.UNREACHABLE and f"127.0.0.1:{sshd.port}" in host.status_detail
     sshd.start()
-    assert eventually(lambda: host_watch(host.pk) and status_of(host) == HostStatus.READY)
-    assert host.pk in hosts_watched()
+    assert eventually(lambda: host_look(host.pk) is not None and status_of(host) == HostStatus.READY)
+    assert host.pk in hosts_watched()[0]
     host.is_paused = True
     host.save()
-    assert host.pk not in hosts_watched()
+    assert host.pk not in [*hosts_watched()[0], *hosts_watched()[1]]
 
 
 def test_changed_host_key_is_recorded_once(host: Host, admin: User, sshd: SshServer) -> None:
@@ -211,8 +211,8 @@ def test_changed_host_key_is_recorded_once(host: Host, admin: User, sshd: SshSer
     pool.close()
     sshd.new_host_key()
     sshd.start()
-    assert eventually(lambda: host_watch(host.pk) and status_of(host) == HostStatus.KEY_CHANGED)
-    assert host.pk not in hosts_watched()
+    assert eventually(lambda: host_look(host.pk) is not None and status_of(host) == HostStatus.KEY_CHANGED)
+    assert host.pk not in [*hosts_watched()[0], *hosts_watched()[1]]
     host.refresh_from_db()
     assert host.offered_host_key == sshd.host_key
 

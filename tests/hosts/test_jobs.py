@@ -32,7 +32,7 @@ from panel.hosts.services import (
     web_server_create,
 )
 from panel.hosts.services.web_servers import web_servers_found
-from panel.hosts.watching import host_watch
+from panel.hosts.watching import host_look
 from panel.remote import pool
 from tests.agents.sites import Sites
 from tests.support.nginx import NginxInstance
@@ -157,12 +157,12 @@ def test_web_server_is_stopped_started_and_reloaded(here: Host, admin: User, sit
     assert sites.body("shop") == "old"
     # Whatever was noted before, looking at the host tells what is.
     WebServer.objects.filter(pk=web_server.pk).update(is_running=False)
-    assert host_watch(here.pk)
+    assert host_look(here.pk)
     web_server.refresh_from_db()
     assert web_server.is_running
     ask(here, admin, HostJobKind.SERVICE, web_server=web_server.pk, action="stop")
     WebServer.objects.filter(pk=web_server.pk).update(is_running=True)
-    assert host_watch(here.pk)
+    assert host_look(here.pk)
     web_server.refresh_from_db()
     assert not web_server.is_running
 

@@ -78,8 +78,14 @@ def connect_to(listen: Listen) -> str:
 
 def probes_of(asked: Asked) -> list[Probe]:
     """The health page by every listen of every block, then the addresses of its locations and of its log."""
-    health = [_health(asked, number, listen, host) for number, listen, host in _listens(asked.new)]
+    health = [probe for _listen, probe in health_probes(asked)]
     return list(dict.fromkeys([*health, *extras_of(asked)]))
+
+
+def health_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
+    """The health page by every listen of every block."""
+    for number, listen, host in _listens(asked.new):
+        yield listen, _health(asked, number, listen, host)
 
 
 def _listens(spec: SiteSpec) -> Iterator[tuple[int, Listen, str]]:

@@ -154,7 +154,7 @@ def _add(actor: User | None, host: Host, found: Message) -> WebServer:
 
 def running_set(web_server: WebServer, running: bool) -> None:
     """Record whether the server was running at the last check: an observation, not a user's change."""
-    WebServer.objects.filter(pk=web_server.pk).update(is_running=running)
+    WebServer.objects.filter(pk=web_server.pk).exclude(is_running=running).update(is_running=running)
     web_server.is_running = running
 
 

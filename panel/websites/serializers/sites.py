@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, TypedDict
 
 from rest_framework import serializers
 
@@ -32,6 +33,23 @@ from panel.websites.selectors import certificates_visible, sites_visible
 _KEPT = ["id", "created_at", "updated_at"]
 
 
+class Observation(TypedDict):
+    """`state` is `answering`, `failing`, or empty if nothing is known; `at` is the last time of an observation."""
+
+    state: str
+    words: str
+    at: dt.datetime | None
+    since: dt.datetime | None
+
+
+def _observation(site: Site, observer: str) -> Observation | None:
+    state = getattr(site, "state", None)
+    if state is None or state.revision_id is None:
+        return None
+    at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
+    return Observation(state=getattr(state, observer), words=words, at=at, since=since)
+
+
 class SiteSerializer(serializers.ModelSerializer[Site]):
     """Summary of a site; its whole desired state is at `definition/`."""
 
@@ -41,6 +59,8 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
     engine = serializers.SerializerMethodField()
     domains = serializers.SerializerMethodField()
     status = serializers.SerializerMethodField()
+    observed_by_host = serializers.SerializerMethodField()
+    observed_by_panel = serializers.SerializerMethodField()
     tags = TagsListField(read_only=True)
 
     class Meta:
@@ -55,6 +75,8 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "enabled",
             "domains",
             "status",
+            "observed_by_host",
+            "observed_by_panel",
             "health_path",
             "health_status",
             "health_text",
@@ -78,6 +100,14 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
     def get_status(self, site: Site) -> str:
         state = getattr(site, "state", None)
         return str(state.status) if state else "draft"
+
+    def get_observed_by_host(self, site: Site) -> Observation | None:
+        """The health page as the site's own host saw it last; null if the site is not deployed."""
+        return _observation(site, "health")
+
+    def get_observed_by_panel(self, site: Site) -> Observation | None:
+        """The health page as the panel saw it last; null if the site is not deployed."""
+        return _observation(site, "reach")
 
 
 class SiteChange(StrictSerializer):

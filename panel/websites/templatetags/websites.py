@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -10,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from panel.core.templatetags import ui
-from panel.websites.listing import domains_of
+from panel.websites.listing import domains_of, is_recent
 from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
 
@@ -24,6 +25,23 @@ EXPIRY_WARNING = dt.timedelta(days=30)
 def site_status(site: Site) -> SafeString:
     value, label = status_of(site)
     return ui.status(value, label or _("Draft"))
+
+
+@register.simple_tag
+def observed(state: Any, observer: str) -> SafeString:
+    """Latest observation of a site by one observer, `health` (its host) or `reach` (the panel), with its times."""
+    value = getattr(state, observer)
+    at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
+    is_fresh = value != "answering" or is_recent(at)
+    look, label = {
+        "answering": ("ok", _("Responding")) if is_fresh else ("unknown", _("Not observed")),
+        "failing": ("failing", _("Failing")),
+    }.get(value, ("unknown", _("Not observed")))
+    shown = ui.status(look, label)
+    times = [(_("last response"), at)] if value != "failing" else []
+    times += [(_("since"), since)] if since else []
+    told = format_html_join(", ", "{} {}", ((name, ui.ago(when)) for name, when in times if when))
+    return format_html('{} <span class="muted">{} {}</span>', shown, told, words)
 
 
 @register.simple_tag

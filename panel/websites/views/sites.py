@@ -94,6 +94,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         certificates=Certificate.objects.filter(blocks__site=site).distinct(),
         counts=_counts(site),
         roots=sorted({block.root for block in site.blocks.all() if block.root}),
+        health_changes=site.health_changes.order_by("-pk")[:10],
         last=site.deployment_items.select_related("deployment__requested_by").order_by("-deployment__pk")[:5],
     )
 

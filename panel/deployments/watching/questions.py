@@ -1,0 +1,54 @@
+"""Requests to live sites every minute: their health pages, from their host and from the panel. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agents.host import probe as asking
+from agents.host import request, verdict
+from agents.protocol import Probe, plain
+from panel.deployments.execution.probes import Asked, Health, health_probes
+from panel.deployments.health import Observed
+from panel.remote.client import Message
+from panel.rendering.spec import SiteSpec
+
+MOST_PER_SITE = 4  # listeners of one site
+OUTSIDE_TIMEOUT_S = 3.0
+_EVERY_ADDRESS = ("", "*", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
+
+
+@dataclass(frozen=True)
+class Questions:
+    """`inside`: requests on the host to its own listeners. `outside`: the request from the panel; None if every
+    listener is bound to an address that the panel does not use.
+    """
+
+    inside: tuple[Probe, ...]
+    outside: Probe | None
+
+
+def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions:
+    """Questions for a live site on a host that the panel reaches at `host_address` ("" for its own machine)."""
+    found = list(health_probes(Asked(new=spec, health=health)))[:MOST_PER_SITE]
+    inside = tuple(dict.fromkeys(probe for _listen, probe in found))
+    open_to_all = (probe for listen, probe in found if listen.address in (*_EVERY_ADDRESS, host_address))
+    first = next(open_to_all, None) if host_address else None
+    outside = replace(first, address=host_address, timeout_s=OUTSIDE_TIMEOUT_S) if first else None
+    return Questions(inside, outside)
+
+
+def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
+    """The worst of these responses; None without any."""
+    worst: Observed | None = None
+    for probe, seen in zip(probes, rows, strict=False):
+        check = request.check_probe(plain(probe))
+        found, words = verdict.judge(check, None, seen)
+        if worst is None or (worst.is_well and found != verdict.RIGHT):
+            worst = Observed(found == verdict.RIGHT, f"{asking.url(check)} {words}")
+    return worst
+
+
+def asked(probe: Probe) -> Message:
+    """The response to this process, as the agent's `observe` returns it."""
+    return asking.observe(request.check_probe(plain(probe)))

@@ -1,0 +1,35 @@
+"""Reads for the watch of live sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.core.jobs import JobStatus
+from panel.deployments.models import Deployment, Revision, SiteState, SiteStatus
+from panel.hosts.models import Host
+
+MOST_SITES = 2000  # of one host in one round; each has up to four requests
+
+
+def live_states(host: Host) -> list[SiteState]:
+    """The states of the sites that are live on this host, without the specifications of their revisions."""
+    rows = SiteState.objects.filter(
+        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED), revision__web_server__host=host
+    ).select_related("site", "revision")
+    return list(rows.defer("revision__spec", "revision__files").order_by("pk")[:MOST_SITES])
+
+
+def spec_of(revision: int) -> dict[str, Any]:
+    found: dict[str, Any] = Revision.objects.values_list("spec", flat=True).get(pk=revision)
+    return found
+
+
+def same_revision(states: list[SiteState]) -> list[SiteState]:
+    """Those of these states whose live revision is still the same; a deployment observes its sites itself."""
+    rows = SiteState.objects.filter(pk__in=[state.pk for state in states]).values_list("pk", "revision")
+    now = dict(rows)
+    return [state for state in states if now.get(state.pk) == state.revision_id]
+
+
+def is_changing(host: Host) -> bool:
+    return Deployment.objects.filter(host=host, status=JobStatus.RUNNING).exists()

@@ -1,0 +1,190 @@
+"""Every live site is asked every minute, by its host and by the panel; changes are kept as a history.
+
+One round asks all hosts with threads of its own, so that silent hosts delay no other work. A host that does not respond
+is asked again at once, then recorded as unreachable; the health of its sites is unknown from then on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import socket
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+from django.core.cache import cache
+from django.db import connection, transaction
+from django.utils import timezone
+
+from panel.deployments import host_agent
+from panel.deployments.execution.probes import Health as Expected
+from panel.deployments.health import Observed
+from panel.deployments.models import Health, HealthChange, SiteState
+from panel.deployments.watching import questions, selectors
+from panel.deployments.watching.questions import Questions
+from panel.hosts import watching
+from panel.hosts.models import Connection, Host, HostStatus
+from panel.remote.client import Message
+from panel.remote.errors import RemoteError
+from panel.rendering.spec import SiteSpec, from_json
+
+logger = logging.getLogger(__name__)
+
+EVERY_S = 60
+ROUND_S = 55.0  # a host that was not begun by then waits for the next round
+AT_ONCE = 16  # hosts; each takes a thread until it responds
+AGAIN_AFTER_S = 2.0  # a single failure may be a reload
+KEPT_CHANGES = 200  # of one site
+_ROUND = "deployments:watch-round"
+
+
+def round_run(pause: Callable[[float], None] = time.sleep) -> int:
+    """Ask every watched host and its live sites once; return the number of hosts that were asked.
+
+    Does nothing while another worker runs a round.
+    """
+    if not cache.add(_ROUND, True, timeout=EVERY_S - 2):
+        return 0
+    until = time.monotonic() + ROUND_S
+    healthy, silent = watching.hosts_watched()
+    random.shuffle(silent)  # each gets its turn when there are more than one round can ask
+
+    def ask(pk: int) -> bool:
+        try:
+            return time.monotonic() < until and host_watch(pk, pause=pause)
+        except Exception:
+            logger.exception("host %s was not looked at", pk)
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="watch") as pool:
+        return sum(pool.map(ask, [*healthy, *silent]))
+
+
+def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
+    """Ask one host and its live sites, record the observations, and return whether the host was asked."""
+    host = watching.host_look(pk, pause=pause)
+    if host is None:
+        return False
+    if selectors.is_changing(host):  # its sites may be between two states; the deployment asks them itself
+        return True
+    states = selectors.live_states(host)
+    asked = {state.pk: _questions(state, host) for state in states}
+    inside = _inside(host, states, asked) if host.status == HostStatus.READY else {}
+    again = [state for state in states if state.pk in inside and not inside[state.pk].is_well]
+    if again:
+        pause(AGAIN_AFTER_S)
+        inside |= _inside(host, again, asked)
+    outside = _outside(states, asked)
+    health_record(host, states, inside, outside)
+    return True
+
+
+def _questions(state: SiteState, host: Host) -> Questions:
+    site = state.site
+    expected = Expected(site.health_path, site.health_status, site.health_text, site.health_header)
+    address = "" if host.connection == Connection.LOCAL else _address(host.address)
+    assert state.revision is not None
+    return questions.questions_of(_spec(state.revision.pk), expected, address)
+
+
+@lru_cache(maxsize=20_000)
+def _spec(revision: int) -> SiteSpec:
+    """The site of a revision, which never changes."""
+    return from_json(SiteSpec, selectors.spec_of(revision))
+
+
+def _address(name: str) -> str:
+    """The literal address of a host; "" if its name cannot be resolved now."""
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return ""
+
+
+def _inside(host: Host, states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[int, Observed]:
+    """Observations of the host's agent, by state; empty if it stopped responding meanwhile."""
+    probes = [probe for state in states for probe in asked[state.pk].inside]
+    try:
+        rows: list[Message] = list(host_agent.observed(host, probes)) if probes else []
+    except RemoteError as error:
+        logger.warning("%s did not ask its sites: %s", host, error.message)
+        return {}
+    found: dict[int, Observed] = {}
+    for state in states:
+        own = asked[state.pk].inside
+        part, rows = rows[: len(own)], rows[len(own) :]
+        if len(part) == len(own) and (seen := questions.judged(own, part)):
+            found[state.pk] = seen
+    return found
+
+
+def _outside(states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[int, Observed]:
+    """Observations of the panel, by state. A port that does not accept connections is tried once only."""
+    found: dict[int, Observed] = {}
+    closed: dict[tuple[str, int], Message] = {}
+    for state in states:
+        probe = asked[state.pk].outside
+        if probe is None:
+            continue
+        place = (probe.address, probe.port)
+        row = closed.get(place) or questions.asked(probe)
+        if not row["connected"]:
+            closed[place] = row
+        if seen := questions.judged([probe], [row]):
+            found[state.pk] = seen
+    return found
+
+
+def health_record(
+    host: Host, states: Sequence[SiteState], inside: dict[int, Observed], outside: dict[int, Observed]
+) -> None:
+    """Store observations of one host's sites in one transaction; a change of a site becomes a row of its history."""
+    now = timezone.now()
+    changes: list[HealthChange] = []
+    changed: list[SiteState] = []
+    for state in states:
+        before = [getattr(state, name) for name in _COLUMNS]
+        changes += _noted(state, "health", inside.get(state.pk) or _unknown(host), now)
+        if seen := outside.get(state.pk):
+            changes += _noted(state, "reach", _reach(state, seen), now)
+        if before != [getattr(state, name) for name in _COLUMNS]:
+            changed.append(state)
+    with transaction.atomic():
+        SiteState.objects.filter(pk__in=inside).update(health_at=now)
+        SiteState.objects.filter(pk__in=[pk for pk, seen in outside.items() if seen.is_well]).update(reach_at=now)
+        SiteState.objects.bulk_update(selectors.same_revision(changed), _COLUMNS, batch_size=200)
+        HealthChange.objects.bulk_create(changes)
+    for site in {change.site_id for change in changes}:
+        kept = HealthChange.objects.filter(site=site).order_by("-pk")[KEPT_CHANGES:]
+        HealthChange.objects.filter(pk__in=list(kept.values_list("pk", flat=True))).delete()
+
+
+# Columns that change with an observation; the times of the last one, health_at and reach_at, change every minute.
+_COLUMNS = ("health", "health_words", "health_since", "reach", "reach_words", "reach_since")
+
+
+def _unknown(host: Host) -> Observed:
+    return Observed(None, f"{host} does not respond, so it cannot ask the site.")
+
+
+def _reach(state: SiteState, seen: Observed) -> Observed:
+    """Ignore failures of a site that the panel never reached: it may be meant for others only."""
+    was_reached = state.reach != Health.UNKNOWN
+    return seen if seen.is_well or was_reached else Observed(None, f"Never reached from the panel: {seen.words}")
+
+
+def _noted(state: SiteState, name: str, seen: Observed, now: dt.datetime) -> list[HealthChange]:
+    """Set the columns of one observer. Returns the change, if there is one."""
+    before = getattr(state, name)
+    setattr(state, f"{name}_words", seen.words)
+    if before == seen.health and getattr(state, f"{name}_since") is not None:
+        return []
+    setattr(state, name, seen.health)
+    setattr(state, f"{name}_since", now)
+    observer = HealthChange.Observer.HOST if name == "health" else HealthChange.Observer.PANEL
+    return [HealthChange(site_id=state.site_id, at=now, observer=observer, health=seen.health, words=seen.words)]

@@ -1,0 +1,182 @@
+"""Live sites are asked every minute; what pages say of them was observed, with its time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from panel.alerts.selectors import alerts
+from panel.deployments.models import Deployment, DeploymentStatus, Health, HealthChange, SiteState
+from panel.deployments.watching import services as watching
+from panel.hosts.models import Engine, Host, HostStatus, WebServer
+from panel.remote import pool
+from panel.websites.models import Site
+from tests.deployments.real_host import Machine
+from tests.support.nginx import NginxInstance
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def web_server(machine: Machine, nginx: NginxInstance) -> WebServer:
+    return machine.web_server(nginx, Engine.NGINX)
+
+
+@pytest.fixture
+def site(machine: Machine, web_server: WebServer) -> Site:
+    found = machine.site("shop", web_server)
+    machine.deploy(found)
+    return found
+
+
+def at_once(_seconds: float) -> None:
+    """No pause before a second attempt."""
+
+
+def watch(machine: Machine) -> SiteState:
+    assert watching.host_watch(machine.host.pk, pause=at_once)
+    return SiteState.objects.get(site__name="shop")
+
+
+def signed_in(client: Client, machine: Machine) -> Client:
+    client.force_login(machine.people.owner)
+    return client
+
+
+def page(client: Client, path: str) -> str:
+    return client.get(path).content.decode()
+
+
+def test_live_site_is_seen_by_its_host_every_time(machine: Machine, site: Site) -> None:
+    before = timezone.now()
+    state = watch(machine)
+    assert state.health == Health.ANSWERING
+    assert state.health_at is not None and state.health_at >= before
+    assert "answers 200" in state.health_words
+    since = state.health_since
+    assert watch(machine).health_since == since, "nothing changed"
+
+
+def test_site_fails_on_every_page_when_its_web_server_stops(
+    machine: Machine, site: Site, nginx: NginxInstance, client: Client
+) -> None:
+    watch(machine)
+    signed_in(client, machine)
+    assert "Deployed, failing" not in page(client, "/sites/shop/")
+    nginx.stop()
+    state = watch(machine)
+    assert state.health == Health.FAILING and "does not answer" in state.health_words
+    for path in ("/sites/", "/sites/shop/"):
+        assert "Deployed, failing" in page(client, path), path
+    told = client.get("/api/v1/sites/shop/").json()
+    assert told["observed_by_host"]["state"] == "failing" and told["observed_by_host"]["since"]
+    assert told["status"] == "live", "what is deployed is another fact"
+    stopped = [alert.title for alert in alerts(machine.people.owner) if alert.status == "stopped"]
+    assert stopped, "one alert for the web server, none for each of its sites"
+    nginx.start()
+    assert watch(machine).health == Health.ANSWERING
+    rows = HealthChange.objects.filter(site=site, observer="host").order_by("pk")
+    changes = list(rows.values_list("health", flat=True))
+    assert changes[-2:] == ["failing", "answering"]
+
+
+def test_failing_site_alone_raises_an_alert_until_it_responds(machine: Machine, site: Site) -> None:
+    index = Path(machine.root) / "www" / "shop" / "index.html"
+    text = index.read_text()
+    index.unlink()
+    assert watch(machine).health == Health.FAILING
+    (alert,) = [alert for alert in alerts(machine.people.owner) if alert.status == "failing"]
+    assert alert.title == "shop" and "40" in str(alert.detail) and alert.at is not None
+    index.write_text(text)
+    watch(machine)
+    assert not [alert for alert in alerts(machine.people.owner) if alert.status == "failing"]
+
+
+def test_health_expectation_is_checked_by_the_watch(machine: Machine, site: Site) -> None:
+    Site.objects.filter(pk=site.pk).update(health_text="welcome to the shop")
+    state = watch(machine)
+    assert state.health == Health.FAILING and "without the expected text" in state.health_words
+
+
+def test_old_observation_is_not_shown_as_present(machine: Machine, site: Site, client: Client) -> None:
+    watch(machine)
+    SiteState.objects.filter(site=site).update(health_at=timezone.now() - dt.timedelta(minutes=6))
+    shown = page(signed_in(client, machine), "/sites/shop/")
+    assert "Deployed, not observed" in shown
+
+
+def test_watch_leaves_sites_alone_while_a_deployment_runs(machine: Machine, site: Site, nginx: NginxInstance) -> None:
+    watch(machine)
+    Deployment.objects.filter(host=machine.host).update(status=DeploymentStatus.RUNNING)
+    nginx.stop()
+    assert watch(machine).health == Health.ANSWERING, "the deployment asks its sites itself"
+
+
+def test_watch_of_unchanged_host_needs_few_statements(machine: Machine, web_server: WebServer, site: Site) -> None:
+    watch(machine)
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        watch(machine)
+    sites = [machine.site(f"more-{number}", web_server) for number in range(4)]
+    for more in sites:
+        machine.deploy(more)
+    watch(machine)
+    with CaptureQueriesContext(connection) as many:
+        watch(machine)
+    assert len(many) <= len(few), [query["sql"] for query in many]
+    assert len(few) <= 16, [query["sql"] for query in few]
+
+
+def test_history_of_a_site_is_bounded(machine: Machine, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "KEPT_CHANGES", 3)
+    index = Path(machine.root) / "www" / "shop" / "index.html"
+    for number in range(6):
+        index.unlink(missing_ok=True) if number % 2 else index.write_text("here")
+        watch(machine)
+    assert HealthChange.objects.filter(site=site).count() == 3
+
+
+def test_cut_host_is_unknown_and_its_site_still_seen_by_the_panel(
+    remote: Machine, nginx: NginxInstance, client: Client
+) -> None:
+    machine, sshd = remote, remote.sshd
+    assert sshd is not None
+    web_server = machine.web_server(nginx, Engine.NGINX)
+    machine.deploy(machine.site("shop", web_server))
+    state = watch(machine)
+    assert (state.health, state.reach) == (Health.ANSWERING, Health.ANSWERING)
+    sshd.stop()
+    pool.close()
+    began = time.monotonic()
+    state = watch(machine)
+    assert time.monotonic() - began < 15
+    host = Host.objects.get(pk=machine.host.pk)
+    assert host.status == HostStatus.UNREACHABLE
+    assert state.health == Health.UNKNOWN and "does not respond" in state.health_words
+    assert state.reach == Health.ANSWERING, "the panel still reaches the site itself"
+    signed_in(client, machine)
+    assert "Deployed, not observed" in page(client, "/sites/")
+    live = page(client, f"/hosts/{host.name}/live/")
+    assert "Running" not in live and "Stopped" not in live and "Not observed" in live
+    nginx.stop()
+    state = watch(machine)
+    assert state.reach == Health.FAILING
+    nginx.start()
+    sshd.start()
+    assert eventually(lambda: watch(machine).health == Health.ANSWERING)
+    assert watch(machine).reach == Health.ANSWERING
+
+
+def test_round_asks_every_watched_host_once(machine: Machine, site: Site) -> None:
+    from django.core.cache import cache
+
+    cache.clear()
+    assert watching.round_run(pause=at_once) == 1
+    assert watching.round_run(pause=at_once) == 0, "a second worker leaves the round to the first"
