@@ -113,7 +113,7 @@ def automatic_enable(
         raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
     _refuse_names(site)
     if AutomaticCertificate.objects.filter(site=site).exists():
-        raise Conflict(f"Automatic HTTPS of {site} is on already.")
+        raise Conflict(f"Automatic HTTPS of {site} is already on.")
     automatic = AutomaticCertificate(site=site, account=account)
     values = {"key_type": key_type, "profile": profile, "https_port": https_port, "http3": http3}
     for name, value in values.items():

@@ -109,7 +109,7 @@ def site(request: Request, name: str) -> HttpResponse:
         if "_field" in request.POST:
             return field_errors(request, form)
         if automatic is not None:
-            messages.error(request, _("Automatic HTTPS of %s is on already.") % row.name)
+            messages.error(request, _("Automatic HTTPS of %s is already on.") % row.name)
             return redirect("certificates:site", row.name)
         if form.is_valid():
             made = attempt(form, lambda: services.automatic_enable(actor=request.user, site=row, **form.values()))

@@ -25,7 +25,7 @@ _COUNT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 
 
 class _Unknown(Exception):
-    """The expression has something that this reader does not know."""
+    """The expression contains syntax that this reader does not support."""
 
 
 def of_pattern(pattern: str) -> list[str]:

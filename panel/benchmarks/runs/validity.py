@@ -149,7 +149,7 @@ def _errors(label: str, good: list[Measured], parameters: Parameters) -> list[st
     failed, other = sum(m.failed for m in over), sum(m.non2xx for m in over)
     hint = ""
     if parameters["tool"] == Tool.SIEGE and parameters["arguments"]["keepalive"] and failed and not other:
-        hint = " siege counts kept connections that the web server closes as failed."
+        hint = " If the web server closes a keep-alive connection, siege counts a failed request."
     return [
         f"{label}: {failed:,} of {requests:,} requests received no response and {other:,} received an "
         f"unexpected status in {_rounds(len(over), len(good))}; {allowed:g} % are allowed. Error "

@@ -1,7 +1,7 @@
-"""Every live site is asked every minute, by its host and by the panel; changes are kept as a history.
+"""Check every live site each minute, from its host and from the panel, and record the changes.
 
-One round asks all hosts with threads of its own, so that silent hosts delay no other work. A host that does not respond
-is asked again at once, then recorded as unreachable; the health of its sites is unknown from then on.
+Each round asks several hosts at once, in its own threads, so unresponsive hosts delay no other work. If a host does not
+respond, the round asks it once more, then records it as unreachable and the health of its sites as unknown.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """Map try_files of a server. nginx applies it to no location; the model applies it to / if there is no such one."""
+    """Map try_files of a server block. nginx uses it for requests that match no location, the model in location /."""
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):

@@ -81,7 +81,7 @@ def _children(
 
 
 def _kept(site: Site) -> checks.Kept:
-    """Resources that the site already uses; the next change is not checked for them again."""
+    """Resources that the site already uses, so the next change need not check them again."""
     return checks.kept_of(site, site.team, site.web_server)
 
 
