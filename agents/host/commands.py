@@ -64,7 +64,7 @@ def start(
 
 
 def _told(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
-    """`prepare`, whose error ends the child and becomes its output: `subprocess` would hide the reason."""
+    """Wrap `prepare`: print its error and end the child, because `subprocess` would hide the reason."""
 
     def run() -> None:
         try:

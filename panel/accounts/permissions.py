@@ -59,7 +59,7 @@ def may(user: User, action: Action, team: Team | None = None) -> bool:
 
 
 def require(user: User, action: Action, team: Team | None = None) -> None:
-    """Raise PermissionDenied with a message for people unless `may`."""
+    """Raise PermissionDenied, with a message for the user, unless `may` returns True."""
     if not in_scope(user, action):
         raise PermissionDenied(
             f"This token lacks the scope {SCOPE_OF[action].value}. Create a token with this scope under "

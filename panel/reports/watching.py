@@ -28,7 +28,7 @@ LATE = dt.timedelta(minutes=2)
 
 
 def look(now: dt.datetime | None = None) -> None:
-    """One round. Safe to call at any time, from several workers at once."""
+    """Start due runs, follow open ones, and prune old reports. Several workers may call this at once."""
     now = now or timezone.now()
     gap = _gap(now)
     for pk in Schedule.objects.filter(is_paused=False, next_due_at__lte=now).values_list("pk", flat=True):

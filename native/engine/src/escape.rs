@@ -216,7 +216,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_escaped_unescapes_to_itself(text in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn unescape_reverses_escaped(text in proptest::collection::vec(any::<u8>(), 0..60)) {
             for use_ in [Use::Uri, Use::Args, Use::Component] {
                 prop_assert_eq!(unescape(&escaped(&text, use_)), text.clone());
             }

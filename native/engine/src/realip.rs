@@ -122,7 +122,7 @@ mod tests {
 
     /// As in nginx 1.31: an invalid or empty entry ends the walk.
     #[test]
-    fn what_is_no_address_ends_the_walk() {
+    fn invalid_address_ends_the_walk() {
         let trusted = [Cidr::parse("0.0.0.0/0").expect("net")];
         let peer = Some("127.0.0.1".parse().expect("ip"));
         for (fields, recursive, found) in [

@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_escapes_nothing_falls_away_from_a_redirect() {
+    fn redirect_drops_invalid_escapes() {
         for (text, expected) in [
             ("/%41%20", "/A%20"),
             ("/a%", "/a"),

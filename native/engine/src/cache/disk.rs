@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn read_returns_written_entry() {
         let path = std::env::temp_dir().join(format!("gallop-disk-{}", std::process::id()));
         let written = meta();
         std::fs::write(&path, [&encode(&written)[..], b"abc"].concat()).expect("written");

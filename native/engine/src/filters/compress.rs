@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_in_pieces_is_one_text() {
+    fn brotli_of_pieces_is_one_stream() {
         let text = "some text ".repeat(1000);
         let pieces = [&text.as_bytes()[..5], &text.as_bytes()[5..]];
         let writer = CompressorWriter::new(Vec::new(), BUFFER, 6, WINDOW_BITS as u32);

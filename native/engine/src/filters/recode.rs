@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_charset_lacks_is_named_by_number() {
+    fn missing_characters_become_references() {
         let out = run(Recode::new(&koi(), true), &["ж!".as_bytes(), b"\xff\xd0"]);
         assert_eq!(out, b"&#1078;!?", "the last one is cut off");
     }

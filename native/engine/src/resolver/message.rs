@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_name_is_no_question() {
+    fn invalid_name_makes_no_question() {
         for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(129)] {
             assert_eq!(question(1, name, Kind::A), None, "{name}");
         }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_half_written_is_not_taken() {
+    fn half_written_entry_is_ignored() {
         let found = Found {
             keys: vec!["u\0a".into()],
             cells: SharedCells::new(WIDTH).unwrap(),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told_apart() {
+    fn malformed_commands_are_invalid() {
         for text in [
             "<!--# -->",
             "<!--#echo var=x -->",
