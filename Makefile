@@ -80,12 +80,15 @@ $(VENV)/bin/python:
 	@echo "==> virtual environment ($(VENV))"
 	@$(PYTHON) -m venv $(VENV)
 
+# The lock files name every package, so nothing is left to resolve: a release of tomorrow changes no installation.
 $(VENV)/run.stamp: requirements.txt | $(VENV)/bin/python
 	@echo "==> Python packages (requirements.txt, checked by hash)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.txt
+	@$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@
 
 $(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(VENV)/bin/python
 	@echo "==> Python packages for the tests (requirements-dev.txt, checked by hash)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
+	@$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@ $(VENV)/run.stamp

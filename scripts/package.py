@@ -100,7 +100,7 @@ def add_environment(tree: Path) -> None:
     )
     run(
         *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
-        *("--only-binary", ":all:", "--python-version", f"{major}.{minor}", "--require-hashes"),
+        *("--only-binary", ":all:", "--python-version", f"{major}.{minor}", "--require-hashes", "--no-deps"),
         *("--target", str(packages), "-r", str(ROOT / "requirements.txt")),
     )
     shutil.rmtree(packages / "bin", ignore_errors=True)

@@ -21,7 +21,7 @@ def install() -> Path:
     stamp = VENV / hashlib.sha256(pins.read_bytes()).hexdigest()[:16]
     if not stamp.exists():
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        argv = [str(VENV / "bin" / "pip"), "install", "-q", "--require-hashes", "-r", str(pins)]
+        argv = [str(VENV / "bin" / "pip"), "install", "-q", "--require-hashes", "--no-deps", "-r", str(pins)]
         subprocess.run(argv, check=True)
         stamp.touch()
     return VENV / "bin"
