@@ -60,7 +60,7 @@ OPERATIONS = (
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     "observe",  # {"probes": [Probe]} -> {"rows": [observation]}: asked, nothing changed (agents/host/probe.py)
-    "preflight",  # {"logs": [{"path", "roots", "most"}]} -> {"busiest": [[path]]}: what a plan looks at first
+    "preflight",  # {"logs": [{"path", "roots", "most"}], "needs"} -> {"busiest": [[path]], "missing"}: facts for a plan
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "testbed",  # TestbedRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)

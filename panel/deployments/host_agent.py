@@ -40,6 +40,26 @@ class Found:
     content: str
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Something that a site needs and the host does not have as needed; kinds and states as in
+    agents/host/prerequisites.py.
+    """
+
+    kind: str
+    name: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Facts of a host for a plan: `busiest` has the addresses of each access log."""
+
+    busiest: list[list[str]]
+    missing: list[Missing]
+
+
 def _call(host: Host, operation: str, args: Message, timeout_s: float, on_event: OnEvent | None = None) -> Any:
     with pool.session(target_for(host)) as session:
         return session.call(operation, args, on_event=on_event, timeout=timeout_s)
@@ -139,17 +159,26 @@ def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str
     return found
 
 
-def busiest_ask(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Callable[[], list[list[str]]]:
-    """The addresses that are asked for most in each of these access logs. In two parts as above."""
-    args = {"logs": [{"path": path, "roots": sorted(roots), "most": BUSIEST} for path in logs[:LOGS_AT_ONCE]]}
+def preflight_ask(
+    host: Host, logs: Sequence[str], *, roots: Collection[str], needs: Message | None
+) -> Callable[[], Preflight]:
+    """The addresses that are asked for most in each of these access logs, and `needs` (agents/host/prerequisites.py)
+    that the host does not meet. In two parts as above.
+    """
+    rows = [{"path": path, "roots": sorted(roots), "most": BUSIEST} for path in logs[:LOGS_AT_ONCE]]
     with pool.session(target_for(host)) as session:
-        asked = session.ask("preflight", args)
+        asked = session.ask("preflight", {"logs": rows, "needs": needs})
 
-    def answer() -> list[list[str]]:
-        found: list[list[str]] = asked.result(timeout=LOOK_TIMEOUT_S)["busiest"]
-        return found
+    def answer() -> Preflight:
+        found = asked.result(timeout=LOOK_TIMEOUT_S)
+        return Preflight(found["busiest"], [Missing(**row) for row in found["missing"]])
 
     return answer
+
+
+def preflight(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Preflight:
+    """The addresses that are asked for most in each of these access logs."""
+    return preflight_ask(host, logs, roots=roots, needs=None)()
 
 
 def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:

@@ -88,7 +88,7 @@ class PlanFile:
 @dataclass(frozen=True)
 class PlanWarning:
     """A note for the admin before confirmation: a setting that a web server cannot express, and the `nearest`
-    equivalent.
+    equivalent; or something that the host lacked when it was asked (`is_observed`), and what to do.
 
     `where` is the field's path in the site definition, or a file and line. `place` names the same field in words; it is
     None if the warning is not about a field.
@@ -99,6 +99,7 @@ class PlanWarning:
     text: str
     nearest: str = ""
     place: str | None = None
+    is_observed: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 
 from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team, User
@@ -99,10 +98,6 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
     if not tls and block.hsts_max_age_s:
         yield Problem(f"{where}/hsts_max_age_s", _("HSTS needs TLS. Add a TLS address, or clear HSTS."))
     if tls and block.certificate is not None:
-        if block.certificate.not_after <= timezone.now():
-            yield Problem(
-                f"{where}/certificate", _("The certificate expired on %s.") % f"{block.certificate.not_after:%Y-%m-%d}"
-            )
         missing = [name for name in names if not certificates.covers(block.certificate.names, name)]
         if missing:
             yield Problem(

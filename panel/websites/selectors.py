@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import Role, User
 from panel.accounts.permissions import Action, may, visible
-from panel.websites.models import Allowance, Certificate, Site
+from panel.websites.models import Allowance, Certificate, ServerBlock, Site
 
 
 def sites_visible(user: User) -> QuerySet[Site]:
@@ -26,6 +27,17 @@ def allowances_visible(user: User) -> QuerySet[Allowance]:
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:
     return visible(Certificate.objects.select_related("team"), user)
+
+
+def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:
+    """Expired certificates in the drafts of these sites, by the site's id."""
+    found: dict[int, list[Certificate]] = {}
+    rows = ServerBlock.objects.filter(site__in=sites, certificate__not_after__lte=timezone.now())
+    for block in rows.select_related("certificate").order_by("position"):
+        assert block.certificate is not None
+        if block.certificate not in found.setdefault(block.site_id, []):
+            found[block.site_id].append(block.certificate)
+    return found
 
 
 def certificates_expiring(user: User, *, within_days: int = 21) -> QuerySet[Certificate]:

@@ -61,7 +61,7 @@ def _busiest(place: Elsewhere) -> list[Probe]:
     logs = [(item, host, path) for item in place.asked if item.old for host, path in logs_of(item.old)]
     if not logs:
         return []
-    answers = host_agent.busiest_ask(place.host, [path for _item, _host, path in logs], roots=place.log_roots)()
+    answers = host_agent.preflight(place.host, [path for _item, _host, path in logs], roots=place.log_roots).busiest
     found: list[Probe] = []
     for (item, host, _path), addresses in zip(logs, answers, strict=False):
         made = extras_of(replace(item, busiest={host: addresses}))

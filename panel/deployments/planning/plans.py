@@ -13,7 +13,7 @@ from panel.deployments import host_agent
 from panel.deployments.execution.probes import logs_of
 from panel.deployments.models import PinnedFile, Revision, SiteState, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
-from panel.deployments.planning import diffs, resolved_names
+from panel.deployments.planning import diffs, prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
 from panel.deployments.planning.replacing import Taken, replaced
@@ -24,8 +24,10 @@ from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import web_server_specs
-from panel.websites.models import Site
+from panel.websites.models import Certificate, Site
+from panel.websites.selectors import certificates_expired
 
+Log = tuple[str, str, str]  # site, name of the server block, path of its access log
 LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
@@ -105,11 +107,11 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         answers = _ask_all(drafts, threads)
         texts = _texts(entry for draft in drafts for entry in draft.entries)  # runs while the hosts respond
-        pins = _pins(hosts.values())
+        notes = _notes(hosts.values())
         unchecked = [answer() for answer in answers]
     for draft in drafts:
         resolved_names.refuse(draft.host, draft.changes, draft.refused)
-    return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
+    return [_plan(draft, words, texts, notes) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
 def _texts(entries: Iterable[Entry]) -> dict[str, str]:
@@ -118,12 +120,20 @@ def _texts(entries: Iterable[Entry]) -> dict[str, str]:
     )
 
 
-def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[PinnedFile]]:
-    """Adopted texts of the sites, by site and web server."""
+@dataclass(frozen=True)
+class _Notes:
+    """Rows that warnings are made of: adopted texts by site and web server, expired certificates by site."""
+
+    pins: Mapping[tuple[int, int], Sequence[PinnedFile]]
+    expired: Mapping[int, Sequence[Certificate]]
+
+
+def _notes(groups: Iterable[Sequence[Change]]) -> _Notes:
+    sites = [change.site for changes in groups for change in changes]
     pins: dict[tuple[int, int], list[PinnedFile]] = {}
-    for pin in PinnedFile.objects.filter(site__in=[change.site for changes in groups for change in changes]):
+    for pin in PinnedFile.objects.filter(site__in=sites):
         pins.setdefault((pin.site_id, pin.web_server_id), []).append(pin)
-    return pins
+    return _Notes(pins, certificates_expired(sites))
 
 
 class _Draft:
@@ -136,8 +146,10 @@ class _Draft:
         self.entries = [entry for change in changes for entry in _site_entries(change)]
         self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
         self.busiest: list[PlanAddress] = []
+        self.needs = prerequisites.needs_of(changes)
+        self.observed: list[PlanWarning] = []
 
-    def logs(self) -> list[tuple[str, str, str]]:
+    def logs(self) -> list[Log]:
         """(site, name, path) of the access logs of sites that are live here and stay."""
         changes = [change for change in self.changes if change.old and change.new]
         return [(change.site.name, *log) for change in changes if change.new for log in logs_of(spec_of(change.new))]
@@ -152,7 +164,7 @@ class _Draft:
                 self.entries.append(Entry(row.path, row.site, row.web_server, row.old, row.new, keeps_owner=True))
 
 
-def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]) -> Plan:
+def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], notes: _Notes) -> Plan:
     changes, web_servers = draft.changes, draft.web_servers
     # A path that stays absent needs no entry.
     entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
@@ -160,7 +172,7 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple
         sites=[_plan_site(change) for change in changes],
         web_servers=[web_server.pk for web_server in web_servers],
         files=_renames([plan_file(entry, texts) for entry in entries]),
-        warnings=[warning for change in changes for warning in _warnings(change, pins)],
+        warnings=[*draft.observed, *(warning for change in changes for warning in _warnings(change, notes))],
         drifted=[entry.path for entry in entries if entry.found is not None],
         unchecked=unchecked,
         busiest=draft.busiest,
@@ -307,22 +319,29 @@ def _ask(draft: _Draft) -> Callable[[], str]:
         answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots_of(draft.web_servers))
         refused = host_agent.refused_ask(host, names) if names else None
         logs = draft.logs()[: host_agent.LOGS_AT_ONCE]
-        roots = log_roots(draft.web_servers)
-        busiest = host_agent.busiest_ask(host, [log[2] for log in logs], roots=roots) if logs else None
+        preflight = _preflight_ask(draft, logs)
     except ApplicationError as error:
         words = error.message
         return lambda: words
-    return lambda: _note(draft, answer, refused) or _note_busiest(draft, logs, busiest)
+    return lambda: _note(draft, answer, refused) or _note_preflight(draft, logs, preflight)
 
 
-def _note_busiest(
-    draft: _Draft, logs: Sequence[tuple[str, str, str]], busiest: Callable[[], list[list[str]]] | None
-) -> str:
-    """An access log is a hint at what to ask; a plan does without."""
-    if busiest is not None:
+def _preflight_ask(draft: _Draft, logs: Sequence[Log]) -> Callable[[], host_agent.Preflight] | None:
+    needs = prerequisites.as_request(draft.needs, draft.web_servers)
+    if not logs and needs is None:
+        return None
+    paths = [log[2] for log in logs]
+    return host_agent.preflight_ask(draft.host, paths, roots=log_roots(draft.web_servers), needs=needs)
+
+
+def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], host_agent.Preflight] | None) -> str:
+    """These facts are hints; a plan does without if the host does not tell in time."""
+    if preflight is not None:
         with contextlib.suppress(ApplicationError):
-            for (site, host, _path), addresses in zip(logs, busiest(), strict=False):
+            found = preflight()
+            for (site, host, _path), addresses in zip(logs, found.busiest, strict=False):
                 draft.busiest += [PlanAddress(site, host, address) for address in addresses]
+            draft.observed = prerequisites.warnings_of(draft.needs, found.missing)
     return ""
 
 
@@ -374,7 +393,7 @@ def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
     return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
 
 
-def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[PlanWarning]:
+def _warnings(change: Change, notes: _Notes) -> list[PlanWarning]:
     if change.new is None:
         return []
     web_server, spec, name = change.new.web_server, spec_of(change.new), change.site.name
@@ -382,9 +401,16 @@ def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> 
         PlanWarning(name, item.field.lstrip("/"), item.what, item.nearest, place(spec, item.field))
         for item in differences(spec, web_server_specs.web_server_spec_for(change.site, web_server, spec))
     ]
-    found += [_pin_warning(change.site, pin) for pin in pins.get((change.site.pk, web_server.pk), ())]
+    found += [_pin_warning(change.site, pin) for pin in notes.pins.get((change.site.pk, web_server.pk), ())]
+    found += [_expiry_warning(change.site, row) for row in notes.expired.get(change.site.pk, ())]
     # Two headers of one server block report the same warning once.
     return list({(warning.text, warning.place or warning.where): warning for warning in found}.values())
+
+
+def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
+    """An expired certificate never blocks a plan: the plan may be the one that replaces it elsewhere."""
+    text = f"The certificate {certificate} expired on {certificate.not_after:%Y-%m-%d}, so browsers show a warning."
+    return PlanWarning(site.name, "", text, "Renew the certificate, or choose another one.")
 
 
 def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:

@@ -1,0 +1,81 @@
+"""Programs that listen on TCP ports which a plan needs, from /proc; reads only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
+
+from agents.host import processes
+
+ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+MAX_PARENTS = 32
+
+Listener = Tuple[str, str]  # address, inode of the socket
+
+
+def taken(ports: Iterable[dict[str, Any]], servers: Iterable[str]) -> List[Dict[str, str]]:
+    """Answers of kind "port" (prerequisites.py) for those that another program than the servers' (pid files) holds."""
+    wanted = [(str(item["address"]) or ANY[0], int(item["port"])) for item in ports]
+    listening = _listening({port for _, port in wanted})
+    masters = {pid for pid in map(processes.pid_in, servers) if pid}
+    found = []
+    for address, port in dict.fromkeys(wanted):
+        inodes = {inode for held, inode in listening.get(port, ()) if _conflicts(address, held)}
+        holders = sorted(_holders(inodes)) if inodes else []
+        if holders and not any(_is_of(pid, masters) for pid in holders):
+            name = "%s:%d" % ("[%s]" % address if ":" in address else address, port)
+            detail = "%s (process %d)" % (processes.program(holders[0]) or "a program", holders[0])
+            found.append({"kind": "port", "name": name, "state": "taken", "detail": detail})
+    return found
+
+
+def _listening(ports: set[int]) -> Dict[int, List[Listener]]:
+    """Listening sockets of these ports (proc_net_tcp: state 0A)."""
+    found: Dict[int, List[Listener]] = {}
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in processes.read("/proc/net/" + name).decode("ascii", "replace").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) < 10 or fields[3] != "0A":
+                continue
+            digits, _, port = fields[1].partition(":")
+            if int(port, 16) in ports:
+                found.setdefault(int(port, 16), []).append((_address(digits, family), fields[9]))
+    return found
+
+
+def _address(digits: str, family: int) -> str:
+    """An address as /proc writes it: 32-bit words, each in the byte order of the machine."""
+    words = bytes.fromhex(digits)
+    packed = b"".join(_word(words[at : at + 4]) for at in range(0, len(words), 4))
+    return str(socket.inet_ntop(family, packed))
+
+
+def _word(four: bytes) -> bytes:
+    return four[::-1] if sys.byteorder == "little" else four
+
+
+def _conflicts(wanted: str, held: str) -> bool:
+    """Return whether a socket on `held` keeps `wanted` from being bound. One on all IPv6 addresses counts for IPv4 too:
+    most programs leave it open for both.
+    """
+    if held == wanted or held == "::":
+        return True
+    is_same_family = (":" in held) == (":" in wanted)
+    return is_same_family and (held in ANY or wanted in ANY)
+
+
+def _holders(inodes: Iterable[str]) -> Iterator[int]:
+    """Processes that have one of these sockets open."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit() and processes.listens(int(name), inodes))
+
+
+def _is_of(pid: int, masters: set[int]) -> bool:
+    for _ in range(MAX_PARENTS):
+        if pid in masters:
+            return True
+        if pid <= 1:
+            return False
+        pid = processes.parent(pid)
+    return False

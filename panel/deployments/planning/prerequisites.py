@@ -1,0 +1,170 @@
+"""Folders, sockets, services and ports that the sites of a plan need on their host, and the warnings if they are not
+there. Pure: the host is asked by `plans`.
+
+These are warnings, because an application may start after its site, and files may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from panel.deployments.host_agent import Missing
+from panel.deployments.plan import PlanWarning
+from panel.deployments.planning.changes import Change
+from panel.deployments.revisions.rendered import spec_of
+from panel.hosts.models import WebServer
+from panel.rendering.spec import SiteSpec
+from panel.rendering.targets import Target, target_of
+
+MAX_NEEDS = 500  # of each kind, as many as the agent takes
+
+
+@dataclass(frozen=True)
+class SiteNeeds:
+    """Needs of one site: absolute paths of `folders` and `sockets`, `services` as "host:port", `ports` as (address,
+    port). `is_new`: the site is not live on this host yet.
+    """
+
+    site: str
+    server: WebServer
+    is_new: bool
+    folders: frozenset[str] = field(default_factory=frozenset)
+    sockets: frozenset[str] = field(default_factory=frozenset)
+    services: frozenset[str] = field(default_factory=frozenset)
+    ports: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+
+    def has(self, missing: Missing) -> bool:
+        """Return whether the site needs this."""
+        if missing.kind == "port":
+            return missing.name in {_socket_name(*port) for port in self.ports}
+        named = {"folder": self.folders, "socket": self.sockets, "service": self.services}
+        return missing.name in named.get(missing.kind, ())
+
+
+def needs_of(changes: Iterable[Change]) -> list[SiteNeeds]:
+    """Needs of the sites that the plan deploys."""
+    return [_site_needs(change) for change in changes if change.new]
+
+
+def _site_needs(change: Change) -> SiteNeeds:
+    assert change.new is not None
+    spec = spec_of(change.new)
+    targets = list(_targets(spec))
+    return SiteNeeds(
+        site=change.site.name,
+        server=change.new.web_server,
+        is_new=change.old is None,
+        folders=frozenset(path for path in _folders(spec) if path.startswith("/") and "$" not in path),
+        sockets=frozenset(target.path for target in targets if target.path),
+        services=frozenset(str(target) for target in targets if not target.path),
+        ports=frozenset((listen.address, listen.port) for block in spec.blocks for listen in block.listens),
+    )
+
+
+def _folders(spec: SiteSpec) -> Iterator[str]:
+    """Document roots; of locations too, and aliases of locations that match a prefix ending in a slash."""
+    for block in spec.blocks:
+        yield block.root
+        for location in block.locations:
+            yield location.root
+            if location.match in ("", "^~") and location.pattern.endswith("/"):
+                yield location.alias
+
+
+def _targets(spec: SiteSpec) -> Iterator[Target]:
+    for upstream in spec.upstreams:
+        yield from (target_of(server.address) for server in upstream.servers if not server.down)
+    yield from (target_of(pool.address) for pool in spec.php_pools)
+
+
+def as_request(needs: Sequence[SiteNeeds], servers: Iterable[WebServer]) -> dict[str, object] | None:
+    """The agent's form of the needs, each once; None if there are none. `servers` may exchange ports in the plan."""
+    if not needs:
+        return None
+    ports = sorted({port for item in needs for port in item.ports})
+    return {
+        "servers": sorted({pid_file for server in servers if (pid_file := _pid_file(server))}),
+        "folders": _with_server((path, item.server) for item in needs for path in sorted(item.folders)),
+        "sockets": _with_server((path, item.server) for item in needs for path in sorted(item.sockets)),
+        "services": sorted({name for item in needs for name in item.services})[:MAX_NEEDS],
+        "ports": [{"address": address, "port": port} for address, port in ports][:MAX_NEEDS],
+    }
+
+
+def _with_server(rows: Iterable[tuple[str, WebServer]]) -> list[dict[str, str]]:
+    unique = dict.fromkeys((path, _pid_file(server)) for path, server in rows)
+    return [{"path": path, "server": server} for path, server in unique][:MAX_NEEDS]
+
+
+def _pid_file(server: WebServer) -> str:
+    return str(server.paths.get("pid_file", ""))
+
+
+def _socket_name(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address or '0.0.0.0'}:{port}"  # noqa: S104 - as /proc has it
+
+
+def warnings_of(needs: Iterable[SiteNeeds], missing: Sequence[Missing]) -> list[PlanWarning]:
+    """A warning for each site and each thing that it lacks."""
+    return [
+        PlanWarning(item.site, "", *words, is_observed=True)
+        for item in needs
+        for found in missing
+        if item.has(found) and (words := _words(item, found))
+    ]
+
+
+def _words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
+    """Fact and advice; None for an empty folder of a site that is live already."""
+    if missing.kind == "folder":
+        return _folder_words(needs, missing)
+    if missing.kind == "socket":
+        return _socket_words(needs, missing)
+    if missing.kind == "service":
+        return _service_words(needs, missing)
+    return (
+        f"Port {missing.name} on {needs.server.host} is in use by {missing.detail}.",
+        f"Stop that program, or choose another port. Otherwise {needs.server} cannot listen there, and the deployment "
+        "is undone.",
+    )
+
+
+def _folder_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
+    host, path = needs.server.host, missing.name
+    if missing.state == "empty":
+        text = f"The folder {path} on {host} is empty."
+        return (text, "Copy the site's files to it. Until then, visitors get an error.") if needs.is_new else None
+    if missing.state == "unreadable":
+        return (
+            f"The account {missing.detail}, as which {needs.server} runs, cannot enter the folder {path}.",
+            "Give that account the permission to read and enter this folder and to enter all folders above it.",
+        )
+    fact = "does not exist" if missing.state == "missing" else "is a file"
+    return (
+        f"The folder {path} {fact} on {host}.",
+        "Create the folder and copy the site's files to it, or correct the path in the draft.",
+    )
+
+
+def _socket_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
+    host, path = needs.server.host, missing.name
+    if missing.state == "unreadable":
+        return (
+            f"The account {missing.detail}, as which {needs.server} runs, cannot use the socket {path}.",
+            "Give that account the permission to write to it, for example with listen.owner of the PHP-FPM pool.",
+        )
+    fact = "does not exist" if missing.state == "missing" else "accepts no connections"
+    return (
+        f"The socket {path} {fact} on {host}.",
+        "Start the application or PHP-FPM pool that creates it, or correct the address in the draft.",
+    )
+
+
+def _service_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
+    reasons = {"unknown": "its name cannot be resolved", "silent": "the connection timed out"}
+    reason = reasons.get(missing.state) or missing.detail
+    return (
+        f"{needs.server.host} cannot connect to {missing.name}: {reason}.",
+        "Start the application, or correct the address in the draft. Until then, visitors get an error.",
+    )
