@@ -28,7 +28,8 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning import diffs
 from panel.deployments.planning.disabled_files import disabled_records, served_path
-from panel.deployments.planning.plans import link_words, roots_of, secret_words, shown, signature
+from panel.deployments.planning.entries import link_words, secret_words, shown, signature
+from panel.deployments.planning.plans import roots_of
 from panel.deployments.planning.selectors import LIVE
 from panel.deployments.planning.services import deployment_plan
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of

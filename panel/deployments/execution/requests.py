@@ -16,7 +16,8 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile
 from panel.deployments.planning import resolved_names
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.plans import Entry, log_roots, roots_of, web_server_entries
+from panel.deployments.planning.entries import Entry
+from panel.deployments.planning.plans import log_roots, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import contents, spec_of

@@ -18,7 +18,8 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, OnSuccess, WebServerState
 from panel.deployments.plan import FileRecord, Plan, PlanWarning
-from panel.deployments.planning.plans import Entry, plan_file, roots_of
+from panel.deployments.planning.entries import Entry, plan_file
+from panel.deployments.planning.plans import roots_of
 from panel.deployments.planning.superseding import main_supersede
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, sha256_of
 from panel.hosts.models import Engine, HostStatus, WebServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from panel import rendering
 from panel.core.errors import ApplicationError
@@ -13,9 +13,10 @@ from panel.deployments import host_agent
 from panel.deployments.execution.probes import logs_of
 from panel.deployments.models import PinnedFile, Revision, SiteState, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
-from panel.deployments.planning import diffs, prerequisites, resolved_names
+from panel.deployments.planning import prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
+from panel.deployments.planning.entries import Entry, plan_file, signature
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
@@ -29,67 +30,6 @@ from panel.websites.selectors import certificates_expired
 
 Log = tuple[str, str, str]  # site, name of the server block, path of its access log
 LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
-
-
-@dataclass
-class Entry:
-    """One path of a plan."""
-
-    path: str
-    site: str
-    web_server: int
-    old: FileRecord | None
-    new: FileRecord | None
-    found: host_agent.Found | None = None
-    keeps_owner: bool = False  # a file of the host's own
-
-    @property
-    def record(self) -> FileRecord:
-        return self.new or self.old or FileRecord(self.path, 0o644)
-
-    @property
-    def action(self) -> FileAction:
-        if self.new is None:
-            return FileAction.REMOVE
-        if self.new == self.old and self.found is None:
-            return FileAction.KEEP
-        return FileAction.LINK if self.new.link else FileAction.PUT
-
-    @property
-    def expect(self) -> str:
-        """Expected state of the path: a SHA-256, "link:TARGET", or "" for nothing."""
-        if self.found is not None:
-            return self.found.sha256
-        if self.old is None:
-            return ""
-        return signature(self.old)
-
-    def as_file(self, shown: PlanFile | None = None) -> PlanFile:
-        """Change of this path, without its diff. `shown` is the same path in the confirmed plan, with the host state
-        that the admin accepted.
-        """
-        if shown and shown.found_sha256 is not None:
-            self.found = host_agent.Found(self.path, shown.found_sha256, "")
-        record = self.record
-        return PlanFile(
-            path=self.path,
-            site=self.site,
-            web_server=self.web_server,
-            action=self.action,
-            mode=record.mode,
-            sha256=self.new.sha256 if self.new else "",
-            link=record.link,
-            secret=record.secret,
-            keep_owner=self.keeps_owner,
-            old_sha256=self.old.sha256 if self.old else "",
-            expect=self.expect,
-            found_sha256=self.found.sha256 if self.found else None,
-        )
-
-
-def signature(record: FileRecord) -> str:
-    """The agent's notation for a file's state: its SHA-256, or "link:TARGET"."""
-    return f"link:{record.link}" if record.link else record.sha256
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
@@ -363,34 +303,6 @@ def _note(
         with contextlib.suppress(ApplicationError):  # the deployment asks again with a longer timeout
             draft.refused = refused(host_agent.LOOK_TIMEOUT_S)
     return ""
-
-
-def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
-    """One path as a plan stores and shows it, with its diff."""
-    record = entry.record
-    before, after = shown(entry.old, texts), shown(entry.new, texts)
-    if entry.found is not None:
-        mark = entry.found.sha256
-        before = secret_words(mark) if record.secret else entry.found.content or link_words(mark)
-    return replace(entry.as_file(), diff=diffs.unified(before, after, entry.path))
-
-
-def secret_words(digest: str) -> str:
-    """Text shown instead of a private key or a password file."""
-    return f"(secret, sha256 {digest})" if digest else ""
-
-
-def link_words(mark: str) -> str:
-    """A link as a line of a diff; "" for other marks."""
-    return f"-> {mark.removeprefix('link:')}" if mark.startswith("link:") else ""
-
-
-def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
-    if record is None:
-        return ""
-    if record.link:
-        return link_words(signature(record))
-    return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
 
 
 def _warnings(change: Change, notes: _Notes) -> list[PlanWarning]:

@@ -13,8 +13,8 @@ from panel.core.errors import ApplicationError
 from panel.deployments.models import Revision
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning import diffs
+from panel.deployments.planning.entries import link_words, secret_words, shown, signature
 from panel.deployments.planning.live_versions import live_version_is_draft
-from panel.deployments.planning.plans import link_words, secret_words, shown, signature
 from panel.deployments.revisions.rendered import (
     contents,
     frozen_now,
