@@ -157,6 +157,7 @@ class ApplyRequest:
     probes: list[Probe] = field(default_factory=list)
     guards: list[Probe] = field(default_factory=list)  # other sites: must not answer worse than before
     anyway: bool = False  # its own sites may answer worse than before, other sites may not
+    ports: list[tuple[str, int]] = field(default_factory=list)  # (address, port): held by `engines`, or free
     dry_run: bool = False  # stage and test only
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Dict, Iterable, Iterator, List, Tuple
 
 from agents.host import processes
 
@@ -15,16 +16,18 @@ MAX_PARENTS = 32
 Listener = Tuple[str, str]  # address, inode of the socket
 
 
-def taken(ports: Iterable[dict[str, Any]], servers: Iterable[str]) -> List[Dict[str, str]]:
-    """Answers of kind "port" (prerequisites.py) for those that another program than the servers' (pid files) holds."""
-    wanted = [(str(item["address"]) or ANY[0], int(item["port"])) for item in ports]
+def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict[str, str]]:
+    """Answers of kind "port" (prerequisites.py) for the (address, port) that another program than the servers' (pid
+    files) holds.
+    """
+    wanted = [(address or ANY[0], port) for address, port in ports]
     listening = _listening({port for _, port in wanted})
     masters = {pid for pid in map(processes.pid_in, servers) if pid}
     found = []
     for address, port in dict.fromkeys(wanted):
         inodes = {inode for held, inode in listening.get(port, ()) if _conflicts(address, held)}
         holders = sorted(_holders(inodes)) if inodes else []
-        if holders and not any(_is_of(pid, masters) for pid in holders):
+        if holders and not any(_is_of(pid, masters) for pid in holders) and not _can_bind(address, port):
             name = "%s:%d" % ("[%s]" % address if ":" in address else address, port)
             detail = "%s (process %d)" % (processes.program(holders[0]) or "a program", holders[0])
             found.append({"kind": "port", "name": name, "state": "taken", "detail": detail})
@@ -57,13 +60,27 @@ def _word(four: bytes) -> bytes:
 
 
 def _conflicts(wanted: str, held: str) -> bool:
-    """Return whether a socket on `held` keeps `wanted` from being bound. One on all IPv6 addresses counts for IPv4 too:
-    most programs leave it open for both.
+    """Return whether a socket on `held` may keep `wanted` from being bound. One on all IPv6 addresses counts for IPv4
+    too: most programs leave it open for both.
     """
     if held == wanted or held == "::":
         return True
     is_same_family = (":" in held) == (":" in wanted)
     return is_same_family and (held in ANY or wanted in ANY)
+
+
+def _can_bind(address: str, port: int) -> bool:
+    """Try it, without listening: /proc does not tell whether an IPv6 socket is open for IPv4 too."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        if family == socket.AF_INET6:
+            stream.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            stream.bind((address, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
 
 
 def _holders(inodes: Iterable[str]) -> Iterator[int]:

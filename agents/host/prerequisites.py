@@ -47,7 +47,8 @@ def look(needs: dict[str, Any]) -> list[Missing]:
     named = {item["name"] for item in known if item["state"] != "empty"}
     rest = [item for item in needs["folders"] + needs["sockets"] if item["path"] not in named]
     known += _unreadable(rest, accounts, {str(item["path"]) for item in needs["sockets"]})
-    return known + listeners.taken(needs["ports"], needs["servers"])
+    ports = [(str(item["address"]), int(item["port"])) for item in needs["ports"]]
+    return known + listeners.taken(ports, needs["servers"])
 
 
 def _answer(kind: str, name: str, state: str, detail: str = "") -> Missing:

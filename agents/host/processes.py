@@ -48,6 +48,12 @@ def exists(pid: int) -> bool:
     return bool(state) and state[0] not in (b"Z", b"X")
 
 
+def is_zombie(pid: int) -> bool:
+    """Return whether the process has ended and is not collected by its parent yet."""
+    state = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
+    return bool(state) and state[0] in (b"Z", b"X")
+
+
 def started(pid: int) -> int:
     """Start time of the process, in ticks as returned by `now`; 0 if it is gone."""
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()

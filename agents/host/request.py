@@ -71,7 +71,18 @@ class Request:
         self.guards = [check_probe(item) for item in _list(data, "guards")]
         self.anyway = data.get("anyway") is True
         self.dry_run = data.get("dry_run") is True
+        self.ports = [check_port(item) for item in data.get("ports") or ()]
         self.administrators = administrators(self.engines)
+
+
+def check_port(data: Any) -> tuple[str, int]:
+    """(address, port) of a listening socket; the address "" means all IPv4 addresses."""
+    if not isinstance(data, (list, tuple)) or len(data) != 2:
+        raise Refusal("invalid", "a port is a list of an address and a number")
+    address, port = data
+    if not isinstance(address, str) or not isinstance(port, int) or not 0 < port < 65536:
+        raise Refusal("invalid", "a port is a list of an address and a number from 1 to 65535")
+    return address, port
 
 
 def check_engine(data: Any) -> dict[str, str]:

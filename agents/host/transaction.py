@@ -9,7 +9,7 @@ import os
 import threading
 from typing import Any
 
-from agents.host import checking, commands, faults, namespace, shadow
+from agents.host import checking, commands, faults, listeners, namespace, shadow
 from agents.host.changes import Plan
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine
@@ -106,6 +106,7 @@ class Transaction:
         faults.point("journaled")
 
     def _prepare(self, plan: Plan, stage: Stage) -> None:
+        self._require_ports()
         with self._steps.step("stage") as step:
             faults.point("staging")
             stage.write()
@@ -117,6 +118,14 @@ class Transaction:
                 self._test(engine, plan, step)
         faults.point("tested")
         self._stop_if_cancelled()
+
+    def _require_ports(self) -> None:
+        """Fail before the switch if another program holds a port: no server's own test notices that, and httpd ends
+        when it is reloaded with such a port.
+        """
+        found = listeners.taken(self._request.ports, [engine.pid_file for engine in self._engines])
+        if found:
+            raise Failed("\n".join("port %s is in use by %s" % (item["name"], item["detail"]) for item in found))
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import shutil
 import socket
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ def web_server(machine: Machine, nginx: NginxInstance) -> WebServer:
 @pytest.fixture
 def site(machine: Machine, web_server: WebServer) -> Site:
     return machine.site("shop", web_server)
+
+
+@pytest.fixture
+def apache(server_root: Path) -> Iterator[ApacheInstance]:
+    """Installed, not running: the agent starts it with its first site. It serves the files of the machine's sites."""
+    server = ApacheInstance(server_root / "apache")
+    (server_root / "apache" / "www").rmdir()
+    (server_root / "apache" / "www").symlink_to(server_root / "www")
+    yield server
+    server.stop()
 
 
 def observed(deployment: Deployment) -> list[str]:
@@ -127,21 +138,19 @@ def test_missing_and_dead_sockets_are_named(machine: Machine, web_server: WebSer
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
 def test_port_of_another_program_is_named_with_the_program(machine: Machine, site: Site, address: str) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with closing(socket.create_server((address, machine.port), family=family)):
+    both = ":" in address
+    with closing(socket.create_server((address, machine.port), family=family, dualstack_ipv6=both)):
         (words,) = observed(machine.plan(site))
     assert f":{machine.port} on {machine.host.name} is in use by python" in words
     assert f"(process {os.getpid()})" in words
 
 
-def test_port_that_changes_hands_within_the_plan_is_free(machine: Machine, site: Site, server_root: Path) -> None:
+def test_port_that_changes_hands_within_the_plan_is_free(machine: Machine, site: Site, apache: ApacheInstance) -> None:
     machine.deploy(site)
-    apache = ApacheInstance(server_root / "apache")
-    try:
-        target = machine.web_server(apache, Engine.APACHE)
-        (deployment,) = services.site_move(actor=machine.people.owner, site=site, web_server=target)
-        assert observed(deployment) == []
-    finally:
-        apache.stop()
+    target = machine.web_server(apache, Engine.APACHE)
+    (deployment,) = services.site_move(actor=machine.people.owner, site=site, web_server=target)
+    assert observed(deployment) == []
+    assert machine.run(deployment).status == DeploymentStatus.SUCCEEDED
 
 
 def test_expired_certificate_warns_and_does_not_block(machine: Machine, web_server: WebServer) -> None:
@@ -162,3 +171,32 @@ def test_warnings_do_not_hold_a_deployment_up(machine: Machine, web_server: WebS
     deployment = machine.plan(site)
     assert observed(deployment)
     assert machine.run(deployment).status == DeploymentStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("engine", [Engine.NGINX, Engine.APACHE])
+def test_port_of_another_program_changes_nothing_on_the_host(
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance, engine: Engine
+) -> None:
+    server = nginx if engine == Engine.NGINX else apache
+    web_server = machine.web_server(server, engine)
+    machine.deploy(machine.site("first", web_server))
+    before = server.pid
+    port = free_port()
+    site = machine.site("shop", web_server, port=port)
+    with closing(socket.create_server(("0.0.0.0", port))):
+        deployment = machine.run(machine.plan(site))
+        assert deployment.status == DeploymentStatus.ROLLED_BACK
+        assert deployment.error.startswith(f"port 0.0.0.0:{port} is in use by python")
+        assert machine.get("first").text == "this is first" and server.pid == before
+    machine.deploy(site)
+
+
+def test_socket_for_ipv6_alone_does_not_take_the_port_of_ipv4(machine: Machine, site: Site) -> None:
+    other = socket.socket(socket.AF_INET6)
+    other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    with closing(other):
+        other.bind(("::", machine.port))
+        other.listen()
+        deployment = machine.plan(site)
+        assert observed(deployment) == []
+        assert machine.run(deployment).status == DeploymentStatus.SUCCEEDED

@@ -17,6 +17,7 @@ from agents.host.errors import Refusal
 
 START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
+GONE_S = 5.0
 LEAVE_S = 0.01  # idle workers exit within this time after a signal
 LOOK_EVERY_S = 0.05  # interval of checks for a failed reload, which cost more than checks for success
 REST_S = 0.6  # a main process that reported a failure and was idle for this long has given up
@@ -131,6 +132,7 @@ class Engine:
 
     def start(self) -> commands.Done:
         """Start the server and wait until it runs. EngineError with its output if it fails."""
+        self._wait_for_former()
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
         with _scratch() as said:
             child = _started(argv, self.env(), said.fileno())
@@ -144,6 +146,15 @@ class Engine:
                 time.sleep(0.01)
             done = commands.Done(argv, child.poll() or -1, _words(said))
         raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
+
+    def _wait_for_former(self) -> None:
+        """Wait until a former main process that has ended is gone from the process table. Until then httpd counts it as
+        running, and does not start.
+        """
+        pid = processes.pid_in(self.pid_file)
+        until = time.monotonic() + GONE_S
+        while pid and processes.is_zombie(pid) and time.monotonic() < until:
+            time.sleep(0.01)
 
     def has_workers(self) -> bool:
         return True

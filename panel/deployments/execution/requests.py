@@ -14,7 +14,7 @@ from panel.deployments.execution.probes import Asked, Health, guards_of, limited
 from panel.deployments.execution.sending import Dispatch
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision, SiteState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile
-from panel.deployments.planning import resolved_names
+from panel.deployments.planning import prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.entries import Entry
 from panel.deployments.planning.plans import log_roots, roots_of, web_server_entries
@@ -144,6 +144,7 @@ class _Draft:
             probes=limited(probe for item in asked for probe in probes_of(item)),
             guards=list(dict.fromkeys(guards)),
             anyway=self.deployment.anyway,
+            ports=sorted({port for needs in prerequisites.needs_of(self.changes) for port in needs.ports}),
         )
         attempted = self.deployment.started_at is not None
         names = frozenset(resolved_names.names_of(self.changes))
