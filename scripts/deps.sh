@@ -14,7 +14,8 @@ TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keyge
 wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-headless-shell:chromium-headless-shell curl:curl jq:jq ip:iproute2 openssl:openssl
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core mkfs.ext4:e2fsprogs mount:mount setpriv:util-linux
-mmdebstrap:mmdebstrap systemd-nspawn:systemd-container"
+mmdebstrap:mmdebstrap systemd-nspawn:systemd-container
+uwsgi:uwsgi-core /usr/lib/uwsgi/plugins/python3_plugin.so:uwsgi-plugin-python3"
 # A certificate authority for the tests, from the Go module proxy: module@version and its programs.
 PEBBLE=github.com/letsencrypt/pebble/v2/cmd
 PEBBLE_VERSION=v2.10.1

@@ -25,7 +25,7 @@ http {{
     include {root}/sites-enabled/*;
 {extra}}}
 """
-# gallop speaks neither uwsgi nor SCGI and says so; nginx would write below its built-in folders.
+# gallop makes the folders that are not named below its prefix; nginx would write below its built-in folders.
 NGINX_ONLY = "    uwsgi_temp_path {root}/tmp/uwsgi;\n    scgi_temp_path {root}/tmp/scgi;\n"
 
 

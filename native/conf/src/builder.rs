@@ -176,7 +176,20 @@ impl Builder {
     }
 
     pub fn fastcgi(&mut self) -> &mut UpConf {
-        Arc::make_mut(self.loc().fastcgi.get_or_insert_with(Arc::default))
+        self.application(AppProtocol::Fastcgi)
+    }
+
+    pub fn uwsgi(&mut self) -> &mut UpConf {
+        self.application(AppProtocol::Uwsgi)
+    }
+
+    pub fn scgi(&mut self) -> &mut UpConf {
+        self.application(AppProtocol::Scgi)
+    }
+
+    fn application(&mut self, protocol: AppProtocol) -> &mut UpConf {
+        let conf = self.loc().application_mut(protocol);
+        Arc::make_mut(conf.get_or_insert_with(Arc::default))
     }
 
     pub fn up(&mut self) -> &mut Upstream {

@@ -159,9 +159,12 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         let zone = zones.of(&server);
         let (mut server, names, at) = finish_server(server, &node.conf, &top)?;
         relations::check_places(&server, &node.charset_maps)?;
-        if relations::lacks_cache_key(&server.root) {
-            let message = "no \"fastcgi_cache_key\" for \"fastcgi_cache\"";
-            b.warn(message, &server.place);
+        for protocol in AppProtocol::ALL {
+            if relations::lacks_cache_key(&server.root, protocol) {
+                let name = protocol.name();
+                let message = format!("no \"{name}_cache_key\" for \"{name}_cache\"");
+                b.warn(message, &server.place);
+            }
         }
         server.zone = Some(zone);
         let server = Arc::new(server);
@@ -370,7 +373,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> 
         finish_location(inner, &conf).map(Arc::new)
     });
     let children = LocTree::build(children.collect::<Result<_>>()?);
-    let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
+    let passes = node.handler.as_ref().is_some_and(Handler::passes);
     let plain = matches!(node.kind, LocKind::Prefix { .. } | LocKind::Exact);
     Ok(Location {
         auto_redirect: passes && plain && node.name.ends_with('/'),
@@ -397,7 +400,10 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
     merge_coding(&mut conf.brotli, &outer.brotli);
     merge_coding(&mut conf.zstd, &outer.zstd);
     merge_upstream(&mut conf.proxy, &outer.proxy);
-    merge_upstream(&mut conf.fastcgi, &outer.fastcgi);
+    for protocol in AppProtocol::ALL {
+        let inner = conf.application_mut(protocol);
+        merge_upstream(inner, outer.application(protocol));
+    }
     merge_secure_link(&mut conf, outer);
     conf.inherit(outer);
     give_settings(node.handler.as_ref(), &mut conf);
@@ -408,7 +414,7 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
 fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
     let complete = match handler {
         Some(Handler::Proxy(_)) => outer.proxy.as_ref().is_some_and(|p| p.redirect.is_some()),
-        Some(Handler::Fastcgi(_)) => outer.fastcgi.is_some(),
+        Some(Handler::Application(pass)) => outer.application(pass.protocol).is_some(),
         _ => true,
     };
     complete
@@ -447,8 +453,9 @@ fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
                 Arc::make_mut(proxy).redirect = Some(Arc::new(vec![rule]));
             }
         }
-        Some(Handler::Fastcgi(_)) => {
-            conf.fastcgi.get_or_insert_with(Arc::default);
+        Some(Handler::Application(pass)) => {
+            let own = conf.application_mut(pass.protocol);
+            own.get_or_insert_with(Arc::default);
         }
         _ => {}
     }

@@ -43,10 +43,7 @@ const NOTES: &[(&str, &str)] = &[
     ("directio", NO_EFFECT),
     ("directio_alignment", NO_EFFECT),
     ("fastcgi_busy_buffers_size", NO_EFFECT),
-    (
-        "fastcgi_cache_path",
-        "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; the files' format is gallop's own.",
-    ),
+    ("fastcgi_cache_path", CACHE_PATH),
     ("fastcgi_cache_purge", PURGE),
     ("fastcgi_send_lowat", NO_EFFECT),
     ("fastcgi_socket_keepalive", NO_EFFECT),
@@ -95,10 +92,7 @@ const NOTES: &[(&str, &str)] = &[
     ("postpone_gzipping", NO_EFFECT),
     ("postpone_output", NO_EFFECT),
     ("proxy_busy_buffers_size", NO_EFFECT),
-    (
-        "proxy_cache_path",
-        "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; the files' format is gallop's own.",
-    ),
+    ("proxy_cache_path", CACHE_PATH),
     ("proxy_cache_purge", PURGE),
     (
         "prepared_responses_size",
@@ -128,6 +122,11 @@ const NOTES: &[(&str, &str)] = &[
     ("referer_hash_max_size", NO_EFFECT),
     ("request_pool_size", NO_EFFECT),
     ("reset_timedout_connection", NO_EFFECT),
+    ("scgi_busy_buffers_size", NO_EFFECT),
+    ("scgi_cache_path", CACHE_PATH),
+    ("scgi_cache_purge", PURGE),
+    ("scgi_socket_keepalive", NO_EFFECT),
+    ("scgi_temp_file_write_size", NO_EFFECT),
     ("send_lowat", NO_EFFECT),
     ("server_names_hash_bucket_size", NO_EFFECT),
     ("server_names_hash_max_size", NO_EFFECT),
@@ -190,6 +189,15 @@ const NOTES: &[(&str, &str)] = &[
         "use",
         "epoll is the only method; any other name is refused.",
     ),
+    ("uwsgi_busy_buffers_size", NO_EFFECT),
+    ("uwsgi_cache_path", CACHE_PATH),
+    ("uwsgi_cache_purge", PURGE),
+    ("uwsgi_socket_keepalive", NO_EFFECT),
+    (
+        "uwsgi_ssl_password_file",
+        "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
+    ),
+    ("uwsgi_temp_file_write_size", NO_EFFECT),
     ("variables_hash_bucket_size", NO_EFFECT),
     ("variables_hash_max_size", NO_EFFECT),
     ("worker_aio_requests", NO_EFFECT),
@@ -208,6 +216,8 @@ const NOTES: &[(&str, &str)] = &[
 ];
 const OBSOLETE: &str = "Ignored with a warning, as in nginx.";
 const NO_EFFECT: &str = "Accepted, no effect.";
+const CACHE_PATH: &str = "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; \
+                          the files' format is gallop's own.";
 const PURGE: &str = "As in nginx's commercial edition.";
 const BROTLI: &str = "Not nginx's own: as in the module ngx_brotli.";
 const ZSTD: &str = "Not nginx's own: as in the module zstd-nginx-module.";

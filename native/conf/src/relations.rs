@@ -2,7 +2,8 @@
 
 use crate::error::{ConfError, Place, Result};
 use crate::model::{
-    charset_route, CacheUse, CharsetMap, CharsetName, LocConf, Location, Referers, Server,
+    charset_route, AppProtocol, CacheUse, CharsetMap, CharsetName, LocConf, Location, Referers,
+    Server,
 };
 use crate::model::{SrvConf, UpConf};
 use crate::names::{NameTable, ServerName};
@@ -14,7 +15,9 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// Settings that contradict each other, with the place of their block.
 pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
-    for (prefix, up) in [("proxy", &conf.proxy), ("fastcgi", &conf.fastcgi)] {
+    let applications = AppProtocol::ALL.map(|p| (p.name(), conf.application(p)));
+    let proxy = [("proxy", &conf.proxy)];
+    for (prefix, up) in proxy.into_iter().chain(applications) {
         if let Some(problem) = up.as_ref().and_then(|up| buffers(prefix, up)) {
             return Err(ConfError::at(problem, place));
         }
@@ -22,7 +25,7 @@ pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The problem with the buffers of a `proxy` or `fastcgi` location.
+/// The problem with the buffers of a location that passes requests on.
 fn buffers(prefix: &str, conf: &UpConf) -> Option<String> {
     let (number, each) = conf.buffers.unwrap_or((8, PAGE));
     let largest = conf.buffer_size.unwrap_or(PAGE).max(each);
@@ -87,15 +90,16 @@ fn check_place(place: &Location, server: &Server, maps: &[Arc<CharsetMap>]) -> R
     inner.try_for_each(|inner| check_place(inner, server, maps))
 }
 
-/// Whether a place caches FastCGI responses without a cache key.
-pub fn lacks_cache_key(place: &Location) -> bool {
+/// Whether a place caches an application's responses without a cache key.
+pub fn lacks_cache_key(place: &Location, protocol: AppProtocol) -> bool {
     let lacks = |up: &UpConf| {
         matches!(up.cache, Some(CacheUse::Zone(_) | CacheUse::Variable(_)))
             && up.cache_key.is_none()
     };
     let limited = place.limit_except.iter().map(|(_, inner)| inner);
     let mut inner = place.ifs.iter().chain(limited).chain(place.children.all());
-    place.conf.fastcgi.as_deref().is_some_and(lacks) || inner.any(|inner| lacks_cache_key(inner))
+    let conf = place.conf.application(protocol);
+    conf.as_deref().is_some_and(lacks) || inner.any(|inner| lacks_cache_key(inner, protocol))
 }
 
 /// The problem with the source and target charset of a response.

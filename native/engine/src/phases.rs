@@ -659,7 +659,7 @@ pub async fn content(ex: &mut Exchange) -> Flow {
     let loc = ex.loc.clone();
     match &loc.handler {
         Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, pass).await,
-        Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, pass).await,
+        Some(Handler::Application(pass)) => crate::upstream::application(ex, pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),
         Some(Handler::Status(format)) => handlers::status(ex, *format),
         Some(Handler::EmptyGif) => handlers::empty_gif(ex),

@@ -77,9 +77,7 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
                 if let Some(inner) = conf.and_then(|i| location.ifs.get(i)) {
                     // As in nginx, the handler chosen by an earlier `if` stays, but a location
                     // without an upstream cannot pass the request on.
-                    let passes = |l: &Location| {
-                        matches!(l.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)))
-                    };
+                    let passes = |l: &Location| l.handler.as_ref().is_some_and(Handler::passes);
                     ex.stranded = inner.handler.is_none() && (ex.stranded || passes(&ex.loc));
                     ex.loc = inner.clone();
                 }

@@ -2,7 +2,7 @@
 
 use crate::asked::Head;
 use crate::plan::{Due, Plan};
-use gallop_http::h1::{parse_length, parse_response, ChunkDecoder, Decoded, ResponseHead};
+use gallop_http::h1::{parse_length, parse_response, ChunkDecoder, Decoded, ResponseHead, Sender};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -122,7 +122,7 @@ impl Client {
             return Err("an answer came to no request".into());
         };
         if self.head.buf.is_empty() || !input.starts_with(&self.head.buf) {
-            let parsed = parse_response(input, &mut self.head, true);
+            let parsed = parse_response(input, &mut self.head, Sender::Server);
             match parsed.map_err(|_| "an answer does not begin like HTTP/1.1")? {
                 Some(_) => self.understand()?,
                 None if input.len() > MAX_HEAD => {

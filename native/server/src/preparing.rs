@@ -85,8 +85,9 @@ fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
                 Some(Handler::Proxy(_)) => {
                     folders.insert(of(&conf.proxy).unwrap_or_else(|| default("proxy_temp")));
                 }
-                Some(Handler::Fastcgi(_)) => {
-                    folders.insert(of(&conf.fastcgi).unwrap_or_else(|| default("fastcgi_temp")));
+                Some(Handler::Application(pass)) => {
+                    let own = of(conf.application(pass.protocol));
+                    folders.insert(own.unwrap_or_else(|| default(pass.protocol.temp_folder())));
                 }
                 _ => {}
             }

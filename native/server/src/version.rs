@@ -3,8 +3,6 @@
 /// Modules of nginx's default build that gallop lacks.
 const WITHOUT: &[&str] = &[
     "http_userid_module",
-    "http_uwsgi_module",
-    "http_scgi_module",
     "http_grpc_module",
     "http_memcached_module",
     "http_browser_module",

@@ -1,6 +1,8 @@
 //! The real binary under test, all of it in one program: linking the whole server takes longer than most of these
 //! tests, and each program would do it again.
 
+#[path = "common/applications.rs"]
+mod applications;
 mod common;
 #[path = "common/h2.rs"]
 mod h2;
@@ -18,6 +20,7 @@ mod confined;
 mod drop_in;
 mod edges;
 mod escaped;
+mod gateways;
 mod heads;
 mod http1;
 mod http2;

@@ -9,7 +9,7 @@ from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
 from panel.rendering.spec import RenderedFile, WebServerSpec
 from panel.rendering.tree import Node, block, directive, print_tree
 
-# gallop supports neither uwsgi nor SCGI and rejects their directives.
+# gallop makes the folders of uwsgi and SCGI below its prefix; nginx would use those it was built with.
 TEMP_PATHS = {
     "nginx": ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"),
     "native": ("client_body", "proxy", "fastcgi"),

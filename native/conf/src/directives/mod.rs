@@ -1,6 +1,7 @@
 //! The directives by subject.
 
 mod access;
+pub mod applications;
 pub(crate) mod cache;
 mod compress;
 mod core_http;
@@ -17,6 +18,7 @@ mod ssl;
 pub(crate) mod status;
 mod upstream;
 pub mod upstream_conf;
+mod upstream_shared;
 
 use crate::table::Spec;
 
@@ -37,8 +39,16 @@ pub const TABLES: &[&[Spec]] = &[
     ssl::TABLE,
     status::TABLE,
     upstream::TABLE,
+    upstream_conf::CONNECTION,
+    upstream_conf::TLS,
     upstream_conf::PROXY,
-    upstream_conf::FASTCGI,
+    applications::FASTCGI_CONNECTION,
+    applications::FASTCGI,
+    applications::UWSGI_CONNECTION,
+    applications::UWSGI_TLS,
+    applications::UWSGI,
+    applications::SCGI_CONNECTION,
+    applications::SCGI,
 ];
 
 pub use core_http::default_types;

@@ -1,6 +1,7 @@
-//! `proxy_*` and `fastcgi_*`.
+//! `proxy_*`.
 
-use super::cache;
+use super::upstream_shared::{bind, connection, ignored_headers, shared, tls};
+use super::{cache, ssl};
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
 use crate::listen::split_port;
@@ -9,101 +10,8 @@ use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use std::sync::Arc;
 
-/// The directives that proxy and fastcgi share.
-macro_rules! shared {
-    ($conf:ident, $prefix:literal, [$($rest:expr),* $(,)?]) => {
-        &[
-            simple(concat!($prefix, "connect_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().connect_timeout)),
-            simple(concat!($prefix, "send_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().send_timeout)),
-            simple(concat!($prefix, "read_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().read_timeout)),
-            simple(concat!($prefix, "buffer_size"), HSL, ONE, Setter::Size(|b| &mut b.$conf().buffer_size)),
-            simple(concat!($prefix, "buffers"), HSL, TWO, Setter::Bufs(|b| &mut b.$conf().buffers)),
-            simple(concat!($prefix, "busy_buffers_size"), HSL, ONE, Setter::Size(|b| &mut b.$conf().busy_buffers_size)),
-            simple(concat!($prefix, "max_temp_file_size"), HSL, ONE, Setter::Size(|b| &mut b.$conf().max_temp_file_size)),
-            simple(concat!($prefix, "temp_file_write_size"), HSL, ONE, Setter::Size(|b| &mut b.$conf().temp_file_write_size)),
-            simple(concat!($prefix, "temp_path"), HSL, Arity(1, 4), Setter::TempPath(|b| &mut b.$conf().temp_path)),
-            simple(concat!($prefix, "buffering"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().buffering)),
-            simple(concat!($prefix, "request_buffering"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().request_buffering)),
-            simple(concat!($prefix, "ignore_client_abort"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().ignore_client_abort)),
-            simple(concat!($prefix, "intercept_errors"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().intercept_errors)),
-            simple(concat!($prefix, "socket_keepalive"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().socket_keepalive)),
-            simple(concat!($prefix, "force_ranges"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().force_ranges)),
-            simple(concat!($prefix, "pass_request_headers"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_headers)),
-            simple(concat!($prefix, "pass_request_body"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_body)),
-            with(concat!($prefix, "limit_rate"), HSL, ONE, |b, d| {
-                let value = super::core_http::rate_value(b, d)?;
-                store(&mut b.$conf().limit_rate, value, d)
-            }),
-            simple(concat!($prefix, "hide_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().hide_headers)),
-            simple(concat!($prefix, "pass_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().pass_headers)),
-            with(concat!($prefix, "ignore_headers"), HSL, MORE, |b, d| {
-                ignored_headers(b, d)?.into_iter().for_each(|name| push(&mut b.$conf().ignore_headers, name));
-                Ok(())
-            }),
-            with(concat!($prefix, "next_upstream"), HSL, MORE, |b, d| {
-                let bits = bitmask(b, d, next::NAMES)?;
-                add_bits(&mut b.$conf().next_upstream, bits)
-            }),
-            simple(concat!($prefix, "next_upstream_tries"), HSL, ONE, Setter::Num(|b| &mut b.$conf().next_upstream_tries)),
-            simple(concat!($prefix, "next_upstream_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().next_upstream_timeout)),
-            with(concat!($prefix, "bind"), HSL, Arity(1, 2), |b, d| {
-                let value = bind(b, d)?;
-                store(&mut b.$conf().bind, value, d)
-            }),
-            with(concat!($prefix, "cache_path"), HTTP, TWO_OR_MORE, cache::path),
-            with(concat!($prefix, "cache"), HSL, ONE, |b, d| {
-                let value = cache::cache_use(b, d)?;
-                store(&mut b.$conf().cache, value, d)
-            }),
-            simple(concat!($prefix, "cache_key"), HSL, ONE, Setter::Tmpl(|b| &mut b.$conf().cache_key)),
-            with(concat!($prefix, "cache_bypass"), HSL, MORE, |b, d| {
-                let values = cache::templates(b, d)?;
-                add_values(&mut b.$conf().cache_bypass, &values)
-            }),
-            with(concat!($prefix, "no_cache"), HSL, MORE, |b, d| {
-                let values = cache::templates(b, d)?;
-                add_values(&mut b.$conf().no_cache, &values)
-            }),
-            with(concat!($prefix, "cache_purge"), HSL, MORE, |b, d| {
-                let values = cache::templates(b, d)?;
-                store(&mut b.$conf().cache_purge, values, d)
-            }),
-            with(concat!($prefix, "cache_valid"), HSL, MORE, |b, d| {
-                cache::valid(d)?.into_iter().for_each(|rule| push(&mut b.$conf().cache_valid, rule));
-                Ok(())
-            }),
-            simple(concat!($prefix, "cache_min_uses"), HSL, ONE, Setter::Num(|b| &mut b.$conf().cache_min_uses)),
-            simple(concat!($prefix, "cache_max_range_offset"), HSL, ONE, Setter::Size(|b| &mut b.$conf().cache_max_range_offset)),
-            with(concat!($prefix, "cache_use_stale"), HSL, MORE, |b, d| {
-                let bits = bitmask(b, d, next::STALE_NAMES)?;
-                let slot = &mut b.$conf().cache_use_stale;
-                let bits = slot.unwrap_or(0) | bits;
-                *slot = Some(if bits & next::OFF != 0 { next::OFF } else { bits });
-                Ok(())
-            }),
-            with(concat!($prefix, "cache_methods"), HSL, MORE, |b, d| {
-                // GET and HEAD are always included.
-                let bits = bitmask(b, d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
-                add_bits(&mut b.$conf().cache_methods, bits)
-            }),
-            simple(concat!($prefix, "cache_lock"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_lock)),
-            simple(concat!($prefix, "cache_lock_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().cache_lock_timeout)),
-            simple(concat!($prefix, "cache_lock_age"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().cache_lock_age)),
-            simple(concat!($prefix, "cache_revalidate"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_revalidate)),
-            simple(concat!($prefix, "cache_background_update"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_background_update)),
-            with(concat!($prefix, "store"), HSL, ONE, |b, d| {
-                let value = cache::store_place(b, d)?;
-                store(&mut b.$conf().store, value, d)
-            }),
-            with(concat!($prefix, "store_access"), HSL, Arity(1, 3), |b, d| {
-                let mode = cache::access_mode(d)?;
-                store(&mut b.$conf().store_access, mode, d)
-            }),
-            $($rest),*
-        ]
-    };
-}
-
+pub const CONNECTION: &[Spec] = connection!(proxy, "proxy_");
+pub const TLS: &[Spec] = tls!(proxy, "proxy_ssl_");
 pub const PROXY: &[Spec] = shared!(
     proxy,
     "proxy_",
@@ -165,75 +73,6 @@ pub const PROXY: &[Spec] = shared!(
         )),
         with("proxy_cookie_flags", HSL, Arity(1, 4), cookie_flags),
         simple(
-            "proxy_ssl_name",
-            HSL,
-            ONE,
-            Setter::Tmpl(|b| &mut b.proxy().ssl_name)
-        ),
-        simple(
-            "proxy_ssl_server_name",
-            HSL,
-            ONE,
-            Setter::Flag(|b| &mut b.proxy().ssl_server_name)
-        ),
-        simple(
-            "proxy_ssl_verify",
-            HSL,
-            ONE,
-            Setter::Flag(|b| &mut b.proxy().ssl_verify)
-        ),
-        simple(
-            "proxy_ssl_verify_depth",
-            HSL,
-            ONE,
-            Setter::Num(|b| &mut b.proxy().ssl_verify_depth)
-        ),
-        simple(
-            "proxy_ssl_trusted_certificate",
-            HSL,
-            ONE,
-            Setter::ConfPath(|b| &mut b.proxy().ssl_trusted_certificate)
-        ),
-        simple(
-            "proxy_ssl_crl",
-            HSL,
-            ONE,
-            Setter::ConfPath(|b| &mut b.proxy().ssl_crl)
-        ),
-        with("proxy_ssl_certificate", HSL, ONE, |b, d| {
-            let path = super::ssl::certificate(b, d)?;
-            store(&mut b.proxy().ssl_certificate, path, d)
-        }),
-        with("proxy_ssl_certificate_key", HSL, ONE, |b, d| {
-            let path = super::ssl::certificate(b, d)?;
-            store(&mut b.proxy().ssl_certificate_key, path, d)
-        }),
-        with("proxy_ssl_password_file", HSL, ONE, |b, d| {
-            let is_known = b.proxy().ssl_password_file.is_some();
-            let path = super::ssl::password_file(b, d, is_known)?;
-            store(&mut b.proxy().ssl_password_file, path, d)
-        }),
-        simple(
-            "proxy_ssl_session_reuse",
-            HSL,
-            ONE,
-            Setter::Flag(|b| &mut b.proxy().ssl_session_reuse)
-        ),
-        with("proxy_ssl_protocols", HSL, MORE, |b, d| {
-            let protocols = super::ssl::protocols(b, d)?;
-            add_values(&mut b.proxy().ssl_protocols, &protocols)
-        }),
-        simple(
-            "proxy_ssl_ciphers",
-            HSL,
-            ONE,
-            Setter::Str(|b| &mut b.proxy().ssl_ciphers)
-        ),
-        with("proxy_ssl_certificate_cache", HSL, Arity(1, 3), |b, d| {
-            let cache = super::ssl::certificate_cache(d)?;
-            store(&mut b.proxy().ssl_certificate_cache, cache, d)
-        }),
-        simple(
             "proxy_headers_hash_max_size",
             HSL,
             ONE,
@@ -247,111 +86,6 @@ pub const PROXY: &[Spec] = shared!(
         ),
     ]
 );
-
-pub const FASTCGI: &[Spec] = shared!(
-    fastcgi,
-    "fastcgi_",
-    [
-        with("fastcgi_pass", LOC | LIF, ONE, fastcgi_pass),
-        with("fastcgi_param", HSL, Arity(2, 3), |b, d| {
-            let value = b.template(&d.args()[1], &d.place)?;
-            let if_not_empty = match d.args().get(2).map(String::as_str) {
-                None => false,
-                Some("if_not_empty") => true,
-                Some(other) => return Err(invalid_parameter(d, other)),
-            };
-            let param = Param {
-                name: d.args()[0].clone(),
-                value,
-                if_not_empty,
-            };
-            push(&mut b.loc().fastcgi_params, param);
-            Ok(())
-        }),
-        simple(
-            "fastcgi_index",
-            HSL,
-            ONE,
-            Setter::Str(|b| &mut b.fastcgi().index)
-        ),
-        with("fastcgi_split_path_info", HSL, ONE, |b, d| {
-            let pattern = b.pattern(&d.args()[0], false, &d.place)?;
-            if pattern.groups() != 2 {
-                return Err(ConfError::new(format!(
-                    "pattern \"{}\" must have 2 captures",
-                    d.args()[0]
-                )));
-            }
-            store(&mut b.fastcgi().split_path_info, pattern, d)
-        }),
-        simple(
-            "fastcgi_keep_conn",
-            HSL,
-            ONE,
-            Setter::Flag(|b| &mut b.fastcgi().keep_conn)
-        ),
-        simple(
-            "fastcgi_catch_stderr",
-            HSL,
-            ONE,
-            Setter::Strings(|b| &mut b.fastcgi().catch_stderr)
-        ),
-    ]
-);
-
-/// Parse the names of upstream fields to ignore.
-fn ignored_headers(b: &mut Builder, d: &Directive) -> Result<Vec<String>> {
-    const KNOWN: &[&str] = &[
-        "X-Accel-Redirect",
-        "X-Accel-Expires",
-        "X-Accel-Limit-Rate",
-        "X-Accel-Buffering",
-        "X-Accel-Charset",
-        "Expires",
-        "Cache-Control",
-        "Set-Cookie",
-        "Vary",
-    ];
-    let mut names = Vec::new();
-    for word in d.args() {
-        if !KNOWN.iter().any(|k| k.eq_ignore_ascii_case(word)) {
-            return Err(ConfError::new(format!("invalid value \"{word}\"")));
-        }
-        let name = word.to_ascii_lowercase();
-        if names.contains(&name) {
-            b.warn(format!("duplicate value \"{word}\""), &d.place);
-        }
-        names.push(name);
-    }
-    Ok(names)
-}
-
-fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
-    let args = d.args();
-    if args == ["off"] {
-        return Ok(BindAddr {
-            addr: None,
-            transparent: false,
-        });
-    }
-    let addr = b.template(&args[0], &d.place)?;
-    if let Some(text) = addr.as_literal() {
-        let text = String::from_utf8_lossy(text).into_owned();
-        let is_ip = text.parse::<std::net::IpAddr>().is_ok();
-        if !is_ip && text.parse::<std::net::SocketAddr>().is_err() {
-            return Err(ConfError::new(format!("invalid address \"{text}\"")));
-        }
-    }
-    let transparent = match args.get(1).map(String::as_str) {
-        None => false,
-        Some("transparent") => true,
-        Some(other) => return Err(invalid_parameter(d, other)),
-    };
-    Ok(BindAddr {
-        addr: Some(addr),
-        transparent,
-    })
-}
 
 /// Whether the enclosing location cannot have its prefix replaced.
 fn uri_part_forbidden(b: &mut Builder) -> bool {
@@ -445,7 +179,7 @@ impl<'a> ProxyUrl<'a> {
 }
 
 /// The group for an authority: a declared one with that name, or an implicit one.
-fn upstream_of(
+pub(super) fn upstream_of(
     b: &mut Builder,
     d: &Directive,
     authority: &str,
@@ -468,24 +202,6 @@ fn upstream_of(
             Ok(index)
         }
     }
-}
-
-fn fastcgi_pass(b: &mut Builder, d: &Directive) -> Result<()> {
-    if b.node().handler.is_some() {
-        return Err(duplicate(d));
-    }
-    let word = d.args()[0].as_str();
-    let mut pass = FastcgiPass {
-        target: Target::Variable,
-        address: None,
-    };
-    if word.contains('$') {
-        pass.address = Some(b.template(word, &d.place)?);
-    } else {
-        pass.target = Target::Upstream(upstream_of(b, d, word, 0)?);
-    }
-    b.node().handler = Some(Handler::Fastcgi(Arc::new(pass)));
-    Ok(())
 }
 
 /// Check that `off` is the only value.

@@ -42,6 +42,8 @@ pub fn server(scope: &Scope<'_>, out: &mut Remarks) {
 const ANSWERED: &[&str] = &[
     "proxy_pass",
     "fastcgi_pass",
+    "uwsgi_pass",
+    "scgi_pass",
     "stub_status",
     "status",
     "empty_gif",

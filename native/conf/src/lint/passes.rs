@@ -1,13 +1,16 @@
-//! Checks of proxy_pass and fastcgi_pass.
+//! Checks of proxy_pass and the directives that pass requests to applications.
 
 use super::scope::Scope;
 use super::Remarks;
 use crate::parser::Directive;
 use std::net::IpAddr;
 
+/// The directives that pass requests on.
+const PASSES: [&str; 4] = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass"];
+
 pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     for d in scope.items() {
-        if !matches!(d.name(), "proxy_pass" | "fastcgi_pass") || d.args().is_empty() {
+        if !PASSES.contains(&d.name()) || d.args().is_empty() {
             continue;
         }
         let target = Target::new(&d.args()[0]);

@@ -1,6 +1,6 @@
 //! Locations and their settings.
 
-use super::{inherited, ErrorLog, FastcgiPass, LogTarget, Op, ProxyPass, UpConf};
+use super::{inherited, AppPass, AppProtocol, ErrorLog, LogTarget, Op, ProxyPass, UpConf};
 use crate::cidr::Cidr;
 use crate::locations::LocTree;
 use crate::pattern::Pattern;
@@ -27,7 +27,7 @@ pub enum LocKind {
 #[derive(Clone, Debug)]
 pub enum Handler {
     Proxy(Arc<ProxyPass>),
-    Fastcgi(Arc<FastcgiPass>),
+    Application(Arc<AppPass>),
     StubStatus,
     Status(StatusFormat),
     EmptyGif,
@@ -446,7 +446,8 @@ inherited! {
         uninitialized_variable_warn: bool,
         proxy: Arc<UpConf>,
         fastcgi: Arc<UpConf>,
-        fastcgi_params: Arc<Vec<super::Param>>,
+        uwsgi: Arc<UpConf>,
+        scgi: Arc<UpConf>,
         types_hash_max_size: u64,
         types_hash_bucket_size: u64,
         variables_hash_max_size: u64,
@@ -460,7 +461,32 @@ inherited! {
     }
 }
 
+impl Handler {
+    /// Whether requests are passed on to an upstream.
+    pub fn passes(&self) -> bool {
+        matches!(self, Handler::Proxy(_) | Handler::Application(_))
+    }
+}
+
 impl LocConf {
+    /// The settings for a protocol of applications.
+    pub fn application(&self, protocol: AppProtocol) -> &Option<Arc<UpConf>> {
+        match protocol {
+            AppProtocol::Fastcgi => &self.fastcgi,
+            AppProtocol::Uwsgi => &self.uwsgi,
+            AppProtocol::Scgi => &self.scgi,
+        }
+    }
+
+    /// Like [`LocConf::application`], for changes.
+    pub fn application_mut(&mut self, protocol: AppProtocol) -> &mut Option<Arc<UpConf>> {
+        match protocol {
+            AppProtocol::Fastcgi => &mut self.fastcgi,
+            AppProtocol::Uwsgi => &mut self.uwsgi,
+            AppProtocol::Scgi => &mut self.scgi,
+        }
+    }
+
     /// The seconds in the `Keep-Alive` field.
     pub fn told_keepalive(&self) -> Option<u64> {
         self.keepalive_header.filter(|&seconds| seconds > 0)

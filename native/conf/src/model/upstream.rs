@@ -113,10 +113,45 @@ impl ProxyPass {
     }
 }
 
+/// The protocols of application servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppProtocol {
+    Fastcgi,
+    Uwsgi,
+    Scgi,
+}
+
+impl AppProtocol {
+    pub const ALL: [AppProtocol; 3] = [AppProtocol::Fastcgi, AppProtocol::Uwsgi, AppProtocol::Scgi];
+
+    /// The prefix of the protocol's directives.
+    pub fn name(self) -> &'static str {
+        match self {
+            AppProtocol::Fastcgi => "fastcgi",
+            AppProtocol::Uwsgi => "uwsgi",
+            AppProtocol::Scgi => "scgi",
+        }
+    }
+
+    /// The default folder for temporary files, below the prefix.
+    pub fn temp_folder(self) -> &'static str {
+        match self {
+            AppProtocol::Fastcgi => "fastcgi_temp",
+            AppProtocol::Uwsgi => "uwsgi_temp",
+            AppProtocol::Scgi => "scgi_temp",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub struct FastcgiPass {
+pub struct AppPass {
+    pub protocol: AppProtocol,
     pub target: Target,
+    /// The address, if it contains variables.
     pub address: Option<Template>,
+    pub tls: bool,
+    /// The address without its scheme as written, if it has no variables.
+    pub host: String,
 }
 
 /// Bits of `proxy_next_upstream` and `proxy_cache_use_stale`.
@@ -246,7 +281,7 @@ pub struct CertificateCache {
 }
 
 inherited! {
-    /// The common settings of `proxy_*` and `fastcgi_*`, and the specific ones.
+    /// The common settings of all upstream modules, and the specific ones.
     pub struct UpConf {
         connect_timeout: u64,
         send_timeout: u64,
@@ -318,6 +353,11 @@ inherited! {
         split_path_info: Pattern,
         keep_conn: bool,
         catch_stderr: Arc<Vec<String>>,
+        /// `fastcgi_param`, `uwsgi_param`, or `scgi_param`.
+        params: Arc<Vec<Param>>,
+        modifier1: u64,
+        modifier2: u64,
+        uwsgi_string: String,
     }
 }
 

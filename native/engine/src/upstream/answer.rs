@@ -5,7 +5,7 @@ use super::cookies;
 use super::response_body::UpstreamBody;
 use super::spool::{Folder, Spooled};
 use super::store;
-use super::transfer::Plan;
+use super::transfer::{Plan, Protocol};
 use super::Fields;
 use crate::body::Body;
 use crate::cache::control::Verdict;
@@ -14,7 +14,7 @@ use crate::exchange::{Exchange, Upgrade};
 use crate::phases::Flow;
 use crate::time::parse_http_date;
 use crate::uri::split_unsafe;
-use gallop_conf::model::{items, Level, UpConf};
+use gallop_conf::model::{items, AppProtocol, Level, UpConf};
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi;
 use gallop_http::h1::{parse_length, ResponseHead};
@@ -66,6 +66,26 @@ impl Head {
         };
         out.check_framing()?;
         out.read_framing();
+        Ok(out)
+    }
+
+    /// The head of a uwsgi or SCGI response. Without a status line, the status is that of the field
+    /// `Status`, or follows from `Location`.
+    pub fn from_gateway(head: &ResponseHead) -> Result<Head, &'static str> {
+        let mut out = Head::from_http(head)?;
+        out.keep = false;
+        if head.status != 0 {
+            return Ok(out);
+        }
+        let (status, reason) = match head.get("status") {
+            Some(value) => {
+                fastcgi::parse_status(value).ok_or("upstream sent invalid \"Status\" header")?
+            }
+            None if head.get("location").is_some() => (302, &b""[..]),
+            None => (200, &b""[..]),
+        };
+        out.status = status;
+        out.reason = Some(reason.to_vec()).filter(|r| !r.is_empty());
         Ok(out)
     }
 
@@ -160,8 +180,7 @@ fn is(name: &[u8], other: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Giver {
     Server,
-    /// A FastCGI application.
-    Application,
+    Application(AppProtocol),
 }
 
 pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool, giver: Giver) -> bool {
@@ -177,7 +196,10 @@ pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool, giver: Giver) -
     }
     let of_connection = HIDDEN[..4].iter().any(|n| is(name, n));
     let of_server = giver == Giver::Server && OF_SERVERS.iter().any(|n| is(name, n));
-    let hidden = of_server || HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden());
+    // The other protocols' heads have no such field: FastCGI's is read away, and uwsgi's passed on.
+    let of_gateway = giver == Giver::Application(AppProtocol::Scgi) && is(name, "status");
+    let hidden =
+        of_server || of_gateway || HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden());
     !of_connection && (passed || !hidden)
 }
 
@@ -240,16 +262,20 @@ pub async fn apply(
         Err(body) => {
             let folder = Folder {
                 config: ex.worker.shared.config.clone(),
-                name: if plan.pass.is_some() {
-                    "proxy_temp"
-                } else {
-                    "fastcgi_temp"
-                },
+                name: temp_folder(&plan.protocol),
             };
             Body::Stream(Box::new(Spooled::new(body, conf, folder)))
         }
     };
     Flow::Done
+}
+
+/// The default folder for temporary files.
+fn temp_folder(protocol: &Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http(_) => "proxy_temp",
+        Protocol::Application(protocol) => protocol.temp_folder(),
+    }
 }
 
 /// Read a body to its end so that the connection can be reused.

@@ -14,7 +14,9 @@ use gallop_conf::model::{next, CacheUse, Level};
 use gallop_runtime::now_ms;
 
 pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
-    let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
+    let buffered = plan.conf.request_buffering.unwrap_or(true)
+        || ex.source.is_ended()
+        || ex.chunked && plan.starts_with_length();
     if !ex.is_subrequest() {
         let read = if buffered {
             received::read(ex).await

@@ -1,6 +1,7 @@
 //! Responses from other servers.
 
 pub(crate) mod answer;
+mod application;
 mod attempts;
 mod buffers;
 mod cached;
@@ -8,6 +9,7 @@ mod cookies;
 pub(crate) mod fastcgi;
 mod form;
 pub mod found;
+mod gateway;
 pub mod keepalive;
 mod proxy;
 pub mod quick;
@@ -30,9 +32,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use application::serve as application;
 pub(crate) use cached::abandon;
 pub use cached::Note;
-pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;
 pub use quick::Begun;
 

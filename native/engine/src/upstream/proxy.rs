@@ -57,11 +57,12 @@ pub async fn group_of(
     default_port: u16,
 ) -> Result<(Option<usize>, Arc<Group>), String> {
     let mut groups = ex.worker.shared.balancers.groups().enumerate();
-    let known = groups.find(|(_, g)| {
-        g.conf.name == authority
-            || g.conf
-                .port
-                .is_some_and(|p| format!("{}:{p}", g.conf.name) == authority)
+    let known = groups.find(|(_, g)| match g.conf.port {
+        None => g.conf.name == authority,
+        Some(port) => {
+            port == default_port && g.conf.name == authority
+                || format!("{}:{port}", g.conf.name) == authority
+        }
     });
     if let Some((i, group)) = known {
         return Ok((Some(i), group));
@@ -216,7 +217,7 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
     attempts::run(ex, plan).await
 }
 
-fn host_only(authority: &str) -> String {
+pub(super) fn host_only(authority: &str) -> String {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host.to_string(),
         _ => authority.to_string(),

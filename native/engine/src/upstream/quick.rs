@@ -3,6 +3,7 @@
 //! case. Every other request continues in a task from its current state: [`Flight::leave`].
 
 use super::answer;
+use super::application;
 use super::buffers;
 use super::fastcgi;
 use super::form::Form;
@@ -317,7 +318,7 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
     if recipe.checks_scripts {
         fastcgi::split_path(ex, &recipe.conf);
         // The request is rejected and logged like any other.
-        if !fastcgi::scripts_are_allowed(ex) {
+        if !application::scripts_are_allowed(ex, &recipe.conf) {
             return Asked::No;
         }
     }

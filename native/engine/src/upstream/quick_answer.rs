@@ -10,7 +10,7 @@ use crate::time::parse_http_date;
 use crate::worker::Worker;
 use gallop_conf::model::{next, LocConf};
 use gallop_http::fastcgi::{self, Event, RecordReader, ResponseHeadParser};
-use gallop_http::h1::{parse_length, parse_response, ResponseHead};
+use gallop_http::h1::{parse_length, parse_response, ResponseHead, Sender};
 use gallop_http::token::is_name;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -83,7 +83,7 @@ impl Answer<'_> {
     fn http(&self, out: &mut Vec<u8>) -> Option<Said> {
         let (input, request) = (self.input, &self.request);
         HEAD.with_borrow_mut(|head| {
-            let Some(len) = parse_response(input, head, true).ok()? else {
+            let Some(len) = parse_response(input, head, Sender::Server).ok()? else {
                 return (input.len() < self.limit()).then_some(Said::Part { head: false });
             };
             if len > self.limit() {

@@ -2,7 +2,7 @@
 //! locations this is possible. [`super::settled`] has the rules for values.
 
 use super::answer::Giver;
-use super::fastcgi::must_check_scripts;
+use super::application::must_check_scripts;
 use super::form::{Fixed, Form, FORMS};
 use super::proxy::{host_header, Target};
 use super::settled::{is_settled, uses_tables};
@@ -11,8 +11,8 @@ use crate::exchange::Exchange;
 use crate::fast::is_straight;
 use crate::filters::is_usual_status;
 use gallop_conf::model::{
-    self, items, Balance, CacheUse, Handler, InFile, Level, LocConf, Location, PeerAddr, ProxyPass,
-    StorePlace, UpConf,
+    self, items, AppProtocol, Balance, CacheUse, Handler, InFile, Level, LocConf, Location,
+    PeerAddr, ProxyPass, StorePlace, UpConf,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Recipe {
     pub(super) fn giver(&self) -> Giver {
         match self.host {
             Some(_) => Giver::Server,
-            None => Giver::Application,
+            None => Giver::Application(AppProtocol::Fastcgi),
         }
     }
 
@@ -114,7 +114,7 @@ impl Recipe {
                 let conf = loc.conf.proxy.clone().unwrap_or_default();
                 (&pass.target, conf, Some(host_of(ex, pass)?))
             }
-            Handler::Fastcgi(pass) => {
+            Handler::Application(pass) if pass.protocol == AppProtocol::Fastcgi => {
                 let conf = loc.conf.fastcgi.clone().unwrap_or_default();
                 (&pass.target, conf, None)
             }
@@ -126,7 +126,7 @@ impl Recipe {
         let group = ex.worker.shared.balancers.group(index);
         let params = match host {
             Some(_) => items(&conf.set_headers),
-            None => items(&loc.conf.fastcgi_params),
+            None => items(&conf.params),
         };
         let root = loc.conf.root.as_ref();
         let values = || params.iter().map(|p| &p.value).chain(root.map(|r| &r.path));

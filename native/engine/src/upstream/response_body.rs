@@ -11,9 +11,10 @@ use crate::exchange::Exchange;
 use crate::template;
 use crate::worker::Worker;
 use bytes::Bytes;
+use gallop_conf::model::AppProtocol;
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
-use gallop_http::h1::{parse_response, ChunkDecoder, Decoded, ResponseError, ResponseHead};
+use gallop_http::h1::{parse_response, ChunkDecoder, Decoded, ResponseError, ResponseHead, Sender};
 use gallop_runtime::{deadline, now_ms, Deadline};
 use std::io;
 use std::rc::Rc;
@@ -30,6 +31,7 @@ enum Framing {
 /// Parses an upstream's bytes.
 pub enum Decoder {
     Http {
+        sender: Sender,
         framing: FramingState,
         keep: bool,
         /// The lines after a chunked body.
@@ -59,13 +61,7 @@ impl Decoder {
     pub fn new(plan: &Plan<'_>) -> Decoder {
         let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
         match plan.protocol {
-            Protocol::Http(_) => Decoder::Http {
-                framing: FramingState(Framing::Ended),
-                keep: false,
-                trailers: Vec::new(),
-                most: plan.conf.pass_trailers.filter(|p| *p).map(|_| limit),
-            },
-            Protocol::Fastcgi => Decoder::Fastcgi {
+            Protocol::Application(AppProtocol::Fastcgi) => Decoder::Fastcgi {
                 reader: Box::default(),
                 head: Box::new(ResponseHeadParser::new(limit)),
                 keep: plan.conf.keep_conn.unwrap_or(false),
@@ -74,31 +70,23 @@ impl Decoder {
                 stdout_ended: false,
                 left: None,
             },
+            Protocol::Http(_) | Protocol::Application(_) => Decoder::Http {
+                sender: match plan.protocol {
+                    Protocol::Http(_) => Sender::Server,
+                    Protocol::Application(_) => Sender::Gateway,
+                },
+                framing: FramingState(Framing::Ended),
+                keep: false,
+                trailers: Vec::new(),
+                most: plan.conf.pass_trailers.filter(|p| *p).map(|_| limit),
+            },
         }
     }
 
     /// Parse the head if it is complete, and remove it from `input`.
     pub fn head(&mut self, input: &mut Vec<u8>, limit: usize) -> Result<Option<Head>, String> {
         match self {
-            Decoder::Http { .. } => {
-                let mut head = ResponseHead::default();
-                match parse_response(input, &mut head, true) {
-                    Ok(Some(len)) if len > limit => Err(too_big()),
-                    Ok(Some(len)) => {
-                        input.drain(..len);
-                        let doing = "while reading response header from upstream";
-                        Head::from_http(&head).map(Some).map_err(|e| format!("{e} {doing}"))
-                    }
-                    Ok(None) if input.len() >= limit => Err(too_big()),
-                    Ok(None) => Ok(None),
-                    Err(ResponseError::NoStatusLine) => {
-                        Err("upstream sent no valid HTTP/1.0 header while reading response header from upstream".into())
-                    }
-                    Err(ResponseError::InvalidHeader) => {
-                        Err("upstream sent invalid header while reading response header from upstream".into())
-                    }
-                }
-            }
+            Decoder::Http { sender, .. } => http_head(input, limit, *sender),
             Decoder::Fastcgi { .. } => self.fastcgi_head(input),
         }
     }
@@ -167,13 +155,18 @@ impl Decoder {
     /// Determine from the head how the body ends.
     pub fn start_body(&mut self, head: &Head, is_head: bool) {
         match self {
-            Decoder::Http { framing, keep, .. } => {
+            Decoder::Http {
+                sender,
+                framing,
+                keep,
+                ..
+            } => {
                 *keep = head.keep;
                 framing.0 = if is_head || matches!(head.status, 204 | 304) {
                     Framing::Ended
                 } else if head.status == 101 {
                     Framing::UntilClose
-                } else if head.chunked {
+                } else if head.chunked && *sender == Sender::Server {
                     Framing::Chunked(ChunkDecoder::default())
                 } else {
                     match head.content_length {
@@ -289,6 +282,29 @@ impl Decoder {
                 ..
             } => reader.is_done() || *stdout_ended,
         }
+    }
+}
+
+/// Parse the head of a response if it is complete, and remove it from `input`.
+fn http_head(input: &mut Vec<u8>, limit: usize, sender: Sender) -> Result<Option<Head>, String> {
+    let doing = "while reading response header from upstream";
+    let mut head = ResponseHead::default();
+    match parse_response(input, &mut head, sender) {
+        Ok(Some(len)) if len > limit => Err(too_big()),
+        Ok(Some(len)) => {
+            input.drain(..len);
+            let made = match sender {
+                Sender::Server => Head::from_http(&head),
+                Sender::Gateway => Head::from_gateway(&head),
+            };
+            made.map(Some).map_err(|e| format!("{e} {doing}"))
+        }
+        Ok(None) if input.len() >= limit => Err(too_big()),
+        Ok(None) => Ok(None),
+        Err(ResponseError::NoStatusLine) => {
+            Err(format!("upstream sent no valid HTTP/1.0 header {doing}"))
+        }
+        Err(ResponseError::InvalidHeader) => Err(format!("upstream sent invalid header {doing}")),
     }
 }
 

@@ -2,8 +2,8 @@
 //! response head; after a failure, the next server.
 
 use super::answer::{self, Giver, Head};
+use super::application;
 use super::buffers;
-use super::fastcgi;
 use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
 use super::quick::{Came, Started};
 use super::request::{BodyLength, HttpRequest};
@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, Received};
 use crate::phases::Flow;
 use crate::{received, template};
 use bytes::Bytes;
-use gallop_conf::model::{items, next, Level, PeerAddr, ProxyPass, UpConf};
+use gallop_conf::model::{items, next, AppProtocol, Level, PeerAddr, ProxyPass, UpConf};
 use gallop_conf::parser::os_error;
 use gallop_http::fastcgi::RequestWriter;
 use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 pub enum Protocol {
     Http(HttpRequest),
-    Fastcgi,
+    Application(AppProtocol),
 }
 
 /// The parameters of a request to an upstream, except for the server.
@@ -53,16 +53,25 @@ impl Plan<'_> {
     pub(super) fn giver(&self) -> Giver {
         match self.protocol {
             Protocol::Http(_) => Giver::Server,
-            Protocol::Fastcgi => Giver::Application,
+            Protocol::Application(protocol) => Giver::Application(protocol),
         }
     }
-}
 
-impl Plan<'_> {
-    /// Whether only the response head is requested.
+    /// Whether only the response head is wanted.
     fn asks_head(&self, ex: &Exchange) -> bool {
-        let as_get = matches!(&self.protocol, Protocol::Http(r) if r.as_get);
-        ex.method() == b"HEAD" && !as_get
+        let wants_body = match &self.protocol {
+            Protocol::Http(request) => request.as_get,
+            // An application may send a body even for HEAD, which a cache stores for GET.
+            Protocol::Application(_) => ex.cached.as_ref().is_some_and(|n| n.cacheable),
+        };
+        ex.method() == b"HEAD" && !wants_body
+    }
+
+    /// Whether the request starts with the length of its body, so that the whole body must be read
+    /// first if the client does not announce the length.
+    pub(super) fn starts_with_length(&self) -> bool {
+        use AppProtocol::{Scgi, Uwsgi};
+        matches!(self.protocol, Protocol::Application(Scgi | Uwsgi))
     }
 }
 
@@ -106,10 +115,11 @@ pub enum Tried {
     Flow(Flow),
 }
 
-fn no_certificate() -> Failure {
+/// A failure of this side, for which the server is not to blame.
+fn own_failure(message: String) -> Failure {
     Failure {
         kind: 0,
-        message: "the certificate for upstream cannot be read".into(),
+        message,
         sent: false,
         stale: false,
     }
@@ -160,7 +170,10 @@ pub async fn one(
         false => None,
         true => match tls_names(ex, plan) {
             Some(names) => Some(names),
-            None => return Tried::Failed(no_certificate()),
+            None => {
+                let message = "the certificate for upstream cannot be read";
+                return Tried::Failed(own_failure(message.into()));
+            }
         },
     };
     let key = pool_key(
@@ -309,7 +322,7 @@ const FILE_STEP: u64 = 64 * 1024;
 const HEAD_STEP: usize = 16 * 1024;
 
 impl Outgoing {
-    fn new(ex: &Exchange, plan: &Plan<'_>) -> Outgoing {
+    fn new(ex: &Exchange, plan: &Plan<'_>) -> Result<Outgoing, Failure> {
         let stored = |ex: &Exchange| match &ex.received {
             Some(Received::Memory(b)) => Feed::Bytes(b.clone()),
             Some(Received::File { file, len, .. }) => Feed::File {
@@ -340,13 +353,18 @@ impl Outgoing {
                     },
                 )
             }
-            Protocol::Fastcgi => {
+            Protocol::Application(protocol) => {
                 let feed = if plan.conf.pass_request_body == Some(false) {
                     Feed::Bytes(Bytes::new())
                 } else {
                     stored(ex)
                 };
-                (fastcgi::encode(ex, &plan.conf), feed, BodyFraming::Fastcgi)
+                let head = application::encode(ex, &plan.conf, *protocol);
+                let framing = match protocol {
+                    AppProtocol::Fastcgi => BodyFraming::Fastcgi,
+                    AppProtocol::Uwsgi | AppProtocol::Scgi => BodyFraming::Plain,
+                };
+                (head.map_err(own_failure)?, feed, framing)
             }
         };
         let mut out = Outgoing {
@@ -367,7 +385,7 @@ impl Outgoing {
             out.body = early.len() as u64;
             out.frame(&early);
         }
-        out
+        Ok(out)
     }
 
     /// The unsent rest of a request without a body.
@@ -503,7 +521,10 @@ enum Event {
 /// Send the request and read until the response head is complete.
 async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
-    let out = Outgoing::new(ex, plan);
+    let out = match Outgoing::new(ex, plan) {
+        Ok(out) => out,
+        Err(failure) => return Tried::Failed(failure),
+    };
     let doing = Doing {
         conn,
         out,

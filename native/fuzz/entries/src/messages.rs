@@ -4,6 +4,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use gallop_http::fastcgi::{decode_params, Error, Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{
     body_framing, parse, parse_response, ChunkDecoder, Decoded, Limits, Parsed, ResponseHead,
+    Sender,
 };
 use gallop_http::message::Head;
 use gallop_http::proxy_protocol;
@@ -54,9 +55,11 @@ pub fn http1(bytes: &[u8]) {
     }
     chunked(bytes);
     let mut answer = ResponseHead::default();
-    if let Ok(Some(len)) = parse_response(bytes, &mut answer, true) {
-        assert!(len <= bytes.len());
-        assert!(answer.iter().all(|(name, _)| !name.is_empty()));
+    for sender in [Sender::Server, Sender::Gateway] {
+        if let Ok(Some(len)) = parse_response(bytes, &mut answer, sender) {
+            assert!(len <= bytes.len());
+            assert!(answer.iter().all(|(name, _)| !name.is_empty()));
+        }
     }
     if let Ok(Some((_, len))) = proxy_protocol::parse(bytes) {
         assert!(len <= bytes.len());

@@ -12,7 +12,7 @@ mod writer;
 
 pub use params::{decode_params, encode_param, Params};
 pub use reader::{is_ended, Event, ProtocolStatus, RecordReader};
-pub use response::{HeadError, ResponseHead, ResponseHeadParser};
+pub use response::{parse_status, HeadError, ResponseHead, ResponseHeadParser};
 pub use writer::{record_header, Begin, RequestWriter, Role, MAX_CONTENT};
 
 /// The only version.

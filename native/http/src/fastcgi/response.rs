@@ -134,7 +134,7 @@ impl ResponseHeadParser {
         if self.buffer[name.clone()].eq_ignore_ascii_case(b"status") {
             // The first `Status` counts.
             if self.status.is_none() {
-                self.status = Some(parse_status(&self.buffer, value).ok_or(HeadError::Status)?);
+                self.status = Some(status_at(&self.buffer, value).ok_or(HeadError::Status)?);
             }
             return Ok(false);
         }
@@ -174,12 +174,17 @@ fn trim(head: &[u8], mut range: Range<usize>) -> Range<usize> {
     range
 }
 
-fn parse_status(head: &[u8], value: Range<usize>) -> Option<(u16, Range<usize>)> {
-    let text = &head[value.clone()];
-    let digits = text.get(..3)?;
-    if !digits.iter().all(u8::is_ascii_digit) || text.get(3).is_some_and(|&b| b != b' ') {
+fn status_at(head: &[u8], value: Range<usize>) -> Option<(u16, Range<usize>)> {
+    let (code, _) = parse_status(&head[value.clone()])?;
+    Some((code, trim(head, value.start + 3..value.end)))
+}
+
+/// Parse the value of `Status`: the status code, 100 to 999, and the reason phrase.
+pub fn parse_status(value: &[u8]) -> Option<(u16, &[u8])> {
+    let (digits, rest) = value.split_at_checked(3)?;
+    if !digits.iter().all(u8::is_ascii_digit) || rest.first().is_some_and(|&b| b != b' ') {
         return None;
     }
     let code = digits.iter().fold(0, |n, d| n * 10 + u16::from(d - b'0'));
-    (code >= 100).then(|| (code, trim(head, value.start + 3..value.end)))
+    (code >= 100).then(|| (code, rest.trim_ascii()))
 }

@@ -9,4 +9,4 @@ mod response;
 pub use chunked::{ChunkDecoder, ChunkError, Decoded};
 pub use framing::{body_framing, parse_length, BodyFraming};
 pub use request::{parse, HeadError, Limits, Parsed};
-pub use response::{parse_response, ResponseError, ResponseHead};
+pub use response::{parse_response, ResponseError, ResponseHead, Sender};

@@ -40,26 +40,36 @@ impl ResponseHead {
     }
 }
 
-/// Parse a head at the start of `input`. Returns its length when complete. `status_line` is false
-/// for gateways whose responses start with header fields.
+/// The kind of server that sends a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// An HTTP server: the response starts with a status line of HTTP/1.
+    Server,
+    /// A uwsgi or SCGI application: the response starts with a status line of any version, or with
+    /// header fields; then the head's status is 0.
+    Gateway,
+}
+
+/// Parse a head at the start of `input`. Returns its length when complete.
 pub fn parse_response(
     input: &[u8],
     head: &mut ResponseHead,
-    status_line: bool,
+    sender: Sender,
 ) -> Result<Option<usize>, ResponseError> {
     head.headers.clear();
     let mut pos = 0;
-    if let Some(next) = usual_status(input, head).filter(|_| status_line) {
+    if let Some(next) = usual_status(input, head) {
         pos = next;
-    } else if status_line {
-        if !b"HTTP/".starts_with(&input[..input.len().min(5)]) {
-            return Err(ResponseError::NoStatusLine);
-        }
+    } else if b"HTTP/".starts_with(&input[..input.len().min(5)]) {
         let Some((line, next)) = line(input, 0) else {
             return Ok(None);
         };
-        parse_status(head, input, line)?;
+        parse_status(head, input, line, sender)?;
         pos = next;
+    } else if sender == Sender::Server {
+        return Err(ResponseError::NoStatusLine);
+    } else {
+        (head.status, head.reason) = (0, Span::default());
     }
     loop {
         while let Some((header, next)) = field::usual(input, pos) {
@@ -117,7 +127,12 @@ fn line(input: &[u8], pos: usize) -> Option<(Span, usize)> {
     ))
 }
 
-fn parse_status(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), ResponseError> {
+fn parse_status(
+    head: &mut ResponseHead,
+    input: &[u8],
+    span: Span,
+    sender: Sender,
+) -> Result<(), ResponseError> {
     let text = &input[span.start as usize..span.end as usize];
     let invalid = ResponseError::NoStatusLine;
     let dot = memchr(b'.', text).ok_or(invalid)?;
@@ -126,7 +141,12 @@ fn parse_status(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(),
         .iter()
         .take_while(|c| c.is_ascii_digit())
         .count();
-    if major != b"1" || minor_len == 0 || text.get(dot + 1 + minor_len) != Some(&b' ') {
+    // uWSGI responds in the version that a parameter tells, such as HTTP/2.0.
+    let is_known = match sender {
+        Sender::Server => major == b"1",
+        Sender::Gateway => !major.is_empty() && major.iter().all(u8::is_ascii_digit),
+    };
+    if !is_known || minor_len == 0 || text.get(dot + 1 + minor_len) != Some(&b' ') {
         return Err(invalid);
     }
     head.minor = (text[dot + 1] - b'0').min(1);
@@ -225,7 +245,7 @@ mod tests {
         ) {
             let text = pieces.concat() + "\r\n\r\n";
             let (mut quick, mut slow) = (ResponseHead::default(), ResponseHead::default());
-            let read = parse_response(text.as_bytes(), &mut quick, false);
+            let read = parse_response(text.as_bytes(), &mut quick, Sender::Gateway);
             prop_assert_eq!(read, by_every_rule(text.as_bytes(), &mut slow));
             prop_assert_eq!(quick.headers, slow.headers);
         }
@@ -241,7 +261,7 @@ mod tests {
             let (mut quick, mut slow) = (ResponseHead::default(), ResponseHead::default());
             if usual_status(text.as_bytes(), &mut quick).is_some() {
                 let (span, _) = line(text.as_bytes(), 0).expect("a whole line");
-                prop_assert_eq!(parse_status(&mut slow, text.as_bytes(), span), Ok(()));
+                prop_assert_eq!(parse_status(&mut slow, text.as_bytes(), span, Sender::Server), Ok(()));
                 prop_assert_eq!((quick.minor, quick.status, quick.reason), (slow.minor, slow.status, slow.reason));
             }
         }
@@ -252,20 +272,53 @@ mod tests {
         let mut head = ResponseHead::default();
         let text = b"HTTP/1.1 404 Not Here\r\nA: b\r\n\r\nbody";
         assert_eq!(
-            parse_response(text, &mut head, true),
+            parse_response(text, &mut head, Sender::Server),
             Ok(Some(text.len() - 4))
         );
         assert_eq!((head.status, head.minor), (404, 1));
         assert_eq!(head.text(head.reason), b"Not Here");
         assert_eq!(head.get("a"), Some(&b"b"[..]));
-        assert_eq!(parse_response(&text[..20], &mut head, true), Ok(None));
         assert_eq!(
-            parse_response(b"hello", &mut head, true),
+            parse_response(&text[..20], &mut head, Sender::Server),
+            Ok(None)
+        );
+        assert_eq!(
+            parse_response(b"hello", &mut head, Sender::Server),
             Err(ResponseError::NoStatusLine)
         );
         assert_eq!(
-            parse_response(b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", &mut head, true),
+            parse_response(
+                b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+                &mut head,
+                Sender::Server
+            ),
             Err(ResponseError::InvalidHeader)
         );
+    }
+
+    #[test]
+    fn gateway_heads_may_lack_a_status_line() {
+        let mut head = ResponseHead::default();
+        let cases = [
+            (&b"HTTP/2.0 201 Made\r\nA: b\r\n\r\n"[..], 201, &b"Made"[..]),
+            (b"A: b\n\n", 0, b""),
+            (b"HTTP/1.1 404 Not Here\nA: b\n\n", 404, b"Not Here"),
+        ];
+        for (text, status, reason) in cases {
+            for cut in 0..text.len() {
+                let parsed = parse_response(&text[..cut], &mut head, Sender::Gateway);
+                assert_eq!(parsed, Ok(None), "{cut} bytes");
+            }
+            let parsed = parse_response(text, &mut head, Sender::Gateway);
+            assert_eq!(parsed, Ok(Some(text.len())));
+            assert_eq!((head.status, head.text(head.reason)), (status, reason));
+            assert_eq!(head.get("a"), Some(&b"b"[..]));
+        }
+        for text in [&b"HTTP/.1 200 OK\n\n"[..], b"HTTP/x.1 200 OK\n\n"] {
+            let parsed = parse_response(text, &mut head, Sender::Gateway);
+            assert_eq!(parsed, Err(ResponseError::NoStatusLine));
+        }
+        let parsed = parse_response(b"HTTP/2.0 200 OK\n\n", &mut head, Sender::Server);
+        assert_eq!(parsed, Err(ResponseError::NoStatusLine));
     }
 }

@@ -1,10 +1,10 @@
-//! TLS to upstream servers (`proxy_pass https://`).
+//! TLS to upstream servers (`proxy_pass https://`, `uwsgi_pass suwsgi://`).
 
 use super::certificates::{load_pair, passwords, Source};
 use super::named::Kept;
 use super::peer::{Judge, Upstream};
 use super::{ciphers, error, Result, TlsError, TlsStream};
-use gallop_conf::model::{items, Config, Handler, UpConf};
+use gallop_conf::model::{items, AppProtocol, Config, Handler, Location, UpConf};
 use gallop_conf::template::Template;
 use gallop_engine::upstream::keepalive::{Connector, Handshake, Stream, TlsRequest};
 use gallop_runtime::Sock;
@@ -34,7 +34,7 @@ pub struct Upstreams {
 
 struct Place {
     config: Arc<ClientConfig>,
-    /// `proxy_ssl_password_file`, for keys whose paths contain variables.
+    /// The words of `*_ssl_password_file`, for keys whose paths contain variables.
     passwords: Vec<Vec<u8>>,
 }
 
@@ -44,11 +44,11 @@ fn key(conf: &UpConf) -> usize {
 }
 
 impl Upstreams {
-    /// Create the TLS settings of every `proxy_pass` to an `https://` URL or to a URL with
-    /// variables.
+    /// Create the TLS settings of every `proxy_pass` to an `https://` URL, every `uwsgi_pass` to a
+    /// `suwsgi://` address, and those to addresses with variables.
     ///
     /// # Errors
-    /// The problem in `proxy_ssl_*` and its location.
+    /// The problem in `proxy_ssl_*` or `uwsgi_ssl_*` and its location.
     pub fn new(config: &Config) -> std::result::Result<Self, String> {
         let mut made = Self {
             base: config.conf_prefix.clone(),
@@ -57,16 +57,10 @@ impl Upstreams {
         let mut failed = None;
         for server in config.http.iter().flat_map(|h| &h.servers) {
             crate::preparing::visit(&server.root, &mut |location| {
-                let Some(Handler::Proxy(pass)) = &location.handler else {
+                let Some((conf, module)) = tls_settings(location) else {
                     return;
                 };
-                let Some(conf) = location.conf.proxy.as_ref() else {
-                    return;
-                };
-                if !pass.https && pass.url.is_none() {
-                    return;
-                }
-                if let Err(e) = made.add(conf) {
+                if let Err(e) = made.add(conf, module) {
                     let place = format!("{e} in location \"{}\"", location.name);
                     failed.get_or_insert(place);
                 }
@@ -75,17 +69,35 @@ impl Upstreams {
         failed.map_or(Ok(made), Err)
     }
 
-    fn add(&mut self, conf: &Arc<UpConf>) -> Result<()> {
+    fn add(&mut self, conf: &Arc<UpConf>, module: &str) -> Result<()> {
         if let Entry::Vacant(place) = self.places.entry(key(conf)) {
             let passwords = passwords(conf.ssl_password_file.as_deref())?;
-            let config = Arc::new(client_config(conf, &passwords)?);
+            let config = Arc::new(client_config(conf, module, &passwords)?);
             place.insert(Place { config, passwords });
         }
         Ok(())
     }
 }
 
-fn client_config(conf: &UpConf, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
+/// The TLS settings of a location that may connect to its upstream by TLS, and the prefix of their
+/// directives.
+fn tls_settings(location: &Location) -> Option<(&Arc<UpConf>, &'static str)> {
+    let conf = &location.conf;
+    match location.handler.as_ref()? {
+        Handler::Proxy(pass) if pass.https || pass.url.is_some() => {
+            Some((conf.proxy.as_ref()?, "proxy"))
+        }
+        Handler::Application(pass) => {
+            let may_ask = pass.protocol == AppProtocol::Uwsgi && pass.address.is_some();
+            let own = conf.application(pass.protocol).as_ref();
+            Some((own.filter(|_| pass.tls || may_ask)?, pass.protocol.name()))
+        }
+        _ => None,
+    }
+}
+
+/// `module`: the prefix of the directives.
+fn client_config(conf: &UpConf, module: &str, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
     let crypto = Arc::new(ciphers::crypto(conf.ssl_ciphers.as_deref(), None)?);
     let versions = ciphers::versions(items(&conf.ssl_protocols))?;
     let judge = match (conf.ssl_verify, &conf.ssl_trusted_certificate) {
@@ -94,18 +106,23 @@ fn client_config(conf: &UpConf, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
             Some(Judge::new(trusted, conf.ssl_crl.as_ref(), depth, &crypto)?)
         }
         (Some(true), None) => {
-            return error("no proxy_ssl_trusted_certificate for proxy_ssl_verify");
+            let message = format!("no {module}_ssl_trusted_certificate for {module}_ssl_verify");
+            return error(message);
         }
         _ => None,
     };
     let verifier = Arc::new(Upstream::new(judge, &crypto));
     let mut config = ClientConfig::builder_with_provider(crypto)
         .with_protocol_versions(&versions)
-        .map_err(|e| TlsError(format!("proxy_ssl_protocols and proxy_ssl_ciphers: {e}")))?
+        .map_err(|e| {
+            TlsError(format!(
+                "{module}_ssl_protocols and {module}_ssl_ciphers: {e}"
+            ))
+        })?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    if let Some((certificate, key)) = fixed_pair(conf)? {
+    if let Some((certificate, key)) = fixed_pair(conf, module)? {
         let (pair, _) = load_pair(&Source::new(&certificate), &Source::new(&key), passwords)?;
         config.client_auth_cert_resolver = Arc::new(Own(Arc::new(pair)));
     }
@@ -119,7 +136,7 @@ fn client_config(conf: &UpConf, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
 }
 
 /// The paths of a certificate without variables.
-fn fixed_pair(conf: &UpConf) -> Result<Option<(String, String)>> {
+fn fixed_pair(conf: &UpConf, module: &str) -> Result<Option<(String, String)>> {
     let Some(certificate) = &conf.ssl_certificate else {
         return Ok(None);
     };
@@ -135,7 +152,7 @@ fn fixed_pair(conf: &UpConf) -> Result<Option<(String, String)>> {
     }
     let Some(own_key) = &conf.ssl_certificate_key else {
         return error(format!(
-            "no \"proxy_ssl_certificate_key\" is defined for certificate \"{certificate}\""
+            "no \"{module}_ssl_certificate_key\" is defined for certificate \"{certificate}\""
         ));
     };
     Ok(text(own_key).map(|own_key| (certificate, own_key)))
@@ -195,7 +212,7 @@ impl UpstreamConnector {
         Ok(Arc::new(config))
     }
 
-    /// The pair whose paths contain variables, cached as `proxy_ssl_certificate_cache` says.
+    /// The pair whose paths contain variables, cached as `*_ssl_certificate_cache` says.
     fn pair(&self, conf: &UpConf, certificate: &str, own_key: &str) -> Result<Arc<CertifiedKey>> {
         let words = &self.place(conf)?.passwords;
         let limits = conf.ssl_certificate_cache.as_ref().and_then(Option::as_ref);

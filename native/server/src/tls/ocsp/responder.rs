@@ -5,7 +5,7 @@ use base64::Engine;
 use gallop_conf::listen;
 use gallop_conf::model::ResolverConf;
 use gallop_engine::resolver::{once, Answered};
-use gallop_http::h1::{parse_response, ResponseHead};
+use gallop_http::h1::{parse_response, ResponseHead, Sender};
 use gallop_runtime::{connect, timeout, ConnectTo, Sock};
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -191,7 +191,7 @@ async fn answer(sock: &Sock) -> Result<Vec<u8>, String> {
         let n = n.map_err(|e| os("recv()", &e))?;
         input.extend_from_slice(&buffer[..n]);
         if body.is_none() {
-            let parsed = parse_response(&input, &mut head, true);
+            let parsed = parse_response(&input, &mut head, Sender::Server);
             body = parsed.map_err(|_| "OCSP responder sent invalid response")?;
             if body.is_some() {
                 check(&head)?;
