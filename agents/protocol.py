@@ -49,7 +49,7 @@ OPERATIONS = (
     "facts",  # kernel, CPUs, memory, distribution, installed engines with versions, modules, paths
     "apply",  # ApplyRequest -> ApplyResult; Step events
     "recover",  # finish or undo a killed agent's transaction; -> {"transactions": [...]}
-    "status",  # {"transaction": id} -> its recorded outcome
+    "status",  # {"transaction": id, "abandon"} -> its recorded outcome; abandoned, it will never begin
     "rollback",  # {"transaction": id}: restore the files that it replaced
     "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
@@ -179,7 +179,7 @@ class StepEvent:
 
 @dataclass(frozen=True)
 class ApplyResult:
-    outcome: str  # applied | unchanged | tested (dry run) | rolled_back | failed
+    outcome: str  # applied | unchanged | tested (dry run) | rolled_back | failed | abandoned
     error: str = ""  # the server's own message
     steps: list[StepEvent] = field(default_factory=list)
     # {"site", "kind", "url", "at", "verdict", "words", "before", "after"} (agents/host/checking.py)

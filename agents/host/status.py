@@ -1,20 +1,39 @@
-"""Result of a transaction."""
+"""Result of a transaction, and the end of one that has not begun."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-from agents.host import state
+from agents.host import recover, state
 from agents.host.operations import Emit
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"transaction": id} -> its ApplyResult; {"outcome": ""} while it runs or waits for `recover`; {"outcome":
     "unknown"} if this host never started it, or has deleted it.
+
+    With "abandon": true a transaction that has not begun never will: it ends as "abandoned", and a request for it that
+    arrives later gets that result. One that has begun is completed or rolled back first.
     """
     ident = state.check_id(args.get("transaction"))
+    if args.get("abandon") is True:
+        return _abandoned(ident)
     result = state.Journal(ident).outcome()
     if result is not None:
         return result
     return {"outcome": "" if state.open_transaction() == ident else "unknown", "error": "", "steps": []}
+
+
+def _abandoned(ident: str) -> dict[str, Any]:
+    with state.HostLock():
+        recover.repair()
+        known = state.Journal(ident).outcome()
+        if known is not None:
+            return known
+        result = {"outcome": "abandoned", "error": "", "steps": [], "checks": []}
+        journal = state.Journal(ident)
+        journal.begin({"entries": [], "engines": [], "roots": [], "answers": []})
+        journal.end(result)
+        journal.close()
+        return result

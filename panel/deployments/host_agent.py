@@ -97,6 +97,11 @@ def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
     return result_of(data) if data.get("outcome") not in (None, "", "unknown") else None
 
 
+def abandoned(host: Host, transaction: str) -> protocol.ApplyResult:
+    """Result of a transaction, which never begins if it has not begun yet (outcome "abandoned"). Raises RemoteError."""
+    return result_of(_call(host, "status", {"transaction": transaction, "abandon": True}, ASK_TIMEOUT_S))
+
+
 def result_of(data: Mapping[str, Any]) -> protocol.ApplyResult:
     steps = [protocol.StepEvent(**step) for step in data.get("steps", [])]
     checks = list(data.get("checks", ()))

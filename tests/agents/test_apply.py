@@ -127,7 +127,7 @@ def test_change_that_breaks_another_site_is_rolled_back(agent: AgentProcess, str
     hijack = FileChange(str(sites.path("00-a.conf")), "put", sites.text("blog", "mine", 403))
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "mine")), hijack))
     assert result["outcome"] == "rolled_back", result
-    assert "another site suffers" in result["error"]
+    assert "another site answers worse than before" in result["error"]
     assert "blog.test" in result["error"]
     assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
     assert not sites.path("00-a.conf").exists()

@@ -27,6 +27,10 @@ from panel.websites.versions import plans_outdate
 _RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
+UNKNOWN_RESULT = (
+    "Cancelled while the host did not respond. The host had received the deployment: its agent completed it or rolled "
+    "it back. When the host responds again, check it for drift."
+)
 
 
 def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
@@ -160,7 +164,7 @@ def wake_workers(deployments: Sequence[Deployment]) -> None:
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
     """Discard a plan, or cancel a queued deployment. A running deployment always ends by itself, complete or rolled
-    back.
+    back. If the host was told of a queued one and is silent since, the deployment's error explains that.
     """
     items = deployment.items.select_related("site__team")
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
@@ -172,6 +176,7 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
         if not rows.filter(pk=deployment.pk).exists():
             raise Conflict(f"{deployment} is running or has ended and cannot be cancelled. Roll back instead.")
         _take_back_disabling(rows)
+        rows.filter(started_at__isnull=False).update(error=UNKNOWN_RESULT)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
         deployment.refresh_from_db()
         audit_record(actor=actor, action="deployment.cancel", target=deployment)

@@ -26,8 +26,8 @@ from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 logger = logging.getLogger(__name__)
 
 ASK_EVERY_S = 2.0
-# An unreachable host is queried for this long; meanwhile its agent finishes or rolls back.
-ASK_FOR_S = 600.0
+# A deployment that its host has not begun within this time after the first attempt does not begin any more.
+BEGIN_WITHIN_S = 600.0
 RESOLVE_TIMEOUT_S = 30.0  # longer than the agent's own limit
 
 
@@ -125,6 +125,8 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
             return _ask_later(job, error)
         if known is not None:
             return _ended(job, known)
+        if _is_too_late(job):
+            return _abandon(job)
     if words := _refused_names(job):
         return _failed(job, f"{words}. Nothing was changed on the host.")
     before = _ask_before(job)
@@ -216,15 +218,28 @@ def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) ->
 
 
 def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
-    """Leave the question to the next sweep, or report after ASK_FOR_S that the host does not respond."""
+    """Leave the question to the next sweep, for as long as the host is silent: only its journal knows the outcome."""
+    return Verdict(waits=f"{error.message} The result of the deployment is unknown until the host responds.")
+
+
+def _is_too_late(job: Dispatch) -> bool:
     assert job.deployment.started_at is not None
-    if timezone.now() - job.deployment.started_at < datetime.timedelta(seconds=ASK_FOR_S):
-        return Verdict(waits=error.message)
+    return timezone.now() - job.deployment.started_at > datetime.timedelta(seconds=BEGIN_WITHIN_S)
+
+
+def _abandon(job: Dispatch) -> Verdict:
+    """End a deployment whose time has passed. The host remembers it, so that a late request changes nothing."""
+    try:
+        result = host_agent.abandoned(job.deployment.host, job.request.transaction)
+    except ApplicationError as error:
+        return _ask_later(job, error)
+    if result.outcome != "abandoned":
+        return _ended(job, result)
+    minutes = round(BEGIN_WITHIN_S / 60)
     return _failed(
         job,
-        f"The connection to the host broke during the deployment: {error.message} The host's agent "
-        "completes the deployment or rolls it back. When the host is reachable again, check it for "
-        "drift.",
+        f"{job.deployment.host} did not respond for more than {minutes} minutes and had not begun the deployment. "
+        "Nothing was changed on the host. Plan it again.",
     )
 
 

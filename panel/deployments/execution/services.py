@@ -137,6 +137,7 @@ class _Batch:
         kept = set(pks) if count == len(pks) else set(owned.values_list("pk", flat=True))
         for job in jobs:
             job.deployment.started_at = job.deployment.started_at or now
+            job.deployment.progress = ""
         left = [job for job in jobs if job.deployment.pk in kept]
         self._recorder.resume(job.deployment for job in left if job.attempted)
         return left
