@@ -187,6 +187,10 @@ impl Builder {
         self.application(AppProtocol::Scgi)
     }
 
+    pub fn memcached(&mut self) -> &mut UpConf {
+        self.application(AppProtocol::Memcached)
+    }
+
     fn application(&mut self, protocol: AppProtocol) -> &mut UpConf {
         let conf = self.loc().application_mut(protocol);
         Arc::make_mut(conf.get_or_insert_with(Arc::default))

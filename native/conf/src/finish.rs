@@ -414,7 +414,11 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
 fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
     let complete = match handler {
         Some(Handler::Proxy(_)) => outer.proxy.as_ref().is_some_and(|p| p.redirect.is_some()),
-        Some(Handler::Application(pass)) => outer.application(pass.protocol).is_some(),
+        Some(Handler::Application(pass)) => {
+            let own = outer.application(pass.protocol);
+            // Locations with memcached_pass have fixed settings.
+            own.is_some() && pass.protocol != AppProtocol::Memcached
+        }
         _ => true,
     };
     complete
@@ -455,7 +459,11 @@ fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
         }
         Some(Handler::Application(pass)) => {
             let own = conf.application_mut(pass.protocol);
-            own.get_or_insert_with(Arc::default);
+            let own = own.get_or_insert_with(Arc::default);
+            if pass.protocol == AppProtocol::Memcached {
+                let own = Arc::make_mut(own);
+                (own.buffering, own.force_ranges) = (Some(false), Some(true));
+            }
         }
         _ => {}
     }

@@ -15,7 +15,10 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// Settings that contradict each other, with the place of their block.
 pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
-    let applications = AppProtocol::ALL.map(|p| (p.name(), conf.application(p)));
+    // Responses of memcached are not buffered.
+    let buffered = AppProtocol::ALL.into_iter();
+    let buffered = buffered.filter(|protocol| protocol.temp_folder().is_some());
+    let applications = buffered.map(|p| (p.name(), conf.application(p)));
     let proxy = [("proxy", &conf.proxy)];
     for (prefix, up) in proxy.into_iter().chain(applications) {
         if let Some(problem) = up.as_ref().and_then(|up| buffers(prefix, up)) {

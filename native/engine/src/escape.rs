@@ -17,14 +17,19 @@ pub enum Use {
     Location,
     /// A `Refresh` value in HTML.
     Refresh,
+    /// A key of memcached.
+    Memcached,
 }
 
 fn needs(c: u8, use_: Use) -> bool {
+    if use_ == Use::Memcached {
+        return c <= 0x20 || c == b'%';
+    }
     if c <= 0x20 || c >= 0x7f {
         return true;
     }
     match use_ {
-        Use::Location => false,
+        Use::Location | Use::Memcached => false,
         // As in nginx, `%` and `}` stay.
         Use::Refresh => b"\"'<>\\^`{|~".contains(&c),
         Use::Html => b"\"#%'<>\\^`{|}".contains(&c),

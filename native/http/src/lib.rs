@@ -1,4 +1,4 @@
-//! Sans-IO HTTP/1.1, HTTP/2, HTTP/3, and FastCGI messages. This crate opens no sockets.
+//! Sans-IO HTTP/1.1, HTTP/2, HTTP/3, FastCGI, and memcached messages. This crate opens no sockets.
 
 pub mod fastcgi;
 pub mod flood;
@@ -7,6 +7,7 @@ pub mod h2;
 pub mod h3;
 pub mod head;
 pub mod hpack;
+pub mod memcached;
 pub mod message;
 pub mod proxy_protocol;
 pub mod qpack;

@@ -87,7 +87,8 @@ fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
                 }
                 Some(Handler::Application(pass)) => {
                     let own = of(conf.application(pass.protocol));
-                    folders.insert(own.unwrap_or_else(|| default(pass.protocol.temp_folder())));
+                    let folder = pass.protocol.temp_folder().map(default);
+                    folders.extend(own.or(folder));
                 }
                 _ => {}
             }

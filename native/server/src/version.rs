@@ -4,7 +4,6 @@
 const WITHOUT: &[&str] = &[
     "http_userid_module",
     "http_grpc_module",
-    "http_memcached_module",
     "http_browser_module",
     "http_tunnel_module",
     "http_upstream_least_time_module",

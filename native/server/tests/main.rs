@@ -28,6 +28,7 @@ mod http3;
 mod idle;
 mod locations;
 mod logged;
+mod memcached;
 mod modules;
 mod named;
 mod ocsp;

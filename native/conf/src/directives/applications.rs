@@ -1,4 +1,4 @@
-//! `fastcgi_*`, `uwsgi_*`, and `scgi_*`.
+//! `fastcgi_*`, `uwsgi_*`, `scgi_*`, and `memcached_*`.
 
 use super::upstream_conf::upstream_of;
 use super::upstream_shared::{bind, connection, ignored_headers, shared, tls};
@@ -102,6 +102,23 @@ pub const SCGI: &[Spec] = shared!(
     ]
 );
 
+pub const MEMCACHED_CONNECTION: &[Spec] = connection!(memcached, "memcached_");
+pub const MEMCACHED: &[Spec] = &[
+    with("memcached_pass", LOC | LIF, ONE, |b, d| {
+        pass(b, d, AppProtocol::Memcached)
+    }),
+    with("memcached_next_upstream", HSL, MORE, |b, d| {
+        let bits = bitmask(b, d, next::MEMCACHED_NAMES)?;
+        add_bits(&mut b.memcached().next_upstream, bits)
+    }),
+    simple(
+        "memcached_gzip_flag",
+        HSL,
+        ONE,
+        Setter::Num(|b| &mut b.memcached().gzip_flag),
+    ),
+];
+
 fn param(b: &mut Builder, d: &Directive) -> Result<Param> {
     let value = b.template(&d.args()[1], &d.place)?;
     let if_not_empty = match d.args().get(2).map(String::as_str) {
@@ -141,7 +158,7 @@ pub fn split_scheme(protocol: AppProtocol, address: &str) -> (bool, &str) {
             (_, Some(rest)) => (true, rest),
             _ => (false, address),
         },
-        AppProtocol::Fastcgi | AppProtocol::Scgi => (false, address),
+        AppProtocol::Fastcgi | AppProtocol::Scgi | AppProtocol::Memcached => (false, address),
     }
 }
 
@@ -156,8 +173,12 @@ fn pass(b: &mut Builder, d: &Directive, protocol: AppProtocol) -> Result<()> {
         address: None,
         tls: false,
         host: String::new(),
+        key: None,
     };
-    if word.contains('$') {
+    if protocol == AppProtocol::Memcached {
+        pass.key = Some(b.template("$memcached_key", &d.place)?);
+    }
+    if word.contains('$') && protocol != AppProtocol::Memcached {
         pass.address = Some(b.template(word, &d.place)?);
     } else {
         let (tls, authority) = split_scheme(protocol, word);

@@ -49,6 +49,8 @@ pub const TABLES: &[&[Spec]] = &[
     applications::UWSGI,
     applications::SCGI_CONNECTION,
     applications::SCGI,
+    applications::MEMCACHED_CONNECTION,
+    applications::MEMCACHED,
 ];
 
 pub use core_http::default_types;

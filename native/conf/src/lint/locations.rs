@@ -44,6 +44,7 @@ const ANSWERED: &[&str] = &[
     "fastcgi_pass",
     "uwsgi_pass",
     "scgi_pass",
+    "memcached_pass",
     "stub_status",
     "status",
     "empty_gif",

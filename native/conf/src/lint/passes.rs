@@ -6,7 +6,13 @@ use crate::parser::Directive;
 use std::net::IpAddr;
 
 /// The directives that pass requests on.
-const PASSES: [&str; 4] = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass"];
+const PASSES: [&str; 5] = [
+    "proxy_pass",
+    "fastcgi_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "memcached_pass",
+];
 
 pub fn check(scope: &Scope<'_>, out: &mut Remarks) {
     for d in scope.items() {

@@ -448,6 +448,7 @@ inherited! {
         fastcgi: Arc<UpConf>,
         uwsgi: Arc<UpConf>,
         scgi: Arc<UpConf>,
+        memcached: Arc<UpConf>,
         types_hash_max_size: u64,
         types_hash_bucket_size: u64,
         variables_hash_max_size: u64,
@@ -475,6 +476,7 @@ impl LocConf {
             AppProtocol::Fastcgi => &self.fastcgi,
             AppProtocol::Uwsgi => &self.uwsgi,
             AppProtocol::Scgi => &self.scgi,
+            AppProtocol::Memcached => &self.memcached,
         }
     }
 
@@ -484,6 +486,7 @@ impl LocConf {
             AppProtocol::Fastcgi => &mut self.fastcgi,
             AppProtocol::Uwsgi => &mut self.uwsgi,
             AppProtocol::Scgi => &mut self.scgi,
+            AppProtocol::Memcached => &mut self.memcached,
         }
     }
 

@@ -113,16 +113,22 @@ impl ProxyPass {
     }
 }
 
-/// The protocols of application servers.
+/// The protocols of upstreams that are no HTTP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppProtocol {
     Fastcgi,
     Uwsgi,
     Scgi,
+    Memcached,
 }
 
 impl AppProtocol {
-    pub const ALL: [AppProtocol; 3] = [AppProtocol::Fastcgi, AppProtocol::Uwsgi, AppProtocol::Scgi];
+    pub const ALL: [AppProtocol; 4] = [
+        AppProtocol::Fastcgi,
+        AppProtocol::Uwsgi,
+        AppProtocol::Scgi,
+        AppProtocol::Memcached,
+    ];
 
     /// The prefix of the protocol's directives.
     pub fn name(self) -> &'static str {
@@ -130,15 +136,18 @@ impl AppProtocol {
             AppProtocol::Fastcgi => "fastcgi",
             AppProtocol::Uwsgi => "uwsgi",
             AppProtocol::Scgi => "scgi",
+            AppProtocol::Memcached => "memcached",
         }
     }
 
-    /// The default folder for temporary files, below the prefix.
-    pub fn temp_folder(self) -> &'static str {
+    /// The default folder for temporary files, below the prefix; `None` if responses are not
+    /// buffered.
+    pub fn temp_folder(self) -> Option<&'static str> {
         match self {
-            AppProtocol::Fastcgi => "fastcgi_temp",
-            AppProtocol::Uwsgi => "uwsgi_temp",
-            AppProtocol::Scgi => "scgi_temp",
+            AppProtocol::Fastcgi => Some("fastcgi_temp"),
+            AppProtocol::Uwsgi => Some("uwsgi_temp"),
+            AppProtocol::Scgi => Some("scgi_temp"),
+            AppProtocol::Memcached => None,
         }
     }
 }
@@ -152,6 +161,8 @@ pub struct AppPass {
     pub tls: bool,
     /// The address without its scheme as written, if it has no variables.
     pub host: String,
+    /// `$memcached_key`, for memcached.
+    pub key: Option<Template>,
 }
 
 /// Bits of `proxy_next_upstream` and `proxy_cache_use_stale`.
@@ -199,6 +210,15 @@ pub mod next {
         ("http_403", HTTP_403),
         ("http_404", HTTP_404),
         ("http_429", HTTP_429),
+        ("off", OFF),
+    ];
+
+    /// The parameters of `memcached_next_upstream`.
+    pub const MEMCACHED_NAMES: &[(&str, u32)] = &[
+        ("error", ERROR),
+        ("timeout", TIMEOUT),
+        ("invalid_response", INVALID_HEADER),
+        ("not_found", HTTP_404),
         ("off", OFF),
     ];
 
@@ -358,6 +378,7 @@ inherited! {
         modifier1: u64,
         modifier2: u64,
         uwsgi_string: String,
+        gzip_flag: u64,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::cached::Fetch;
 use super::cookies;
+use super::memcached;
 use super::response_body::UpstreamBody;
 use super::spool::{Folder, Spooled};
 use super::store;
@@ -217,6 +218,12 @@ pub async fn apply(
 ) -> Flow {
     let conf = plan.conf.clone();
     limit_rate(ex, &conf, &head);
+    if plan.protocol.is_memcached() {
+        if let Some(flow) = memcached::apply(ex, plan, &head) {
+            body.discard();
+            return flow;
+        }
+    }
     if let Some(flow) = intercept(ex, &conf, &head) {
         if let Some(fetch) = fetch {
             fetch.intercepted(&conf, &head);
@@ -258,22 +265,22 @@ pub async fn apply(
             drain(ex, *body, &head, bodiless).await;
             Body::Empty
         }
-        Err(body) if body.is_unbuffered() => Body::Stream(body),
-        Err(body) => {
-            let folder = Folder {
-                config: ex.worker.shared.config.clone(),
-                name: temp_folder(&plan.protocol),
-            };
-            Body::Stream(Box::new(Spooled::new(body, conf, folder)))
-        }
+        Err(body) => match temp_folder(&plan.protocol).filter(|_| !body.is_unbuffered()) {
+            None => Body::Stream(body),
+            Some(name) => {
+                let config = ex.worker.shared.config.clone();
+                let folder = Folder { config, name };
+                Body::Stream(Box::new(Spooled::new(body, conf, folder)))
+            }
+        },
     };
     Flow::Done
 }
 
 /// The default folder for temporary files.
-fn temp_folder(protocol: &Protocol) -> &'static str {
+fn temp_folder(protocol: &Protocol) -> Option<&'static str> {
     match protocol {
-        Protocol::Http(_) => "proxy_temp",
+        Protocol::Http(_) => Some("proxy_temp"),
         Protocol::Application(protocol) => protocol.temp_folder(),
     }
 }

@@ -1,8 +1,10 @@
-//! Passing of requests to applications: fastcgi_pass, uwsgi_pass, and scgi_pass.
+//! Passing of requests to applications and memcached: fastcgi_pass, uwsgi_pass, scgi_pass,
+//! and memcached_pass.
 
 use super::attempts;
 use super::fastcgi;
 use super::gateway;
+use super::memcached;
 use super::proxy::{group_of, hint, host_only};
 use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
@@ -45,6 +47,13 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
         }
     };
     let conf = settings(ex, pass.protocol);
+    let key = match &pass.key {
+        None => Vec::new(),
+        Some(key) => match memcached::prepare(ex, key) {
+            Ok(key) => key,
+            Err(flow) => return flow,
+        },
+    };
     if pass.protocol == AppProtocol::Fastcgi {
         fastcgi::split_path(ex, &conf);
     }
@@ -65,6 +74,7 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
             false => String::new(),
         },
         protocol: Protocol::Application(pass.protocol),
+        memcached_key: key,
         pass: None,
     };
     attempts::run(ex, plan).await
@@ -83,13 +93,15 @@ fn scheme(protocol: AppProtocol, tls: bool) -> &'static str {
 /// The request is too big for the protocol.
 pub(super) fn encode(
     ex: &Exchange,
-    conf: &UpConf,
+    plan: &Plan<'_>,
     protocol: AppProtocol,
 ) -> Result<Vec<u8>, String> {
+    let conf = &plan.conf;
     match protocol {
         AppProtocol::Fastcgi => Ok(fastcgi::encode(ex, conf)),
         AppProtocol::Uwsgi => gateway::uwsgi(ex, conf),
         AppProtocol::Scgi => Ok(gateway::scgi(ex, conf)),
+        AppProtocol::Memcached => Ok([b"get ", &plan.memcached_key[..], b"\r\n"].concat()),
     }
 }
 

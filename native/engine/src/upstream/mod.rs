@@ -11,6 +11,7 @@ mod form;
 pub mod found;
 mod gateway;
 pub mod keepalive;
+mod memcached;
 mod proxy;
 pub mod quick;
 mod quick_answer;

@@ -212,6 +212,7 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
             false => String::new(),
         },
         protocol: Protocol::Http(request),
+        memcached_key: Vec::new(),
         pass: Some(pass),
     };
     attempts::run(ex, plan).await

@@ -3,6 +3,7 @@
 use super::answer::Head;
 use super::buffers;
 use super::keepalive::UpstreamConn;
+use super::memcached;
 use super::state::Chosen;
 use super::transfer::{Plan, Protocol, Reply};
 use super::Totals;
@@ -50,6 +51,7 @@ pub enum Decoder {
         /// Bytes of the body that are still expected, if the head told its length.
         left: Option<u64>,
     },
+    Memcached(memcached::Reader),
 }
 
 pub struct FramingState(Framing);
@@ -70,6 +72,9 @@ impl Decoder {
                 stdout_ended: false,
                 left: None,
             },
+            Protocol::Application(AppProtocol::Memcached) => {
+                Decoder::Memcached(memcached::Reader::new(plan))
+            }
             Protocol::Http(_) | Protocol::Application(_) => Decoder::Http {
                 sender: match plan.protocol {
                     Protocol::Http(_) => Sender::Server,
@@ -88,6 +93,10 @@ impl Decoder {
         match self {
             Decoder::Http { sender, .. } => http_head(input, limit, *sender),
             Decoder::Fastcgi { .. } => self.fastcgi_head(input),
+            Decoder::Memcached(reader) => match reader.head(input)? {
+                None if input.len() >= limit => Err(too_big()),
+                head => Ok(head),
+            },
         }
     }
 
@@ -141,7 +150,7 @@ impl Decoder {
     pub fn stderr(&self) -> &[u8] {
         match self {
             Decoder::Fastcgi { stderr, .. } => stderr,
-            Decoder::Http { .. } => b"",
+            Decoder::Http { .. } | Decoder::Memcached(_) => b"",
         }
     }
 
@@ -178,6 +187,7 @@ impl Decoder {
             }
             // An application may send a body even for HEAD, which a cache stores for GET.
             Decoder::Fastcgi { left, .. } => *left = head.content_length,
+            Decoder::Memcached(_) => {}
         }
     }
 
@@ -185,6 +195,7 @@ impl Decoder {
         match self {
             Decoder::Http { framing, .. } => matches!(framing.0, Framing::Ended),
             Decoder::Fastcgi { reader, early, .. } => reader.is_done() && early.is_empty(),
+            Decoder::Memcached(reader) => reader.value.is_ended(),
         }
     }
 
@@ -192,6 +203,7 @@ impl Decoder {
     fn is_reusable(&self) -> bool {
         match self {
             Decoder::Http { keep, .. } | Decoder::Fastcgi { keep, .. } => *keep,
+            Decoder::Memcached(reader) => reader.value.is_sound(),
         }
     }
 
@@ -219,6 +231,12 @@ impl Decoder {
                 Framing::Chunked(_) => framing.0.take_chunked(input, trailers, *most),
             },
             Decoder::Fastcgi { .. } => self.take_records(input),
+            Decoder::Memcached(reader) => {
+                let taken = reader.value.take(input);
+                let out = split_front(input, taken.value);
+                input.drain(..taken.used - taken.value);
+                Ok(out)
+            }
         }
     }
 
@@ -281,6 +299,7 @@ impl Decoder {
                 stdout_ended,
                 ..
             } => reader.is_done() || *stdout_ended,
+            Decoder::Memcached(reader) => reader.value.is_whole(),
         }
     }
 }
@@ -570,7 +589,7 @@ impl BodyStream for UpstreamBody {
             // As in nginx, the framing of chunks counts.
             let used = match &self.decoder {
                 Decoder::Http { .. } => before - self.input.len(),
-                Decoder::Fastcgi { .. } => data.len(),
+                Decoder::Fastcgi { .. } | Decoder::Memcached(_) => data.len(),
             };
             self.times.length.set(self.times.length.get() + used as u64);
             if !data.is_empty() {

@@ -30,6 +30,12 @@ pub enum Protocol {
     Application(AppProtocol),
 }
 
+impl Protocol {
+    pub(super) fn is_memcached(&self) -> bool {
+        matches!(self, Protocol::Application(AppProtocol::Memcached))
+    }
+}
+
 /// The parameters of a request to an upstream, except for the server.
 pub struct Plan<'a> {
     pub group: Arc<Group>,
@@ -46,6 +52,8 @@ pub struct Plan<'a> {
     /// The default name for TLS.
     pub default_name: String,
     pub protocol: Protocol,
+    /// The escaped key, for memcached.
+    pub memcached_key: Vec<u8>,
     pub pass: Option<&'a ProxyPass>,
 }
 
@@ -354,15 +362,16 @@ impl Outgoing {
                 )
             }
             Protocol::Application(protocol) => {
-                let feed = if plan.conf.pass_request_body == Some(false) {
+                let is_unsent = *protocol == AppProtocol::Memcached;
+                let feed = if is_unsent || plan.conf.pass_request_body == Some(false) {
                     Feed::Bytes(Bytes::new())
                 } else {
                     stored(ex)
                 };
-                let head = application::encode(ex, &plan.conf, *protocol);
+                let head = application::encode(ex, plan, *protocol);
                 let framing = match protocol {
                     AppProtocol::Fastcgi => BodyFraming::Fastcgi,
-                    AppProtocol::Uwsgi | AppProtocol::Scgi => BodyFraming::Plain,
+                    _ => BodyFraming::Plain,
                 };
                 (head.map_err(own_failure)?, feed, framing)
             }

@@ -6,6 +6,7 @@ use gallop_http::h1::{
     body_framing, parse, parse_response, ChunkDecoder, Decoded, Limits, Parsed, ResponseHead,
     Sender,
 };
+use gallop_http::memcached;
 use gallop_http::message::Head;
 use gallop_http::proxy_protocol;
 use std::path::Path;
@@ -64,6 +65,25 @@ pub fn http1(bytes: &[u8]) {
     if let Ok(Some((_, len))) = proxy_protocol::parse(bytes) {
         assert!(len <= bytes.len());
     }
+    if let Ok(Some((_, len))) = memcached::parse_line(bytes, b"k") {
+        assert!(len <= bytes.len());
+    }
+    assert_eq!(value(bytes, bytes.len().max(1)), value(bytes, 1));
+}
+
+/// The value of a memcached response in pieces, and whether it ended properly.
+fn value(bytes: &[u8], piece: usize) -> (Vec<u8>, bool, bool) {
+    let mut value = memcached::Value::new(5);
+    let mut out = Vec::new();
+    for input in bytes.chunks(piece) {
+        if value.is_ended() {
+            return (out, true, false);
+        }
+        let taken = value.take(input);
+        assert!(taken.value <= taken.used && taken.used <= input.len());
+        out.extend_from_slice(&input[..taken.value]);
+    }
+    (out, value.is_ended(), value.is_sound())
 }
 
 /// Decode a chunked body in one piece and byte by byte.
