@@ -106,6 +106,7 @@ const NOTES: &[(&str, &str)] = &[
     ("proxy_headers_hash_bucket_size", NO_EFFECT),
     ("proxy_headers_hash_max_size", NO_EFFECT),
     ("proxy_socket_keepalive", NO_EFFECT),
+    ("proxy_ssl_conf_command", COMMANDS),
     (
         "proxy_ssl_password_file",
         "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
@@ -148,10 +149,7 @@ const NOTES: &[(&str, &str)] = &[
         "ssl_ciphers",
         "Names that rustls does not offer are left out.",
     ),
-    (
-        "ssl_conf_command",
-        "Certificate, PrivateKey, CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, Groups and Options with SessionTicket, ServerPreference and KTLS (without effect); others are refused.",
-    ),
+    ("ssl_conf_command", COMMANDS),
     ("ssl_dhparam", "Accepted, no effect: rustls offers no DHE."),
     (
         "ssl_early_data",
@@ -194,6 +192,7 @@ const NOTES: &[(&str, &str)] = &[
     ("uwsgi_cache_path", CACHE_PATH),
     ("uwsgi_cache_purge", PURGE),
     ("uwsgi_socket_keepalive", NO_EFFECT),
+    ("uwsgi_ssl_conf_command", COMMANDS),
     (
         "uwsgi_ssl_password_file",
         "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
@@ -219,6 +218,9 @@ const OBSOLETE: &str = "Ignored with a warning, as in nginx.";
 const NO_EFFECT: &str = "Accepted, no effect.";
 const CACHE_PATH: &str = "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; \
                           the files' format is gallop's own.";
+const COMMANDS: &str = "Certificate, PrivateKey, CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, \
+                        Groups and Options with SessionTicket, ServerPreference and KTLS (without effect); others \
+                        are refused.";
 const PURGE: &str = "As in nginx's commercial edition.";
 const BROTLI: &str = "Not nginx's own: as in the module ngx_brotli.";
 const ZSTD: &str = "Not nginx's own: as in the module zstd-nginx-module.";

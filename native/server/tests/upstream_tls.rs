@@ -35,7 +35,7 @@ fn server(locations: &str) -> Server {
         "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate up.crt; ssl_certificate_key up.key;
              ssl_verify_client optional; ssl_client_certificate ca.crt; ssl_session_cache builtin;
              location / {{ return 200 \"sni=$ssl_server_name client=$ssl_client_verify reused=$ssl_session_reused \
-                 protocol=$ssl_protocol\"; }} }}
+                 protocol=$ssl_protocol cipher=$ssl_cipher curve=$ssl_curve\"; }} }}
          server {{ listen 127.0.0.1:{{port}}; {} }}",
         locations.replace("UP", &format!("https://127.0.0.1:{port}"))
     );
@@ -106,6 +106,64 @@ fn upstream_tls_sessions_are_resumed_unless_disabled() {
     assert!(server.get("/off", "").contains("reused=. "));
     assert!(server.get("/off", "").contains("reused=. "));
     assert!(server.get("/old", "").contains("protocol=TLSv1.2"));
+}
+
+#[test]
+fn commands_override_upstream_tls_directives() {
+    let server = server(
+        "proxy_ssl_session_reuse off;
+         location /pair { proxy_pass UP; proxy_ssl_certificate $arg_c; proxy_ssl_certificate_key $arg_c;
+             proxy_ssl_conf_command Certificate client.crt; proxy_ssl_conf_command PrivateKey client.key; }
+         proxy_ssl_conf_command Certificate client.crt; proxy_ssl_conf_command PrivateKey client.key;
+         location /inherited { proxy_pass UP; }
+         location /old { proxy_pass UP; proxy_ssl_ciphers ECDHE-ECDSA-AES256-GCM-SHA384;
+             proxy_ssl_conf_command MaxProtocol TLSv1.2;
+             proxy_ssl_conf_command CipherString ECDHE-ECDSA-CHACHA20-POLY1305; }
+         location /new { proxy_pass UP; proxy_ssl_protocols TLSv1.2 TLSv1.3;
+             proxy_ssl_conf_command MinProtocol TLSv1.3; proxy_ssl_conf_command Groups P-384;
+             proxy_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; }
+         location /resumed { proxy_pass UP; proxy_ssl_session_reuse on; proxy_ssl_protocols TLSv1.2;
+             proxy_ssl_conf_command Options KTLS,-SessionTicket,ServerPreference; }",
+    );
+    for (path, found) in [
+        ("/pair", "client=SUCCESS"),
+        ("/inherited", "client=SUCCESS"),
+        (
+            "/old",
+            "protocol=TLSv1.2 cipher=ECDHE-ECDSA-CHACHA20-POLY1305",
+        ),
+        (
+            "/new",
+            "protocol=TLSv1.3 cipher=TLS_AES_128_GCM_SHA256 curve=secp384r1",
+        ),
+        ("/resumed", "reused=. protocol=TLSv1.2"),
+        ("/resumed", "reused=r protocol=TLSv1.2"),
+    ] {
+        let response = server.get(path, "");
+        assert!(response.contains(found), "{path}: {response}");
+    }
+}
+
+#[test]
+fn upstream_tls_commands_are_checked() {
+    for (command, error) in [
+        (
+            "Nonsense x",
+            "proxy_ssl_conf_command \"Nonsense x\" is not supported",
+        ),
+        (
+            "Certificate a",
+            "\"proxy_ssl_conf_command\" needs Certificate and PrivateKey together",
+        ),
+        ("CipherString NONE", "no cipher of \"NONE\" can be used"),
+    ] {
+        let text = format!(
+            "events {{ }} http {{ access_log off; server {{ listen 127.0.0.1:1; location / {{
+                 proxy_pass https://127.0.0.1:2; proxy_ssl_conf_command {command}; }} }} }}"
+        );
+        let (is_valid, said) = site::check(&text);
+        assert!(!is_valid && said.contains(error), "{command}: {said}");
+    }
 }
 
 #[test]

@@ -249,8 +249,13 @@ pub fn protocols(b: &mut Builder, d: &Directive) -> Result<Arc<Vec<String>>> {
     Ok(Arc::new(out))
 }
 
-/// Commands of OpenSSL's configuration: those with an equivalent directive.
 fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
+    let commands = commands(b, d)?;
+    add_values(&mut b.srv().ssl_conf_command, &commands)
+}
+
+/// Parse a command of OpenSSL's configuration: those with an equivalent directive.
+pub fn commands(b: &Builder, d: &Directive) -> Result<Vec<SslCommand>> {
     let (name, value) = (d.args()[0].as_str(), d.args()[1].as_str());
     let command = match name {
         "Certificate" => SslCommand::Certificate(b.conf_path(value)),
@@ -260,29 +265,31 @@ fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
         "MinProtocol" if VERSIONS.contains(&value) => SslCommand::Least(value.into()),
         "MaxProtocol" if VERSIONS.contains(&value) => SslCommand::Most(value.into()),
         "Curves" | "Groups" => SslCommand::Curves(value.into()),
-        "Options" => {
-            for option in value.split(',') {
-                let on = !option.starts_with('-');
-                let command = match option.trim_start_matches(['+', '-']) {
-                    // Kernel TLS would only change the way that bytes are sent.
-                    "KTLS" => continue,
-                    "SessionTicket" => SslCommand::Tickets(on),
-                    "ServerPreference" => SslCommand::ServerPreference(on),
-                    _ => return Err(unknown_command(name, option)),
-                };
-                push(&mut b.srv().ssl_conf_command, command);
-            }
-            return Ok(());
-        }
-        _ => return Err(unknown_command(name, value)),
+        "Options" => return options(d, value),
+        _ => return Err(unknown_command(d, value)),
     };
-    push(&mut b.srv().ssl_conf_command, command);
-    Ok(())
+    Ok(vec![command])
 }
 
-fn unknown_command(name: &str, value: &str) -> ConfError {
+fn options(d: &Directive, list: &str) -> Result<Vec<SslCommand>> {
+    let mut commands = Vec::new();
+    for option in list.split(',') {
+        let on = !option.starts_with('-');
+        commands.push(match option.trim_start_matches(['+', '-']) {
+            // Kernel TLS would only change the way that bytes are sent.
+            "KTLS" => continue,
+            "SessionTicket" => SslCommand::Tickets(on),
+            "ServerPreference" => SslCommand::ServerPreference(on),
+            _ => return Err(unknown_command(d, option)),
+        });
+    }
+    Ok(commands)
+}
+
+fn unknown_command(d: &Directive, value: &str) -> ConfError {
+    let (directive, name) = (d.name(), &d.args()[0]);
     ConfError::new(format!(
-        "ssl_conf_command \"{name} {value}\" is not supported: there are Certificate, PrivateKey, \
+        "{directive} \"{name} {value}\" is not supported: there are Certificate, PrivateKey, \
          CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, Groups and Options with SessionTicket, \
          ServerPreference and KTLS"
     ))

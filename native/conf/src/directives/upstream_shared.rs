@@ -215,6 +215,10 @@ macro_rules! tls {
                 ONE,
                 Setter::Str(|b| &mut b.$conf().ssl_ciphers),
             ),
+            with(concat!($prefix, "conf_command"), HSL, TWO, |b, d| {
+                let commands = ssl::commands(b, d)?;
+                add_values(&mut b.$conf().ssl_conf_command, &commands)
+            }),
             with(
                 concat!($prefix, "certificate_cache"),
                 HSL,

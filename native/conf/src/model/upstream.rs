@@ -1,6 +1,6 @@
 //! Upstream groups, and the way responses are fetched from them.
 
-use super::{inherited, CacheUse, CacheValid, List, ResolverConf};
+use super::{inherited, CacheUse, CacheValid, List, ResolverConf, SslCommand};
 use crate::error::Place;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -351,6 +351,7 @@ inherited! {
         ssl_protocols: Arc<Vec<String>>,
         ssl_ciphers: String,
         ssl_certificate_cache: Option<CertificateCache>,
+        ssl_conf_command: Arc<Vec<SslCommand>>,
         cache: CacheUse,
         cache_key: Template,
         cache_bypass: Arc<Vec<Template>>,

@@ -127,6 +127,19 @@ pub fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersio
     Ok(versions)
 }
 
+/// Keep only the protocols that `is_kept` accepts, by name and in order. An empty list means the
+/// default.
+pub fn keep_protocols(names: &mut Vec<String>, is_kept: impl Fn(&str) -> bool) {
+    if names.is_empty() {
+        *names = ["TLSv1.2", "TLSv1.3"].map(String::from).to_vec();
+    }
+    names.retain(|name| is_kept(name));
+    if names.is_empty() {
+        // No protocol at all differs from an empty list.
+        names.push(String::new());
+    }
+}
+
 /// The groups of `ssl_ecdh_curve` in their order; groups that rustls lacks are skipped.
 fn groups(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>> {
     use provider::kx_group::{SECP256R1, SECP384R1, X25519, X25519MLKEM768};

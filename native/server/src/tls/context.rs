@@ -65,20 +65,6 @@ pub struct Settings {
     pub compression: bool,
 }
 
-impl Settings {
-    /// Keep only the protocols that `is_kept` accepts, by name and in order.
-    pub fn keep_protocols(&mut self, is_kept: impl Fn(&str) -> bool) {
-        if self.protocols.is_empty() {
-            self.protocols = ["TLSv1.2", "TLSv1.3"].map(String::from).to_vec();
-        }
-        self.protocols.retain(|name| is_kept(name));
-        if self.protocols.is_empty() {
-            // No protocol at all differs from an empty list, which means the default.
-            self.protocols.push(String::new());
-        }
-    }
-}
-
 /// The application protocols of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpn {

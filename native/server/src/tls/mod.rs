@@ -6,6 +6,7 @@
 
 mod certificates;
 mod ciphers;
+mod client_settings;
 mod context;
 mod encrypted;
 pub mod files;

@@ -2,6 +2,7 @@
 //! be read.
 
 use super::certificates::{chain, passwords, Choice};
+use super::ciphers;
 use super::named::{client_by_name, Named};
 use super::ocsp::{Cache, Inquiry, Responder, Stapler, RESOLVER_TIMEOUT};
 use super::{
@@ -380,8 +381,12 @@ fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
             SslCommand::PrivateKey(path) => secret = Some(Source::File(path.clone())),
             SslCommand::Ciphers(list) => settings.ciphers = Some(list.clone()),
             SslCommand::Suites(list) => settings.suites = Some(list.clone()),
-            SslCommand::Least(name) => settings.keep_protocols(|v| v >= name.as_str()),
-            SslCommand::Most(name) => settings.keep_protocols(|v| v <= name.as_str()),
+            SslCommand::Least(name) => {
+                ciphers::keep_protocols(&mut settings.protocols, |v| v >= name.as_str())
+            }
+            SslCommand::Most(name) => {
+                ciphers::keep_protocols(&mut settings.protocols, |v| v <= name.as_str())
+            }
             SslCommand::Curves(list) => settings.curves = Some(list.clone()),
             SslCommand::Tickets(on) => settings.tickets = *on,
             SslCommand::ServerPreference(on) => settings.prefer_server_ciphers = *on,

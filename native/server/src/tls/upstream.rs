@@ -1,14 +1,14 @@
 //! TLS to upstream servers (`proxy_pass https://`, `uwsgi_pass suwsgi://`).
 
 use super::certificates::{load_pair, passwords, Source};
+use super::client_settings::{has_variable_pair, ClientSettings};
 use super::named::Kept;
 use super::peer::{Judge, Upstream};
 use super::{ciphers, error, Result, TlsError, TlsStream};
-use gallop_conf::model::{items, AppProtocol, Config, Handler, Location, UpConf};
-use gallop_conf::template::Template;
+use gallop_conf::model::{AppProtocol, Config, Handler, Location, UpConf};
 use gallop_engine::upstream::keepalive::{Connector, Handshake, Stream, TlsRequest};
 use gallop_runtime::Sock;
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::client::{ResolvesClientCert, Resumption, Tls12Resumption};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, SignatureScheme};
@@ -98,8 +98,9 @@ fn tls_settings(location: &Location) -> Option<(&Arc<UpConf>, &'static str)> {
 
 /// `module`: the prefix of the directives.
 fn client_config(conf: &UpConf, module: &str, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
-    let crypto = Arc::new(ciphers::crypto(conf.ssl_ciphers.as_deref(), None)?);
-    let versions = ciphers::versions(items(&conf.ssl_protocols))?;
+    let settings = ClientSettings::new(conf, module)?;
+    let crypto = Arc::new(settings.crypto()?);
+    let versions = ciphers::versions(&settings.protocols)?;
     let judge = match (conf.ssl_verify, &conf.ssl_trusted_certificate) {
         (Some(true), Some(trusted)) => {
             let depth = conf.ssl_verify_depth.unwrap_or(1);
@@ -122,40 +123,21 @@ fn client_config(conf: &UpConf, module: &str, passwords: &[Vec<u8>]) -> Result<C
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    if let Some((certificate, key)) = fixed_pair(conf, module)? {
-        let (pair, _) = load_pair(&Source::new(&certificate), &Source::new(&key), passwords)?;
+    if let Some((certificate, key)) = &settings.pair {
+        let (pair, _) = load_pair(certificate, key, passwords)?;
         config.client_auth_cert_resolver = Arc::new(Own(Arc::new(pair)));
     }
     config.enable_sni = conf.ssl_server_name == Some(true);
     config.resumption = if conf.ssl_session_reuse == Some(false) {
         Resumption::disabled()
     } else {
-        Resumption::in_memory_sessions(SESSIONS)
+        let sessions = Resumption::in_memory_sessions(SESSIONS);
+        sessions.tls12_resumption(match settings.tickets {
+            true => Tls12Resumption::SessionIdOrTickets,
+            false => Tls12Resumption::SessionIdOnly,
+        })
     };
     Ok(config)
-}
-
-/// The paths of a certificate without variables.
-fn fixed_pair(conf: &UpConf, module: &str) -> Result<Option<(String, String)>> {
-    let Some(certificate) = &conf.ssl_certificate else {
-        return Ok(None);
-    };
-    let text = |t: &Template| {
-        t.as_literal()
-            .map(|text| String::from_utf8_lossy(text).into_owned())
-    };
-    let Some(certificate) = text(certificate) else {
-        return Ok(None);
-    };
-    if certificate.is_empty() {
-        return Ok(None);
-    }
-    let Some(own_key) = &conf.ssl_certificate_key else {
-        return error(format!(
-            "no \"{module}_ssl_certificate_key\" is defined for certificate \"{certificate}\""
-        ));
-    };
-    Ok(text(own_key).map(|own_key| (certificate, own_key)))
 }
 
 /// Always presents the same certificate.
@@ -196,8 +178,7 @@ impl UpstreamConnector {
 
     fn config(&self, request: &TlsRequest<'_>) -> Result<Arc<ClientConfig>> {
         let place = self.place(request.conf)?;
-        let fixed = |t: &Option<Template>| t.as_ref().is_none_or(|t| t.as_literal().is_some());
-        if fixed(&request.conf.ssl_certificate) && fixed(&request.conf.ssl_certificate_key) {
+        if !has_variable_pair(request.conf) {
             return Ok(place.config.clone());
         }
         let mut config = (*place.config).clone();
