@@ -88,10 +88,10 @@ impl ClientSettings {
 
 /// Whether the certificate for a connection depends on the request.
 pub fn has_variable_pair(conf: &UpConf) -> bool {
-    let fixed = |t: &Option<Template>| t.as_ref().is_none_or(|t| t.as_literal().is_some());
-    let is_own = |c: &SslCommand| matches!(c, SslCommand::Certificate(_));
-    let is_overridden = items(&conf.ssl_conf_command).iter().any(is_own);
-    !is_overridden && !(fixed(&conf.ssl_certificate) && fixed(&conf.ssl_certificate_key))
+    let varies = |t: &Option<Template>| t.as_ref().is_some_and(|t| t.as_literal().is_none());
+    let names_pair = |c: &SslCommand| matches!(c, SslCommand::Certificate(_));
+    let is_overridden = items(&conf.ssl_conf_command).iter().any(names_pair);
+    !is_overridden && (varies(&conf.ssl_certificate) || varies(&conf.ssl_certificate_key))
 }
 
 /// The paths of a certificate without variables.
