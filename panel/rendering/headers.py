@@ -1,4 +1,4 @@
-"""Response headers of a location: the block's own, except those that the location replaces."""
+"""Headers of a location: the block's own response headers, except those that it replaces, and request headers."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[He
     replaced = {header.name.lower() for header in own}
     kept = [(header, None) for header in block if header.name.lower() not in replaced]
     return (*kept, *((header, number) for number, header in enumerate(own)))
+
+
+def passed_on(name: str) -> str:
+    """Value of a request header that is the client's header of the same name."""
+    return f"$http_{name.lower().replace('-', '_')}"
+
+
+def is_passed_on(header: Header) -> bool:
+    """Return whether the upstream receives this header as the client sent it."""
+    return header.value == passed_on(header.name)

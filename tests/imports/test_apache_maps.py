@@ -256,7 +256,7 @@ def test_redirect_directives_map_to_rewrites() -> None:
         ("AddOutputFilterByType DEFLATE text/css", "snippet"),
         ("AuthUserFile /etc/server/.htpasswd", "snippet"),
         ("AuthUserFile /etc/shadow", "refused"),
-        (f"<Location /app>\n{PASSED}\nProxyPassReverse http://127.0.0.1:1/app\n</Location>", "changed"),
+        (f"<Location /app>\n{PASSED}\nProxyPassReverse http://127.0.0.1:1/app\n</Location>", "mapped"),
         (f"<Location /app>\n{PASSED}\nRequire ip 10.0.0.0/8\n</Location>", "refused"),
     ],
 )

@@ -148,10 +148,6 @@ def is_to_https(node: Node) -> bool:
     return everything and any(flag == "r" or flag.startswith("r=") for flag in flags)
 
 
-def preserve_host(made: Host, node: Node) -> str | None:
-    return "" if node.value.lower() == "on" else "!the upstream receives the client's Host header"
-
-
 def files_match(made: Host, node: Node) -> str | None:
     """PHP by FPM, as in Debian's php-fpm configuration."""
     body = node.body or ()

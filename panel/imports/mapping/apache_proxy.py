@@ -7,14 +7,16 @@ two locations in the model. Return values are those of apache_handlers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from panel.imports.mapping import apache_rewrites
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import fits, slug, whole_seconds
 from panel.imports.reading import Node
+from panel.rendering.headers import passed_on
 from panel.rendering.spec import UpstreamServer
 from panel.websites import validators
-from panel.websites.definitions import LocationData, ServerData, UpstreamData
+from panel.websites.definitions import HeaderData, LocationData, ServerData, UpstreamData
 
 TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
 SECURE = ("https", "wss")
@@ -30,8 +32,8 @@ def proxy_pass(made: Host, node: Node) -> str | None:
     return passed(made, node.args[0], node.args[1], node.args[2:])
 
 
-def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | None:
-    """Map the proxying of requests below `path` to `url`."""
+def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequence[Node] = ()) -> str | None:
+    """Map the proxying of requests below `path` to `url`. `inside`: other directives of the same section."""
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
         return ""  # that folder's location handles its requests itself
     if url == "!" and path.startswith("/") and path != "/":
@@ -55,14 +57,33 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | Non
     server: ServerData = {"address": address, **servers}
     upstream: UpstreamData = {"balancing": "round_robin", "keepalive": 16, "servers": [server]}
     row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), upstream)
+    row["request_headers"] = _request_headers(made, match, inside)
     for pattern, own in _places(path, uri):
         same: LocationData = {"match": "=" if not pattern.endswith("/") else "", "pattern": pattern}
         if found := made.add({**same, **row, "proxy_uri": "" if own == pattern else own}):
             return f"-{found}"
-    kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
-    notes = [] if kept else ["the upstream receives the client's Host header"]
-    notes += [f"{', '.join(rest)}: not imported"] if rest else []
-    return f"!{'; '.join(notes)}" if notes else ""
+    return f"!{', '.join(rest)}: not imported" if rest else ""
+
+
+def _request_headers(made: Host, match: re.Match[str], inside: Sequence[Node]) -> list[HeaderData]:
+    """Headers that httpd treats otherwise than Paddock does by default: it sends the upstream's own host name, and
+    passes on what the client sent about itself.
+    """
+    found: list[HeaderData] = []
+    if not _is_on([*made.own, *inside], "proxypreservehost", default=False):
+        is_usual = match["port"] in (None, "443" if match["scheme"] in SECURE else "80")
+        found.append({"name": "Host", "value": match["server"] if is_usual else f"{match['server']}:{match['port']}"})
+    sets_scheme = any(item.low == "requestheader" and _sets_scheme(made, item) for item in made.own)
+    names = ["X-Real-IP"] + ([] if sets_scheme else ["X-Forwarded-Proto"])
+    names += [] if _is_on(made.own, "proxyaddheaders", default=True) else ["X-Forwarded-For"]
+    for name in names:
+        found.append({"name": name, "value": passed_on(name)})
+    return found
+
+
+def _is_on(nodes: Iterable[Node], name: str, *, default: bool) -> bool:
+    values = [node.value for node in nodes if node.low == name]
+    return values[-1].lower() == "on" if values else default
 
 
 def _places(path: str, uri: str) -> list[tuple[str, str]]:
@@ -112,7 +133,7 @@ def location(made: Host, node: Node) -> str | None:
         or any(item.low not in (*_HARMLESS, "proxypass") for item in body)
     ):
         return None
-    found = passed(made, node.value, passes[0].value, passes[0].args[1:])
+    found = passed(made, node.value, passes[0].value, passes[0].args[1:], body)
     for item in body:
         if item.low == "proxypassreverse" and found is not None and not found.startswith("-"):
             args = item.args if len(item.args) > 1 else (node.value, *item.args)
@@ -167,6 +188,20 @@ def off_only(made: Host, node: Node) -> str | None:
 
 def request_header(made: Host, node: Node) -> str | None:
     """Map headers that the panel sends to every upstream by itself."""
+    is_proxy = any(item.low in ("proxypass", "location") for item in made.own)
+    return "" if is_proxy and _sets_scheme(made, node) else None
+
+
+def _sets_scheme(made: Host, node: Node) -> bool:
     scheme = "https" if any(item["tls"] for item in made.block["listens"]) else "http"
-    same = [value.lower().strip('"') for value in node.args] == ["set", "x-forwarded-proto", scheme]
-    return "" if same and any(item.low in ("proxypass", "location") for item in made.own) else None
+    return [value.lower().strip('"') for value in node.args] == ["set", "x-forwarded-proto", scheme]
+
+
+def preserve_host(made: Host, node: Node) -> str | None:
+    """Map ProxyPreserveHost; `passed` gives the locations their Host header."""
+    return ""
+
+
+def add_headers(made: Host, node: Node) -> str | None:
+    """Map ProxyAddHeaders of the whole host; `passed` gives its locations their headers."""
+    return "" if any(item.low in ("proxypass", "location") for item in made.own) else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from panel.imports.mapping.common import fits, slug, whole_seconds
 from panel.imports.reading import Node
+from panel.rendering.headers import passed_on
 from panel.rendering.nginx.types import FASTCGI_PARAMS, FORWARDED_HEADERS
 from panel.websites import shapes, validators
 from panel.websites.definitions import HeaderData, PhpPoolData, ServerData, UpstreamData
@@ -122,7 +123,9 @@ def _headers(place: Location, server: str) -> None:
             place.took(node)
         elif fits(shapes.validate_headers, [{"name": name, "value": value}]) or not place.known([value]):
             place.raw(node, "sites do not support its value")
-            if any(known.lower() == low for known in FORWARDED_HEADERS) or low == "connection":
+            if any(known.lower() == low for known in FORWARDED_HEADERS):
+                kept.append({"name": name, "value": ""})  # the raw directive sends it
+            elif low == "connection":
                 place.took(node, "changed", "and Paddock's own value is sent too")
         else:
             kept.append({"name": name, "value": value})
@@ -130,7 +133,8 @@ def _headers(place: Location, server: str) -> None:
     place.row["websocket"] = upgraded
     if "host" not in own:
         kept.append({"name": "Host", "value": "localhost" if server.startswith("unix:") else server})
-    kept += [{"name": name, "value": ""} for name in FORWARDED_HEADERS if name != "Host" and name.lower() not in own]
+    names = [name for name in FORWARDED_HEADERS if name != "Host" and name.lower() not in own]
+    kept += [{"name": name, "value": passed_on(name)} for name in names]  # nginx passes on what the client sent
     place.row["request_headers"] = kept
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
@@ -10,10 +10,10 @@ from panel.rendering.apache import cache
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
 from panel.rendering.apache.rewriting import rest_of
-from panel.rendering.apache.upstream import target_of
+from panel.rendering.apache.upstream import host_of, target_of
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
-from panel.rendering.headers import merged
+from panel.rendering.headers import is_passed_on, merged
 from panel.rendering.locations import Place
 from panel.rendering.spec import Header, Location, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Node, Raw, block, directive
@@ -138,17 +138,27 @@ def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     url, parameters = target_of(spec, source, at)
     if source.proxy_uri:
         url += source.proxy_uri + "$1"  # without $1, httpd appends the whole path
-    lines: list[Node] = [directive("ProxyPassMatch", url, *parameters), directive("ProxyPreserveHost", "On")]
+    own = {header.name.lower(): header.value for header in source.request_headers}
+    is_upstreams = own.get("host", "") == host_of(spec, source, at) != ""
+    lines: list[Node] = [directive("ProxyPassMatch", url, *parameters)]
+    lines.append(directive("ProxyPreserveHost", "Off" if is_upstreams else "On"))
+    if "x-forwarded-for" in own:  # httpd would append the client's address to it
+        lines.append(directive("ProxyAddHeaders", "Off"))
     forwarded = (("X-Real-IP", "expr=%{REMOTE_ADDR}"), ("X-Forwarded-Proto", "expr=%{REQUEST_SCHEME}"))
-    own = {header.name.lower() for header in source.request_headers}
     lines += [directive("RequestHeader", "set", name, value) for name, value in forwarded if name.lower() not in own]
-    return [*lines, *_request_headers(source, at, words)]
+    return [*lines, *_request_headers(source, at, words, {"host"} if is_upstreams else set())]
 
 
-def _request_headers(source: Location, at: str, words: Interpolator) -> list[Node]:
+def _request_headers(source: Location, at: str, words: Interpolator, done: Collection[str] = frozenset()) -> list[Node]:
+    """Request headers except those in `done` (lower case)."""
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[Node] = []
     for number, header in enumerate(source.request_headers):
+        if header.name.lower() in done or is_passed_on(header):
+            continue
+        if not header.value:
+            lines.append(directive("RequestHeader", "unset", header.name))
+            continue
         value = words.header(header.value, f"{at}/request_headers/{number}/value")
         lines.append(directive("RequestHeader", "set", header.name, value))
     return lines

@@ -75,3 +75,12 @@ def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]
     url = _url(server, source.upstream_tls, f"/upstreams/{number}/servers/0/address")
     retry = [f"retry={server.fail_timeout_s}"]
     return url, [*raw, *retry, *_parameters(spec, upstream)]
+
+
+def host_of(spec: SiteSpec, source: Location, at: str) -> str:
+    """The Host header that httpd sends by itself to a plain server, "" for a balancer or a socket."""
+    _number, upstream = handlers.upstream_of(spec, source, at)
+    address = upstream.servers[0].address
+    if not is_simple(upstream) or address.startswith("unix:"):
+        return ""
+    return address.removesuffix(":443" if source.upstream_tls else ":80")

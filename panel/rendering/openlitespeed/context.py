@@ -14,7 +14,7 @@ from panel.rendering.apache.rewriting import rest_of
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
-from panel.rendering.headers import merged
+from panel.rendering.headers import is_passed_on, merged
 from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import answers, ruled
 from panel.rendering.openlitespeed.apps import balances
@@ -282,5 +282,6 @@ def _headers(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header
         lines += ruled.dated(expiry.NEVER)
     for number, header in enumerate(source.request_headers):
         field = f"{at}/request_headers/{number}/value"
-        lines.append(request_header_line(header, field))
+        if not is_passed_on(header):
+            lines.append(request_header_line(header, field))
     return tuple(lines)
