@@ -399,6 +399,9 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
     merge_headers(&mut conf, outer);
     merge_coding(&mut conf.brotli, &outer.brotli);
     merge_coding(&mut conf.zstd, &outer.zstd);
+    if let (Some(inner), Some(outer)) = (&mut conf.userid, &outer.userid) {
+        Arc::make_mut(inner).inherit(outer);
+    }
     merge_upstream(&mut conf.proxy, &outer.proxy);
     for protocol in AppProtocol::ALL {
         let inner = conf.application_mut(protocol);

@@ -103,6 +103,7 @@ builtins! {
     TcpinfoSndCwnd = "tcpinfo_snd_cwnd", TcpinfoRcvSpace = "tcpinfo_rcv_space",
     SslSigalg = "ssl_sigalg", SslClientSigalg = "ssl_client_sigalg",
     Status = "status", TimeIso8601 = "time_iso8601", TimeLocal = "time_local",
+    UidGot = "uid_got", UidSet = "uid_set",
     UpstreamAddr = "upstream_addr", UpstreamBytesReceived = "upstream_bytes_received",
     UpstreamBytesSent = "upstream_bytes_sent", UpstreamCacheStatus = "upstream_cache_status",
     UpstreamCacheKey = "upstream_cache_key",
@@ -218,6 +219,10 @@ fn is_settable(b: Builtin) -> bool {
 pub fn natural_kind(name: &str) -> VarKind {
     if let Some(b) = Builtin::from_name(name) {
         return VarKind::Builtin(b);
+    }
+    // Without a value unless the configuration gives one.
+    if name == "uid_reset" {
+        return VarKind::Assigned;
     }
     for (prefix, kind) in PREFIXES {
         if let Some(rest) = name.strip_prefix(prefix) {

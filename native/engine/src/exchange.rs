@@ -291,6 +291,8 @@ pub struct Exchange {
     pub is_passed: bool,
     pub complete: bool,
     pub request_id: RefCell<Option<String>>,
+    /// The ids of userid, once they are needed.
+    pub user_id: RefCell<Option<Box<crate::filters::userid::UserId>>>,
     pub error_status: u16,
     pub lingering: bool,
     /// Whether the work may stop when the client leaves, because nothing else needs the response.
@@ -367,6 +369,7 @@ impl Exchange {
             is_passed: false,
             complete: false,
             request_id: RefCell::new(None),
+            user_id: RefCell::new(None),
             error_status: 0,
             lingering: false,
             abortable: Rc::default(),

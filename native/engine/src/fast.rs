@@ -63,6 +63,7 @@ pub(crate) fn is_straight(server: &Server, location: &Location) -> bool {
         && conf.limit_rate.is_none()
         && conf.set_real_ip_from.is_none()
         && conf.expires.is_none()
+        && conf.userid.is_none()
         && gallop_conf::model::items(&conf.add_header)
             .iter()
             .all(|h| literal(&h.value))

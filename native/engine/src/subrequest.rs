@@ -28,6 +28,8 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exch
     sub.vars = parent.vars.clone();
     crate::vars::fix_request_id(parent);
     sub.request_id = parent.request_id.clone();
+    crate::filters::userid::fix(parent);
+    sub.user_id = parent.user_id.clone();
     sub.ssi.clone_from(&parent.ssi);
     sub.main_charset.clone_from(&parent.main_charset);
     if !parent.is_subrequest() && parent.response.charset.is_some() {

@@ -57,6 +57,20 @@ pub fn http_date(unix: i64) -> String {
     )
 }
 
+/// `Sun, 06-Nov-94 08:49:37 GMT`, for cookies. Old browsers do not understand four digits of a
+/// year, nor two of one after 2037.
+pub fn cookie_date(unix: i64) -> String {
+    let c = civil(unix);
+    let year = match c.year {
+        2038.. => format!("{:04}", c.year),
+        year => format!("{:02}", year.rem_euclid(100)),
+    };
+    format!(
+        "{}, {:02}-{}-{year} {:02}:{:02}:{:02} GMT",
+        DAYS[c.weekday], c.day, MONTHS[c.month], c.hour, c.minute, c.second
+    )
+}
+
 const LONG_DAYS: [&str; 7] = [
     "Thursday",
     "Friday",

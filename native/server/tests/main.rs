@@ -48,6 +48,7 @@ mod tls;
 mod upgrade;
 mod upstream_tls;
 mod upstreams;
+mod userid;
 
 /// How long a test waits for what must come; the machine may have other work to do.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -19,6 +19,7 @@ pub(crate) mod status;
 mod upstream;
 pub mod upstream_conf;
 mod upstream_shared;
+mod userid;
 
 use crate::table::Spec;
 
@@ -51,6 +52,7 @@ pub const TABLES: &[&[Spec]] = &[
     applications::SCGI,
     applications::MEMCACHED_CONNECTION,
     applications::MEMCACHED,
+    userid::TABLE,
 ];
 
 pub use core_http::default_types;

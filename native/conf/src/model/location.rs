@@ -449,6 +449,7 @@ inherited! {
         uwsgi: Arc<UpConf>,
         scgi: Arc<UpConf>,
         memcached: Arc<UpConf>,
+        userid: Arc<super::UserIdConf>,
         types_hash_max_size: u64,
         types_hash_bucket_size: u64,
         variables_hash_max_size: u64,

@@ -106,6 +106,62 @@ impl Coding {
     }
 }
 
+/// The use of cookies that tell visitors apart, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UserIdMode {
+    Off,
+    /// Only read for variables.
+    Log,
+    /// Set in the formats of versions 1 and 2.
+    V1,
+    On,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserIdExpires {
+    /// With the client's session.
+    Off,
+    Max,
+    /// After this number of seconds.
+    After(u64),
+}
+
+/// Bits of `userid_flags`.
+pub mod user_id_flags {
+    pub const OFF: u32 = 1;
+
+    pub const NAMES: &[(&str, u32)] = &[
+        ("off", OFF),
+        ("secure", 1 << 1),
+        ("httponly", 1 << 2),
+        ("samesite=strict", 1 << 3),
+        ("samesite=lax", 1 << 4),
+        ("samesite=none", 1 << 5),
+    ];
+}
+
+inherited! {
+    /// `userid_*`.
+    pub struct UserIdConf {
+        mode: UserIdMode,
+        service: u64,
+        name: String,
+        domain: Option<String>,
+        path: String,
+        expires: UserIdExpires,
+        flags: u32,
+        p3p: Option<String>,
+        mark: Option<u8>,
+    }
+}
+
+impl UserIdConf {
+    /// The name of the cookie.
+    pub fn cookie_name(&self) -> &str {
+        self.name.as_deref().unwrap_or("uid")
+    }
+}
+
 inherited! {
     /// The settings of a coding: `brotli_*` or `zstd_*`.
     pub struct CodingConf {

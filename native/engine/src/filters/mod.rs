@@ -13,6 +13,7 @@ pub mod slice;
 pub mod ssi;
 mod sub;
 mod transform;
+pub mod userid;
 
 use crate::exchange::{Exchange, Response};
 use crate::phases::Flow;
@@ -53,6 +54,7 @@ fn filtered(ex: &mut Exchange) -> Flow {
         return Flow::Status(status);
     }
     headers::apply(ex);
+    userid::apply(ex);
     if !matches!(ex.response.status, 200 | 206 | 304) && !ex.response.is_dated {
         // The date would apply to the error page.
         ex.response.last_modified = None;

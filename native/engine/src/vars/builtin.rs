@@ -1,6 +1,7 @@
 //! Built-in variables.
 
 use crate::exchange::{Exchange, TlsInfo};
+use crate::filters::userid;
 use crate::phases::absolute_location;
 use crate::upstream::Attempt;
 use crate::{escape, template, time};
@@ -139,6 +140,8 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             let mut id = ex.request_id.borrow_mut();
             text(out, id.get_or_insert_with(random_id).as_bytes())
         }
+        B::UidGot => some(out, userid::got(ex).as_deref().map(str::as_bytes)),
+        B::UidSet => some(out, userid::set(ex).as_deref().map(str::as_bytes)),
         B::RequestLength => show(out, ex.request_length),
         B::RequestTime => {
             let ms = gallop_runtime::now_ms().saturating_sub(ex.started);

@@ -202,7 +202,7 @@ pub fn argument<'a>(args: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// The value of a cookie in a `Cookie` field.
-fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
     field.split(|&c| c == b';').find_map(|part| {
         let part = part.trim_ascii_start();
         let eq = memchr::memchr(b'=', part)?;
