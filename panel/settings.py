@@ -160,6 +160,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},
+    "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
     "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 60.0, "options": {"expires": 60}},

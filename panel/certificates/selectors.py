@@ -11,10 +11,21 @@ from panel.accounts.permissions import visible
 from panel.certificates.choices import STEPS, OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
 from panel.core.jobs import JobStatus
+from panel.hosts.models import Host
+from panel.websites.models import Certificate
 
 
 def accounts_visible(user: User) -> QuerySet[AcmeAccount]:
     return visible(AcmeAccount.objects.select_related("team"), user)
+
+
+def certificates_on_hosts() -> dict[Host, list[Certificate]]:
+    """Certificates that are files of a host, by the host."""
+    found: dict[Host, list[Certificate]] = {}
+    for row in Certificate.objects.filter(host__isnull=False).select_related("host"):
+        assert row.host is not None
+        found.setdefault(row.host, []).append(row)
+    return found
 
 
 def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:

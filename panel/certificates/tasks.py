@@ -6,7 +6,7 @@ from uuid import UUID
 
 from celery import shared_task
 
-from panel.certificates import ordering, scheduling
+from panel.certificates import host_files, ordering, scheduling
 
 
 @shared_task
@@ -21,3 +21,9 @@ def sweep() -> None:
     scheduling.look()
     for uuid in scheduling.orders_waiting():
         run.delay(str(uuid))
+
+
+@shared_task
+def read_host_files() -> None:
+    """Read the certificates that other programs renew on the hosts."""
+    host_files.look()

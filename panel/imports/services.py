@@ -258,7 +258,7 @@ def import_adopt(
             host_update(actor=actor, host=host, site_roots=[*host.site_roots, *wanted])
         sites: dict[str, Site] = {}
         for found in chosen:
-            stored, more = certificates.keep(actor, team, found, bundles)
+            stored, more = certificates.keep(actor, team, host, found, bundles)
             notes += more
             sites[found.name] = _define(actor, record, found, team, stored)
         if record.source == ImportSource.HOST:

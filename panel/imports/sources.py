@@ -22,7 +22,7 @@ from panel.remote.pool import Session
 
 READ_TIMEOUT_S = 30.0
 # Folders in which distributions and admins keep included files. The agent follows links only within these.
-READ_ROOTS = ("/etc", "/usr", "/opt", "/srv", "/home", "/var/lib", "/var/www")
+READ_ROOTS = ("/etc", "/usr", "/opt", "/srv", "/home", "/var/lib", "/var/www", "/root/.acme.sh")
 MAX_ARCHIVE_BYTES = 16 * 1024 * 1024
 MAX_FILE_BYTES = 1024 * 1024
 MAX_TOTAL_BYTES = 32 * 1024 * 1024

@@ -57,6 +57,16 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
     return _bundle(chain, key)
 
 
+def public_read(certificate_pem: str) -> Bundle:
+    """A certificate whose key stays on its host: leaf first, then each certificate's issuer. It may have expired.
+
+    Raises ApplicationError with the `field` certificate_pem.
+    """
+    chain = _chain(certificate_pem)
+    _check_order(chain)
+    return _bundle(chain, None)
+
+
 def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) -> Bundle:
     """A new P-256 key and a self-signed certificate for DNS names and addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -156,19 +166,22 @@ def _names(leaf: x509.Certificate) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def _bundle(chain: list[x509.Certificate], key: ServerKey) -> Bundle:
+def _bundle(chain: list[x509.Certificate], key: ServerKey | None) -> Bundle:
     leaf = chain[0]
     return Bundle(
         certificate_pem="".join(item.public_bytes(serialization.Encoding.PEM).decode() for item in chain),
-        private_key_pem=key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ).decode(),
+        private_key_pem=_key_pem(key) if key else "",
         names=_names(leaf),
         issuer=(leaf.issuer.rfc4514_string() or "no name")[:300],
         fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
         not_before=leaf.not_valid_before_utc,
         not_after=leaf.not_valid_after_utc,
     )
+
+
+def _key_pem(key: ServerKey) -> str:
+    form, unlocked = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, unlocked).decode()
 
 
 def covers(names: list[str], server_name: str) -> bool:

@@ -66,6 +66,7 @@ def site_problems(
         problems += _block_problems(f"blocks/{index}", block)
         problems += _path_problems(f"blocks/{index}", block, site.web_server, web_server)
         problems += _listener_problems(f"blocks/{index}", block, web_server)
+        problems += _host_file_problems(f"blocks/{index}", block, web_server)
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
@@ -105,6 +106,15 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
                 _("The certificate %(certificate)s does not cover %(names)s, so browsers would show a warning.")
                 % {"certificate": block.certificate, "names": ", ".join(missing)},
             )
+
+
+def _host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
+    """A certificate that is a file of another host."""
+    certificate = block.certificate
+    if certificate is not None and certificate.host_id not in (None, web_server.host_id):
+        words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")
+        values = {"certificate": certificate, "host": certificate.host, "other": web_server.host}
+        yield Problem(f"{where}/certificate", words % values)
 
 
 def _listener_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:

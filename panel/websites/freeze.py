@@ -24,7 +24,7 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
     """The same sites with all their parts, loaded in a constant number of queries."""
     return list(
         sites.select_related("team", "web_server__host").prefetch_related(
-            Prefetch("blocks", ServerBlock.objects.select_related("certificate")),
+            Prefetch("blocks", ServerBlock.objects.select_related("certificate__host")),
             "blocks__listens",
             "blocks__names",
             Prefetch("blocks__locations", Location.objects.select_related("upstream", "php_pool")),
@@ -41,6 +41,9 @@ def site_folder(site: Site, web_server: WebServer) -> str:
 
 
 def tls_files(site: Site, web_server: WebServer, certificate: Certificate) -> spec.TlsFiles:
+    if certificate.host_id:
+        paths = certificate.certificate_path, certificate.key_path
+        return spec.TlsFiles(name=certificate.name, certificate_path=paths[0], key_path=paths[1])
     stem = f"{site_folder(site, web_server)}/{certificate.name}"
     return spec.TlsFiles(name=certificate.name, certificate_path=f"{stem}.crt", key_path=f"{stem}.key")
 

@@ -78,6 +78,7 @@ class CertificateSource(models.TextChoices):
     UPLOADED = "uploaded", _("Uploaded")
     SELF_SIGNED = "self_signed", _("Self-signed")
     ACME = "acme", _("Automatic (ACME)")
+    HOST = "host", _("File of its host")
 
 
 class Certificate(BaseModel):
@@ -85,7 +86,11 @@ class Certificate(BaseModel):
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="certificates")
     source = models.CharField(max_length=12, choices=CertificateSource.choices)
     certificate_pem = models.TextField()  # leaf first, then the chain
-    private_key_pem = EncryptedTextField()
+    private_key_pem = EncryptedTextField(blank=True)  # "" for a file of a host, whose key stays there
+    # Files of a host that another program renews there. Sites name them; Paddock only reads the certificate.
+    host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.CASCADE, related_name="certificates")
+    certificate_path = models.CharField(max_length=400, blank=True)
+    key_path = models.CharField(max_length=400, blank=True)
     names = models.JSONField(default=list)  # DNS names and addresses in the certificate
     issuer = models.CharField(max_length=300)
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex

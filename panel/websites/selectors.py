@@ -26,7 +26,7 @@ def allowances_visible(user: User) -> QuerySet[Allowance]:
 
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:
-    return visible(Certificate.objects.select_related("team"), user)
+    return visible(Certificate.objects.select_related("team", "host"), user)
 
 
 def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:

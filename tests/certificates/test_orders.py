@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import ssl
+from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from panel.certificates import handshakes
 from panel.certificates.models import Order
 from panel.hosts.models import Engine
+from panel.websites import certificates
+from panel.websites import services as websites
 from panel.websites.models import Certificate, CertificateSource
 from tests.certificates.conftest import Make, World
 from tests.support.http_client import ask
@@ -51,3 +55,31 @@ def test_automatic_https_is_seen_on_every_listener(make_world: Make, engine: Eng
     assert [path.stat().st_mode & 0o777 for path in keys] == [0o600]
     assert handshakes.chain_of(certificate.certificate_pem)[0] == certificate.fingerprint
     assert Order.objects.count() == 1
+
+
+def test_automatic_https_takes_over_a_certificate_that_was_renewed_on_the_host(world: World) -> None:
+    bundle = certificates.self_signed(["shop.example"], now=timezone.now(), days=20)
+    folder = world.machine.root / "letsencrypt"
+    folder.mkdir()
+    paths = str(folder / "fullchain.pem"), str(folder / "privkey.pem")
+    Path(paths[0]).write_text(bundle.certificate_pem)
+    Path(paths[1]).write_text(bundle.private_key_pem)
+    people = world.people
+    former = websites.certificate_refer(
+        actor=people.admin,
+        team=people.team,
+        name="certbot",
+        host=world.machine.host,
+        paths=paths,
+        certificate_pem=bundle.certificate_pem,
+    )
+    site = world.site()
+    listens = [{"port": world.machine.port}, {"port": world.https_port, "tls": True}]
+    websites.block_update(actor=people.admin, block=site.blocks.get(), certificate=former, listens=listens)
+    world.machine.deploy(site)
+    order = world.run(world.enable(site, world.authority()))
+    assert order.status == "succeeded", [str(row) for row in order.records.all()]
+    assert trusted(world)
+    former.refresh_from_db()
+    assert former.host == world.machine.host and not former.blocks.exists()
+    assert Path(paths[0]).read_text() == bundle.certificate_pem, "the file of the host stays as it is"

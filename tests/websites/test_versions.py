@@ -124,6 +124,8 @@ COUNTS: dict[str, Callable[[Parts], Any]] = {
 DOES_NOT_COUNT = {
     "certificate_delete",  # refused while a site uses it
     "certificate_issue",  # a renewal outdates plans (tests/certificates)
+    "certificate_observed",  # of a file that the host has already
+    "certificate_refer",
     "certificate_self_sign",
     "certificate_upload",
     "site_clone",

@@ -180,7 +180,8 @@ def _certificates(drafts: Sequence[_Draft]) -> dict[str, str]:
     """The SHA-256 of the certificates that the sites present, by their names."""
     specs = [spec_of(item.revision) for draft in drafts for item in draft.items if item.revision]
     names = {block.tls.name for spec in specs for block in spec.blocks if block.tls}
-    return dict(Certificate.objects.filter(name__in=names).values_list("name", "fingerprint")) if names else {}
+    rows = Certificate.objects.filter(name__in=names, host=None)  # those of a host are renewed there at any time
+    return dict(rows.values_list("name", "fingerprint")) if names else {}
 
 
 def _is_done(file: PlanFile) -> bool:

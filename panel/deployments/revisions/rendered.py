@@ -80,7 +80,7 @@ def contents(digests: Iterable[str]) -> dict[str, str]:
 def _certificate_files(site: Site, web_server: WebServer) -> list[RenderedFile]:
     files: dict[str, RenderedFile] = {}
     for block in site.blocks.all():
-        if block.certificate is None:
+        if block.certificate is None or block.certificate.host_id:  # a file of the host stays as it is
             continue
         paths = freeze.tls_files(site, web_server, block.certificate)
         chain, key = block.certificate.certificate_pem, block.certificate.private_key_pem

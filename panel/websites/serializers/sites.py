@@ -354,6 +354,10 @@ class SnippetSerializer(StrictModelSerializer):
 class CertificateSerializer(serializers.ModelSerializer[Certificate]):
     team = serializers.CharField(source="team.slug", read_only=True)
     names = serializers.ListField(child=serializers.CharField(), read_only=True)
+    host = serializers.CharField(
+        source="host.name", read_only=True, allow_null=True, default=None, help_text="Host of the file, if it is one"
+    )
+    certificate_path = serializers.CharField(read_only=True, help_text="Path of that file on the host")
 
     class Meta:
         model = Certificate
@@ -362,6 +366,8 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
             "name",
             "team",
             "source",
+            "host",
+            "certificate_path",
             "names",
             "issuer",
             "fingerprint",

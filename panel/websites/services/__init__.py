@@ -17,6 +17,8 @@ from panel.websites.services.blocks import (
 from panel.websites.services.certificates import (
     certificate_delete,
     certificate_issue,
+    certificate_observed,
+    certificate_refer,
     certificate_replace,
     certificate_self_sign,
     certificate_upload,
@@ -51,6 +53,8 @@ __all__ = [
     "block_update",
     "certificate_delete",
     "certificate_issue",
+    "certificate_observed",
+    "certificate_refer",
     "certificate_replace",
     "certificate_self_sign",
     "certificate_upload",

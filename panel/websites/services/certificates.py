@@ -9,16 +9,22 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
+from panel.hosts.models import Host
 from panel.websites import certificates, validators
 from panel.websites.models import Certificate, CertificateSource
 from panel.websites.services.base import at, described, fresh, remove, store
 from panel.websites.versions import certificate_count, plans_outdate
 
 
-def _values(bundle: certificates.Bundle, source: CertificateSource) -> dict[str, object]:
-    return {**asdict(bundle), "source": source}
+def _values(
+    bundle: certificates.Bundle, source: CertificateSource, host: Host | None = None, paths: tuple[str, str] = ("", "")
+) -> dict[str, object]:
+    """Columns of a certificate; `host` and `paths` (certificate, key) for a file that stays on its host."""
+    place = {"host": host, "certificate_path": paths[0], "key_path": paths[1]}
+    return {**asdict(bundle), "source": source, **place}
 
 
 def _create(
@@ -60,6 +66,33 @@ def certificate_replace(
     return certificate
 
 
+def certificate_refer(
+    *, actor: User, team: Team, name: str, host: Host, paths: tuple[str, str], certificate_pem: str
+) -> Certificate:
+    """Keep a reference to a certificate and its key (`paths`) on a host, where another program renews them."""
+    require(actor, Action.ADMINISTER)
+    values = _values(certificates.public_read(certificate_pem), CertificateSource.HOST, host, paths)
+    row = Certificate(team=team, name=name)
+    store(actor=actor, team=team, instance=row, action="certificate.refer", values=values)
+    return row
+
+
+@transaction.atomic
+def certificate_observed(certificate: Certificate, certificate_pem: str) -> bool:
+    """Record the present content of a file on a host; return whether it was renewed since. Plans stay valid."""
+    bundle = certificates.public_read(certificate_pem)
+    if bundle.fingerprint == certificate.fingerprint:
+        return False
+    before = described(fresh(certificate))
+    for field, value in asdict(bundle).items():
+        setattr(certificate, field, value)
+    certificate.save(update_fields=[*asdict(bundle), "updated_at"])
+    audit_record(
+        actor=None, action="certificate.observe", target=certificate, before=before, after=described(certificate)
+    )
+    return True
+
+
 @transaction.atomic
 def certificate_issue(
     *, actor: User | None, team: Team, name: str, certificate: Certificate | None, chain: str, key: str
@@ -71,7 +104,7 @@ def certificate_issue(
     bundle = certificates.bundle_read(chain, key, now=timezone.now())
     row = certificate or Certificate(team=team, name=name)
     before = described(fresh(row)) if row.pk else None
-    for field, value in {**asdict(bundle), "source": CertificateSource.ACME}.items():
+    for field, value in _values(bundle, CertificateSource.ACME).items():
         setattr(row, field, value)
     row.full_clean()
     row.save()
