@@ -17,7 +17,7 @@ from panel.rendering.pcre import budget
 from panel.rendering.rewriting import ROUNDS, Moved, rewritten
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
-StepName = Literal["listener", "server", "path", "rewrite", "location", "answer"]
+StepName = Literal["listener", "server", "path", "rewrite", "location", "answer", "raw"]
 
 
 @dataclass(frozen=True)

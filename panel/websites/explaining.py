@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from panel.hosts.models import WebServer
 from panel.rendering.errors import NotExpressible
-from panel.rendering.explain import Explanation, Request, explain
+from panel.rendering.explain import Explanation, Request, Step, explain
 from panel.rendering.pcre import Unusable
 from panel.rendering.spec import SiteSpec
+from panel.rendering.unread import deciding
 from panel.websites import freeze
 from panel.websites.models import Site
+
+NOT_EVALUATED = "Paddock does not evaluate raw directives. Send the request to the web server to be sure."
 
 
 def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
@@ -24,7 +30,7 @@ def explained(site: Site, web_server: WebServer, question: Request) -> Explanati
     sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
     specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
     try:
-        return explain(specs, question)
+        return _with_raw(specs, explain(specs, question), web_server.engine)
     except Unusable as error:
         if error.pattern in _expressions(specs[0]):
             raise
@@ -40,3 +46,24 @@ def _expressions(spec: SiteSpec) -> set[str]:
         for location in block.locations:
             found |= {location.pattern, *(item.pattern for item in location.rewrites)}
     return found
+
+
+def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Explanation:
+    """The explanation with a last step that names raw directives which can lead elsewhere: they are not evaluated."""
+    steps = []
+    for spec in specs:
+        if spec.name != found.site or not found.block:
+            continue
+        block = spec.blocks[int(found.block.split("/")[2])]
+        inside = [location for number, location in enumerate(block.locations) if _is_chosen(found, number)]
+        places = [("server block", block.snippet), *(("location", location.snippet) for location in inside)]
+        for place, text in places:
+            if names := deciding(text, engine):
+                steps.append(
+                    Step("raw", f"Raw directives of the {place} can change this: {', '.join(names)}.", (NOT_EVALUATED,))
+                )
+    return replace(found, steps=(*found.steps, *steps))
+
+
+def _is_chosen(found: Explanation, number: int) -> bool:
+    return found.location == f"{found.block}/locations/{number}"

@@ -124,3 +124,20 @@ def test_slow_server_name_of_another_team_is_hidden(owner: Client, shop: Site, p
     page = text_of(owner.get(URL, {"url": "http://" + "a" * 60 + ".b/"}))
     assert "A server name of another site on this server cannot be evaluated" in page
     assert "(a+)+" not in page
+
+
+def test_which_location_names_raw_directives_that_it_does_not_evaluate(owner: Client, people: Cast, shop: Site) -> None:
+    block = shop.blocks.get()
+    health = Location.objects.get(pattern="/health")
+    admin = people.admin
+    services.snippet_create(actor=admin, site=shop, engine="nginx", block=block, text="if ($arg_x) { return 403; }")
+    services.snippet_create(actor=admin, site=shop, engine="nginx", location=health, text="etag on;")
+    services.snippet_create(actor=admin, site=shop, engine="apache", block=block, text="RewriteEngine On")
+    page = text_of(owner.get(URL, {"url": "http://shop.example/health"}))
+    assert "Raw directives of the server block can change this: if, return." in page
+    assert "Raw directives of the location" not in page, "an ETag chooses nothing"
+    told = owner.get("/api/v1/sites/shop/explain/", {"url": "http://shop.example/health"}).json()
+    last = told["steps"][-1]
+    assert last["name"] == "raw" and "Send the request to the web server" in last["reasons"][0]
+    on_apache = f"/api/v1/sites/shop/explain/?web_server={people.apache.pk}&url=http://shop.example/health"
+    assert "RewriteEngine" in owner.get(on_apache).json()["steps"][-1]["text"]

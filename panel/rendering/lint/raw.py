@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from panel.rendering import variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.lint import access
 from panel.rendering.lint.finding import Finding, Fix, part
-from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
+from panel.rendering.readers import Read, Unreadable
+from panel.rendering.readers.engines import READERS
 from panel.rendering.spec import Location, ServerBlock
 
-READERS: dict[str, Callable[[str], tuple[Read, ...]]] = {
-    "nginx": nginx.read,
-    "native": nginx.read,
-    "apache": apache.read,
-    "openlitespeed": openlitespeed.read,
-}
 _NGINX = ("nginx", "native")
 _WEAK = {"sslv2", "sslv3", "tlsv1", "tlsv1.0", "tlsv1.1"}
 _WEAK_CIPHERS = re.compile(r"(?:^|[:+ ,])(?:RC4|DES|3DES|MD5|NULL|EXP\w*|aNULL|eNULL|ADH|LOW)\b", re.IGNORECASE)
