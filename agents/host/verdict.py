@@ -29,6 +29,8 @@ def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str,
     earlier = _rank(check, before)
     words = _compared(check, before, after)
     if check["exact"]:
+        if before["status"] == 404 and _adds_slash(check, after):
+            return CHANGED, words  # the folder is missing: the next request is answered with 404 as before
         alike = before["status"] == after["status"] or not before["status"]
         return (RIGHT if alike else WORSE), words
     if check["kind"] == "other" and earlier < _SERVER_ERROR and rank and after["status"] != before["status"]:
@@ -77,6 +79,12 @@ def leads_to_itself(check: dict[str, Any], target: str) -> bool:
     # a target without the port would be another place
     host = check["host"] if check["port"] == usual else "%s:%d" % (check["host"], check["port"])
     return target in (path, "%s://%s%s" % (scheme, host, path))
+
+
+def _adds_slash(check: dict[str, Any], seen: Seen) -> bool:
+    """Return whether the answer leads to the same path with a final slash, as for a folder."""
+    path = check["path"].partition("?")[0]
+    return bool(seen.get("to")) and leads_to_itself(dict(check, path=path + "/"), seen["to"])
 
 
 def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine, WebServer
 from panel.imports import services
@@ -127,6 +129,17 @@ Listen {port}
     Redirect permanent /old https://b.example/new
     Redirect /a/ /b/
     RedirectMatch 301 ^/$ /start
+</VirtualHost>
+"""
+MISSING = """\
+Listen {port}
+<VirtualHost *:{port}>
+    ServerName shop.example
+    DocumentRoot {root}/www/shop
+    Alias {alias} {root}/www/missing{slash}
+    <Directory {root}/www/missing>
+        Require all granted
+    </Directory>
 </VirtualHost>
 """
 GUARDED = """\
@@ -315,3 +328,25 @@ def test_adopted_password_file_of_web_server_still_protects(remote: Machine, ngi
     text = next(path for path in nginx.root.rglob("shop-example.conf") if path.is_file()).read_text()
     assert f"auth_basic_user_file {nginx.root}/passwords;" in text
     assert eventually(lambda: statuses() == [401, 200, 401])
+
+
+@pytest.mark.parametrize("alias", ["/static", "/static/"])
+def test_adopted_alias_of_a_missing_folder_is_deployed_with_a_warning(
+    apache_remote: Machine, apache: ApacheInstance, alias: str
+) -> None:
+    machine = apache_remote
+    machine.files("shop")
+    _enable(machine, apache, MISSING.replace("{alias}", alias).replace("{slash}", alias[7:]))
+    paths = ("/", "/static/", "/static/a.txt")
+    before = _answers(machine, *paths)
+    assert [status for status, _location, _text in before] == [200, 404, 404]
+    web_server = _installed(machine, apache)
+    record = services.import_read_host(actor=machine.people.admin, web_server=web_server)
+    done = services.import_adopt(
+        actor=machine.people.admin, record=record, names=["shop-example"], team=machine.people.team
+    )
+    deployment = machine.plan(*done.sites)
+    assert any("www/missing" in note.text and "does not exist" in note.text for note in deployment.plan.warnings)
+    deployment = machine.run(deployment)
+    assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+    assert eventually(lambda: _answers(machine, *paths) == before)
