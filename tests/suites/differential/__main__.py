@@ -5,7 +5,7 @@
 Each configuration holds several server blocks and is asked that many requests. Prints every difference that no rule
 explains and ends with 1 when there is one. DIFFERENTIAL_NGINX names another nginx than the system's. Kinds: sites
 (everything), levels (what a level takes over from the one around it), variables (every variable), upstreams (odd
-answers of applications).
+answers of applications), gateways (the same of uwsgi and SCGI).
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ KINDS = {
     "variables": Kind(variables.shown, variables.asked),
     # nginx leaves clients waiting where a broken answer is shorter than it said.
     "upstreams": Kind(upstreams.answering, upstreams.asked, odd, timeout_s=5),
+    "gateways": Kind(upstreams.gateways, upstreams.asked_of_gateways, odd, timeout_s=5),
 }
 
 

@@ -108,6 +108,27 @@ def fastcgi(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
     return _cut(chance, whole), end, bool(odd.kind)
 
 
+def gateway(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
+    """The same of uwsgi and SCGI: with a status line or without one, up to the length or the close."""
+    odd = _Odd(chance, ["first", "line", "line", "length", "end", "cut"])
+    usual = chance.choice([pieces.FIRST_LINES, pieces.STATUSES])
+    status = odd.one("first", [*pieces.ODD_FIRST_LINES, *pieces.ODD_STATUSES, "HTTP/2.0 200 OK"], *usual)
+    lines = [status, *chance.sample(pieces.LINES, chance.choice([0, 1, 1, 2, 3]))]
+    if odd.kind == "line":
+        lines.append(chance.choice(pieces.ODD_LINES))
+    body = "" if method == "HEAD" else chance.choice(pieces.BODIES)
+    length = odd.one("length", pieces.ODD_LENGTHS, "", "Content-Length: {size}")
+    if any(code in status[:12] for code in ("204", "304")) and not odd.kind:
+        length = body = ""
+    lines.append(_filled(length, len(body.encode())))
+    line_end = odd.one("end", ["\n"], "\r\n")
+    head = line_end.join([line for line in lines if line] or ["X-One: 1"]) + line_end * 2
+    whole, end = head.encode("latin-1") + body.encode(), "close"
+    if odd.kind == "cut":
+        whole, end = _short(chance, whole)
+    return _cut(chance, whole), end, bool(odd.kind)
+
+
 def _record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> bytes:
     return struct.pack(">BBHHBB", 1, kind, request, len(content), padding, 0) + content + b"\0" * padding
 

@@ -1,4 +1,4 @@
-"""An application that answers with whatever a request tells it to, be it HTTP or not, and FastCGI likewise.
+"""An application that answers with whatever a request tells it to, be it HTTP or not, and FastCGI, uwsgi, and SCGI too.
 
 The field X-Answer holds how the connection ends and the parts of the answer, compressed and in base64. So the answer
 depends on the request alone, and both servers get the same. What it was asked is kept by the request's X-Number.
@@ -118,7 +118,7 @@ class _Connection(socketserver.StreamRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with suppress(ConnectionError, EOFError):
             while first := self.connection.recv(1, socket.MSG_PEEK):
-                said, fields = self._fastcgi() if first == b"\x01" else self._http()
+                said, fields = self._request(first)
                 if (number := re.search(rb"(?i)x.number[: ]*(\d+)", fields)) is not None:
                     self.server.seen[int(number[1])].append(repr(said))
                 told = re.search(rb"(?i)x.%s[: ]*([\w+/=]+)" % self.server.field, fields)
@@ -126,6 +126,14 @@ class _Connection(socketserver.StreamRequestHandler):
                     self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain")
                 elif not self._says(*_answer(told[1])):
                     return
+
+    def _request(self, first: bytes) -> tuple[bytes, bytes]:
+        """What was asked but for the answer that it asks for, and its fields."""
+        if first == b"\x01":
+            return self._fastcgi()
+        if first == b"\0":
+            return self._block(_uwsgi_pairs(self._uwsgi_block()))
+        return self._block(_scgi_pairs(self._netstring())) if first.isdigit() else self._http()
 
     def _says(self, end: str, parts: list[bytes]) -> bool:
         """Whether the connection stays."""
@@ -168,9 +176,26 @@ class _Connection(socketserver.StreamRequestHandler):
                 streams[kind] += content
             if kind == 5 and not length:
                 break
-        fields = sorted(b"%s: %s" % pair for pair in _pairs(streams[4]))
-        said = [line for line in fields if not re.match(rb"HTTP_X_(ANSWER|SECOND)|SERVER_PORT|REMOTE_PORT", line)]
-        return b"\n".join([*said, b"", streams[5]]), b"\n".join(fields)
+        return _told_by(_pairs(streams[4]), streams[5])
+
+    def _uwsgi_block(self) -> bytes:
+        _, length, _ = struct.unpack("<BHB", self._exactly(4))
+        return self._exactly(length)
+
+    def _netstring(self) -> bytes:
+        digits = b""
+        while (digit := self._exactly(1)) != b":":
+            digits += digit
+        block = self._exactly(int(digits))
+        return block if self._exactly(1) == b"," else b""
+
+    def _block(self, pairs: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        """A request of parameters and a body, whose connection ends with the answer."""
+        self.keeps = False
+        pairs = list(pairs)
+        length = dict(pairs).get(b"CONTENT_LENGTH", b"")
+        # Without a length to tell, the body is never read: what is sent of it stays in the socket.
+        return _told_by(pairs, self._exactly(int(length or b"0")))
 
     def _line(self) -> bytes:
         if not (line := self.rfile.readline()):
@@ -181,6 +206,29 @@ class _Connection(socketserver.StreamRequestHandler):
         if len(data := self.rfile.read(count)) < count:
             raise EOFError
         return data
+
+
+def _told_by(pairs: Iterable[tuple[bytes, bytes]], body: bytes) -> tuple[bytes, bytes]:
+    """The parameters and the body, and the parameters alone."""
+    fields = sorted(b"%s: %s" % pair for pair in pairs)
+    said = [line for line in fields if not re.match(rb"HTTP_X_(ANSWER|SECOND)|SERVER_PORT|REMOTE_PORT", line)]
+    return b"\n".join([*said, b"", body]), b"\n".join(fields)
+
+
+def _uwsgi_pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(data):
+        words = []
+        for _ in range(2):
+            (length,) = struct.unpack("<H", data[at : at + 2])
+            words.append(data[at + 2 : at + 2 + length])
+            at += 2 + length
+        yield words[0], words[1]
+
+
+def _scgi_pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    words = data.split(b"\0")[:-1]
+    return zip(words[::2], words[1::2], strict=True)
 
 
 def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:

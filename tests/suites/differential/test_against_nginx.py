@@ -36,6 +36,13 @@ def test_directive_inheritance_matches_nginx() -> None:
     assert whole.compared == 240
 
 
+def test_gateways_respond_like_nginx() -> None:
+    whole = run(1, 4, 150, kind="gateways")
+    assert not whole.unexplained, "\n".join(whole.unexplained[:20])
+    assert whole.compared == 600
+    assert len(whole.statuses) > 10, "the applications give many kinds of answers"
+
+
 def test_seed_reproduces_configuration_and_requests() -> None:
     def made(number: int) -> tuple[str, list[Sent]]:
         chance = Random(number)
@@ -91,6 +98,12 @@ def _asking(answer: bytes, end: str = "close") -> bytes:
 
 # What was sent, what nginx and gallop answered, and what is otherwise the same but no rule's business.
 ONLY_THEIR_OWN = [
+    (
+        _asking(b"Content-Length: 14\r\n\r\nline\r\nline\n").replace(b"/http", b"/scgi"),
+        Answer(200, {"connection": "close"}, b"line\r\nli"),
+        Answer(200, {"connection": "close"}, b"line\r\nline\n"),
+        Answer(200, {"connection": "close"}, b"like\r\nline\n"),
+    ),
     (
         _asking(b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"),
         Answer(200, {FIELD: "200 a|us=103|-", "x-up": "103"}),

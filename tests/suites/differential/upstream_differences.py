@@ -14,6 +14,7 @@ from tests.suites.differential.odd_application import SEPARATOR, answer_to, end_
 from tests.suites.differential.servers import Pair
 
 _TWO_LENGTHS = re.compile(rb"(?i)\r?\ntransfer-encoding:[^\n]*\ncontent-length:|\ncontent-length:[^\n]*\ntransfer-enc")
+_GATEWAY = re.compile(rb"\w+ /(?:uw|w|s)?[cs]gi[/? ]")
 _BAD_TRAILER = re.compile(rb"(?:^|\n)0\r?\n(?:[^\n]*:[^\n]*\n)*[^:\r\n]+\r?\n\r?\n$")
 
 
@@ -118,10 +119,10 @@ def _bad_trailer(pair: Pair) -> Pair:
 def _broken_record(pair: Pair) -> Pair:
     """How much goes out of an answer that breaks, where its end is told by the close or it has no body, or came whole.
 
-    In chunks or in FastCGI's records, that is.
+    In chunks, in FastCGI's records, or from a gateway, that is.
     """
     answer = answer_to(pair.sent.data)
-    in_pieces = answer.startswith(b"\x01") or b"chunked" in answer
+    in_pieces = answer.startswith(b"\x01") or b"chunked" in answer or _GATEWAY.match(pair.sent.data)
     if not in_pieces or b"\r\nX-Key: odd" not in pair.sent.data:
         return pair
     whole, of_nginx, of_gallop = stdout_of(answer), pair.nginx, pair.gallop
@@ -144,7 +145,7 @@ def _broken_record(pair: Pair) -> Pair:
 
 def _cache_room(pair: Pair) -> Pair:
     """Where an answer is to be kept, nginx needs up to 400 bytes and the key of the room that a head has."""
-    head, _, _ = answer_to(pair.sent.data).partition(b"\r\n\r\n")
+    head = re.split(rb"\n\r?\n", answer_to(pair.sent.data), maxsplit=1)[0]
     is_near = any(room - 500 < len(head) + 4 <= room for room in (1024, 4096, 8192))
     log = pair.nginx.headers.get(FIELD, "")
     refused = re.search(r"us=502(?:, 502)*\|cache=[A-Z]", log) and "|us=502" not in pair.gallop.headers.get(FIELD, "")

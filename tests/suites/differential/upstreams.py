@@ -1,4 +1,4 @@
-"""Odd answers of applications, and what `proxy_pass` and `fastcgi_pass` make of them.
+"""Odd answers of applications, and what `proxy_pass`, `fastcgi_pass`, `uwsgi_pass`, and `scgi_pass` make of them.
 
 A request carries the answer that the application (odd.py) is to give: heads and bodies well formed and not, in one
 piece or in several. What the application was asked is compared, too.
@@ -17,6 +17,9 @@ from tests.suites.differential.requests import Sent
 from tests.suites.differential.servers import is_old
 
 SITES = 6
+# Locations and the modules that pass their requests on; and the same of gateways.
+SERVERS = {"http": "proxy", "other": "proxy", "fcgi": "fastcgi", "more": "fastcgi"}
+GATEWAYS = {"uwsgi": "uwsgi", "wsgi": "uwsgi", "scgi": "scgi", "cgi": "scgi"}
 LOG = (
     "$http_x_number $status <$request> $uri|$args|us=$upstream_status|cache=$upstream_cache_status|$sent_http_location"
 )
@@ -47,6 +50,12 @@ FASTCGI = ["fastcgi_keep_conn on;", "fastcgi_index index.php;",
            "fastcgi_split_path_info ^(/[a-z]+)(/.*)$; fastcgi_param PATH_INFO $fastcgi_path_info;",
            "fastcgi_param HTTP_X_OWN own;", "fastcgi_catch_stderr Oops;",
            "fastcgi_param EMPTY '' if_not_empty;"]  # fmt: skip
+OWN = {
+    "proxy": PROXY,
+    "fastcgi": FASTCGI,
+    "uwsgi": ["uwsgi_param HTTP_X_OWN own;", "uwsgi_param EMPTY '' if_not_empty;", "uwsgi_modifier2 3;"],
+    "scgi": ["scgi_param HTTP_X_OWN own;", "scgi_param EMPTY '' if_not_empty;", "scgi_param SCGI 1;"],
+}
 MODIFIERS = [
     "gzip on; gzip_types *; gzip_min_length 1;", "sub_filter text TEXT;", "ssi on;", "charset utf-8;", "expires 1h;",
     "chunked_transfer_encoding off;", "add_header X-Up $upstream_http_x_one always;", "early_hints 1;",
@@ -66,10 +75,22 @@ FIELDS = [
 
 def answering(chance: Random, place: Place) -> str:
     """The contents of an http block: sites that pass everything on, each in another way."""
+    return _sites(chance, place, SERVERS)
+
+
+def gateways(chance: Random, place: Place) -> str:
+    """The same with uwsgi and SCGI."""
+    return _sites(chance, place, GATEWAYS)
+
+
+def _sites(chance: Random, place: Place, modules: dict[str, str]) -> str:
     lines = [
         f"log_format seen '{LOG}'; access_log log/seen.log seen; large_client_header_buffers 4 128k;",
         "proxy_cache_path cache levels=1:2 keys_zone=proxy:1m inactive=1h; proxy_read_timeout 1s;",
-        "fastcgi_cache_path cache/f levels=1:2 keys_zone=fastcgi:1m inactive=1h; fastcgi_read_timeout 1s;",
+        *(
+            f"{m}_cache_path cache/{m} levels=1:2 keys_zone={m}:1m inactive=1h; {m}_read_timeout 1s;"
+            for m in ("fastcgi", "uwsgi", "scgi")
+        ),
         "charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }",
         # What nginx has done by itself since 1.29.
         'proxy_http_version 1.1; proxy_set_header Connection "";' if is_old() else "",
@@ -77,7 +98,7 @@ def answering(chance: Random, place: Place) -> str:
         f"server {{ listen 127.0.0.1:{place.port}; server_name known; return 200; }}",
     ]
     for number in range(SITES):
-        locations = [f"location /{name} {{ {_way(chance, name)} }}" for name in ("http", "other", "fcgi", "more")]
+        locations = [f"location /{name} {{ {_way(chance, kind)} }}" for name, kind in modules.items()]
         lines += [f"server {{ listen 127.0.0.1:{place.port}; server_name s{number}.test; root {place.www};",
                   *locations, 'location @named { return 404 "named $upstream_status\n"; } }']  # fmt: skip
     return "\n".join(lines)
@@ -89,14 +110,13 @@ def _servers(chance: Random, port: int) -> str:
     return f"server 127.0.0.1:{port} max_fails=0; server {second} max_fails=0;"
 
 
-def _way(chance: Random, name: str) -> str:
-    kind = "proxy" if name in ("http", "other") else "fastcgi"
-    way = "proxy_pass http://app;" if kind == "proxy" else (
-        "fastcgi_pass app; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param CONTENT_LENGTH $content_length;"
-    )  # fmt: skip
-    some = chance.sample(BOTH, chance.randrange(4)) + chance.sample(
-        PROXY if kind == "proxy" else FASTCGI, chance.randrange(3)
-    )
+def _way(chance: Random, kind: str) -> str:
+    way = f"{kind}_pass app; {kind}_param REQUEST_METHOD $request_method;"
+    if kind == "proxy":
+        way = "proxy_pass http://app;"
+    elif kind != "scgi":  # which tells the length by itself
+        way += f" {kind}_param CONTENT_LENGTH $content_length;"
+    some = chance.sample(BOTH, chance.randrange(4)) + chance.sample(OWN[kind], chance.randrange(3))
     some += chance.sample(MODIFIERS, chance.randrange(3))
     seen: set[str] = set()
     kept = [way]
@@ -125,12 +145,24 @@ def _has_twice(parts: list[bytes]) -> bool:
 
 def asked(chance: Random, count: int) -> Iterator[Sent]:
     """`count` requests to these servers."""
+    return _asked(chance, count, SERVERS)
+
+
+def asked_of_gateways(chance: Random, count: int) -> Iterator[Sent]:
+    """`count` requests to gateways."""
+    return _asked(chance, count, GATEWAYS)
+
+
+MAKERS = {"proxy": odd_answers.http, "fastcgi": odd_answers.fastcgi}
+
+
+def _asked(chance: Random, count: int, modules: dict[str, str]) -> Iterator[Sent]:
     for number in range(count):
-        name = chance.choice(["http", "other", "fcgi", "more"])
+        name = chance.choice([*modules])
         target = f"/{name}" + chance.choice(["", "/a/b", "?q=1", "/x%20y?", "/b.txt"])
         method, body = chance.choice([("GET", "")] * 6 + [("HEAD", ""), ("POST", "a=1"), ("POST", "y" * 9000)])
         version = chance.choice(["1.1"] * 6 + ["1.0"])
-        make = odd_answers.http if name in ("http", "other") else odd_answers.fastcgi
+        make = MAKERS.get(modules[name], odd_answers.gateway)
         parts, end, is_odd = make(chance, method)
         while is_old() and (is_odd or _has_twice(parts)):  # older releases are no measure for those
             parts, end, is_odd = make(chance, method)

@@ -59,8 +59,7 @@ fn destination(ex: &Exchange) -> Option<Vec<u8>> {
     if r.override_charset.is_some() {
         return r.override_charset.clone();
     }
-    let has_charset =
-        r.charset.is_some() || kind.windows(8).any(|w| w.eq_ignore_ascii_case(b"charset="));
+    let has_charset = r.charset.is_some() || charset_at(kind).is_some();
     if has_charset && conf.override_charset != Some(true) {
         return None;
     }
@@ -80,8 +79,22 @@ fn is_included(types: &Option<TypeSet>, kind: &[u8]) -> bool {
 
 /// The charset of the body; `None` if no conversion is needed.
 fn source(ex: &Exchange) -> Option<Vec<u8>> {
-    let own = ex.response.charset.clone();
+    let r = &ex.response;
+    // As in nginx, a charset before other parameters has their text in its name.
+    let within = || {
+        let kind = r.content_type.as_ref()?;
+        charset_at(kind).map(|at| kind[at..].to_vec())
+    };
+    let own = r.charset.clone().or_else(within);
     own.or_else(|| name_of(ex, &ex.loc.conf.source_charset))
+}
+
+/// The position behind `charset=` in a content type.
+fn charset_at(kind: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"charset=";
+    let mut places = kind.windows(NAME.len());
+    let at = places.position(|w| w.eq_ignore_ascii_case(NAME))?;
+    Some(at + NAME.len())
 }
 
 fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {

@@ -21,6 +21,7 @@ use gallop_http::fastcgi;
 use gallop_http::h1::{parse_length, ResponseHead};
 use gallop_http::message::Version;
 use gallop_runtime::unix_time;
+use std::rc::Rc;
 
 /// The head of an upstream response, independent of the protocol.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +76,11 @@ impl Head {
     pub fn from_gateway(head: &ResponseHead) -> Result<Head, &'static str> {
         let mut out = Head::from_http(head)?;
         out.keep = false;
+        // As in nginx, the first `Status` counts.
+        let mut is_first = true;
+        let is_kept =
+            |f: &(Vec<u8>, Vec<u8>)| !is(&f.0, "status") || std::mem::replace(&mut is_first, false);
+        Rc::make_mut(&mut out.fields).retain(is_kept);
         if head.status != 0 {
             return Ok(out);
         }
@@ -395,7 +401,9 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -
         (name.clone(), value)
     });
     ex.carried = carried.collect();
-    ex.carried_type = head.get("content-type").map(<[u8]>::to_vec);
+    // The response that it leads to has its own type where this one's is empty.
+    let kind = head.get("content-type").filter(|kind| !kind.is_empty());
+    ex.carried_type = kind.map(<[u8]>::to_vec);
     if target.first() == Some(&b'@') {
         return Some(Flow::Named(String::from_utf8_lossy(&target).into_owned()));
     }
