@@ -23,11 +23,11 @@ from panel.deployments.models import Deployment, DeploymentStatus, DriftResoluti
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
-from panel.websites.models import Allowance, Certificate, Site
+from panel.websites.certificates import EXPIRY_STEPS, expiry_step
+from panel.websites.models import Allowance, Certificate, CertificateSource, Site
 from panel.websites.versions import IS_PENDING
 
 PER_KIND = 6  # on a page
-EXPIRY_WARNING = dt.timedelta(days=30)
 RECENT = dt.timedelta(days=7)
 _LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
@@ -62,6 +62,7 @@ class Alert:
     detail: Text
     url: str
     at: dt.datetime | None = None
+    step: str = ""  # of an alert that is repeated as it gets more urgent
 
     @property
     def kind(self) -> Text:
@@ -69,7 +70,12 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that stays the same while the same alert about the same object exists."""
+        """Key that stays the same while the same alert about the same object exists, at the same step."""
+        return f"{self.status} {self.url} {self.step}".rstrip()
+
+    @property
+    def begins(self) -> str:
+        """The beginning of the keys of all its steps."""
         return f"{self.status} {self.url}"
 
 
@@ -268,20 +274,38 @@ def _orders(user: User, most: int) -> list[Alert]:
 
 
 def _certificates(user: User, most: int) -> list[Alert]:
+    """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
     now = timezone.now()
-    used = visible(Certificate.objects.filter(not_after__lt=now + EXPIRY_WARNING), user).order_by("not_after")
+    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
+    used = visible(Certificate.objects.filter(not_after__lt=limit, blocks__isnull=False), user).distinct()
+    rows = [(row, _expiry_step(row, now)) for row in used.select_related("automatic").order_by("not_after")]
     return [
         Alert(
-            "expired" if row.not_after < now else "expiring",
-            _("Expired") if row.not_after < now else _("Expires soon"),
+            "expiring" if step else "expired",
+            _expiry_label(step) if step else _("Expired"),
             "certificate",
             row.name,
             ", ".join(row.names[:3]),
             reverse("websites:certificate", args=[row.name]),
             row.not_after,
+            step=str(step or ""),
         )
-        for row in used[:most]
-    ]
+        for row, step in rows
+        if step is not None
+    ][:most]
+
+
+def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
+    automatic = getattr(row, "automatic", None)
+    if automatic and not automatic.problem and automatic.next_at and now < row.not_after and automatic.next_at > now:
+        return None  # it is renewed in time
+    # Programs on hosts usually renew 30 days before the end.
+    most = EXPIRY_STEPS[1] if row.source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
+    return expiry_step(row.not_before, row.not_after, now, most=most)
+
+
+def _expiry_label(days: int) -> str:
+    return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
 
 
 def _runs(user: User, most: int) -> list[Alert]:

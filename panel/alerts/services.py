@@ -49,9 +49,10 @@ def news_of(user: User) -> News:
     told = {row.key: row for row in SentAlert.objects.filter(user=user).order_by("pk")}
     gone = [row for key, row in told.items() if key not in found]
     still = {mail.words_of(alert) for alert in found.values()}
+    going_on = tuple(f"{alert.begins} " for alert in found.values())
     return News(
         new=[alert for key, alert in found.items() if key not in told],
-        over=[row for row in gone if row.words not in still],
+        over=[row for row in gone if row.words not in still and not f"{row.key} ".startswith(going_on)],
         gone=gone,
     )
 

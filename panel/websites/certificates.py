@@ -19,6 +19,10 @@ ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Priv
 MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
 
 
+# Days before the end at which a certificate is named; those longer than a third of its lifetime do not count.
+EXPIRY_STEPS = (30, 14, 7, 3, 1)
+
+
 @dataclass(frozen=True)
 class Bundle:
     """A checked certificate: normalized PEM texts, aware times, `fingerprint` is the SHA-256 of the
@@ -182,6 +186,17 @@ def _bundle(chain: list[x509.Certificate], key: ServerKey | None) -> Bundle:
 def _key_pem(key: ServerKey) -> str:
     form, unlocked = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, form, unlocked).decode()
+
+
+def expiry_step(
+    not_before: datetime.datetime, not_after: datetime.datetime, now: datetime.datetime, *, most: int = EXPIRY_STEPS[0]
+) -> int | None:
+    """The last of EXPIRY_STEPS, of at most `most` days, that the time has reached; 0 after the end, None before all."""
+    if not_after <= now:
+        return 0
+    third = (not_after - not_before) / 3
+    reached = [days for days in EXPIRY_STEPS if not_after - now <= datetime.timedelta(days=days) and days <= most]
+    return min((days for days in reached if datetime.timedelta(days=days) <= third), default=None)
 
 
 def covers(names: list[str], server_name: str) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from panel.accounts.models import SavedView, User
 from panel.deployments.models import DeploymentStatus, SiteState
 from panel.hosts.models import Host, HostStatus
 from panel.websites import services as websites
+from panel.websites.models import Certificate, ServerBlock, Site
 from tests.api.caller import caller_of, pointers
 from tests.deployments.sample_plans import carried_out, planned, shop
 from tests.support.cast import Cast, cast, signed_in
@@ -28,6 +31,15 @@ def told(person: User) -> list[dict[str, Any]]:
     return found
 
 
+def expiring(people: Cast, site: Site) -> None:
+    """A certificate of the site that expires soon."""
+    made = websites.certificate_self_sign(
+        actor=people.owner, team=people.team, name="old", names=["shop.example"], days=29
+    )
+    Certificate.objects.filter(pk=made.pk).update(not_before=timezone.now() - dt.timedelta(days=200))
+    ServerBlock.objects.filter(site=site).update(certificate=made)
+
+
 def test_attention_list_matches_dashboard(people: Cast) -> None:
     assert told(people.owner) == []
     site = shop(people)
@@ -35,7 +47,7 @@ def test_attention_list_matches_dashboard(people: Cast) -> None:
     carried_out(failing, outcome="rolled_back", error="nginx: [emerg] no\nmore")
     assert SiteState.objects.get().last_failure == failing
     Host.objects.create(name="web-9", status=HostStatus.UNREACHABLE, status_detail="It does not answer.")
-    websites.certificate_self_sign(actor=people.owner, team=people.team, name="old", names=["a.example"], days=5)
+    expiring(people, site)
     lost, failed, certificate = told(people.viewer)
     assert (lost["status"], lost["kind"], lost["title"]) == ("unreachable", "host", "web-9")
     assert lost["detail"] == "It does not answer." and lost["page"] == "/hosts/web-9/"
@@ -48,8 +60,9 @@ def test_attention_list_matches_dashboard(people: Cast) -> None:
 
 
 def test_attention_list_hides_objects_of_other_teams(people: Cast) -> None:
-    carried_out(planned(people, shop(people)), outcome="rolled_back", error="no")
-    websites.certificate_self_sign(actor=people.owner, team=people.team, name="old", names=["a.example"], days=5)
+    site = shop(people)
+    carried_out(planned(people, site), outcome="rolled_back", error="no")
+    expiring(people, site)
     assert told(people.outsider) == []
     assert {item["title"] for item in told(people.admin)} == {"shop", "old"}
     assert caller_of(people.owner).get("attention/?team=shop").status_code == 400

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from panel.core.templatetags import ui
+from panel.websites.certificates import expiry_step
 from panel.websites.listing import domains_of, is_recent
 from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
@@ -18,7 +19,6 @@ from panel.websites.models import Certificate, Handler, Location, RawSnippet, Se
 register = template.Library()
 SHOWN_DOMAINS = 2  # in a list, if they fit in this many letters
 SHOWN_LETTERS = 48
-EXPIRY_WARNING = dt.timedelta(days=30)
 
 
 @register.simple_tag
@@ -96,9 +96,10 @@ def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
 
 @register.simple_tag
 def certificate_status(certificate: Certificate, now: dt.datetime) -> SafeString:
-    if certificate.not_after <= now:
+    step = expiry_step(certificate.not_before, certificate.not_after, now)
+    if step == 0:
         return ui.status("expired", _("Expired"))
-    if certificate.not_after <= now + EXPIRY_WARNING:
+    if step:
         return ui.status("expiring", _("Expires soon"))
     if certificate.not_before > now:
         return ui.status("queued", _("Not valid yet"))

@@ -1,0 +1,109 @@
+"""A certificate that a site uses is named before it expires, once for each step."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+from django.conf import LazySettings
+from django.utils import timezone
+
+from panel.alerts.services import alerts_send
+from panel.certificates.models import AcmeAccount, AutomaticCertificate
+from panel.websites import services as websites
+from panel.websites.models import Certificate, CertificateSource, ServerBlock, Site
+from tests.alerts.test_mails import subjects, wants
+from tests.deployments.sample_plans import shop
+from tests.support.cast import Cast, cast
+from tests.support.mailbox import Mailbox, mail_server
+
+
+@pytest.fixture
+def people(db: None) -> Cast:
+    return cast()
+
+
+@pytest.fixture
+def mailbox(settings: LazySettings) -> Iterator[Mailbox]:
+    with mail_server(settings) as box:
+        yield box
+
+
+@pytest.fixture
+def certificate(people: Cast) -> Certificate:
+    """Used by the site shop."""
+    made = websites.certificate_self_sign(
+        actor=people.owner, team=people.team, name="shop-cert", names=["shop.example"]
+    )
+    ServerBlock.objects.filter(site=shop(people)).update(certificate=made)
+    return made
+
+
+def ends_in(certificate: Certificate, days: float, lifetime: float = 90) -> None:
+    now = timezone.now()
+    end = now + dt.timedelta(days=days)
+    Certificate.objects.filter(pk=certificate.pk).update(not_after=end, not_before=end - dt.timedelta(days=lifetime))
+
+
+def told_at(mailbox: Mailbox, certificate: Certificate, days: float, lifetime: float = 90) -> list[str]:
+    """Subjects of the mails that arrive when the certificate has this many days left."""
+    before = len(mailbox.messages)
+    ends_in(certificate, days, lifetime)
+    for _ in range(2):
+        alerts_send()
+    return [subject.partition(": ")[2] for subject in subjects(mailbox)[before:]]
+
+
+def test_each_step_before_the_end_is_mailed_once(people: Cast, mailbox: Mailbox, certificate: Certificate) -> None:
+    wants(people.owner)
+    alerts_send()
+    assert told_at(mailbox, certificate, 31) == []
+    assert told_at(mailbox, certificate, 29.5) == ["Expires within 30 days"]
+    assert told_at(mailbox, certificate, 20) == []
+    assert told_at(mailbox, certificate, 13) == ["Expires within 14 days"]
+    assert told_at(mailbox, certificate, 6.5) == ["Expires within 7 days"]
+    assert told_at(mailbox, certificate, 2.5) == ["Expires within 3 days"]
+    assert told_at(mailbox, certificate, 0.5) == ["Expires within a day"]
+    assert told_at(mailbox, certificate, -0.1) == ["Expired"]
+    assert told_at(mailbox, certificate, 80) == ["Certificate shop-cert: Expired"], "resolved"
+
+
+def test_steps_longer_than_a_third_of_the_lifetime_are_left_out(
+    people: Cast, mailbox: Mailbox, certificate: Certificate
+) -> None:
+    wants(people.owner)
+    assert told_at(mailbox, certificate, 5.9, lifetime=6) == []
+    assert told_at(mailbox, certificate, 2.5, lifetime=6) == []
+    assert told_at(mailbox, certificate, 0.9, lifetime=6) == ["Expires within a day"]
+
+
+def test_certificate_that_no_site_uses_is_not_mailed(people: Cast, mailbox: Mailbox, certificate: Certificate) -> None:
+    wants(people.owner)
+    ServerBlock.objects.update(certificate=None)
+    assert told_at(mailbox, certificate, 0.5) == []
+
+
+def test_file_of_a_host_has_two_weeks_to_be_renewed_there(
+    people: Cast, mailbox: Mailbox, certificate: Certificate
+) -> None:
+    wants(people.owner)
+    Certificate.objects.update(source=CertificateSource.HOST, host=people.host, certificate_path="/a", key_path="/b")
+    assert told_at(mailbox, certificate, 29) == []
+    assert told_at(mailbox, certificate, 13) == ["Expires within 14 days"]
+
+
+def test_automatic_certificate_is_named_when_its_renewal_is_overdue(
+    people: Cast, mailbox: Mailbox, certificate: Certificate
+) -> None:
+    wants(people.owner)
+    account = AcmeAccount.objects.create(team=people.team, name="le", issuer="letsencrypt")
+    row = AutomaticCertificate.objects.create(
+        site=Site.objects.get(name="shop"),
+        account=account,
+        certificate=certificate,
+        next_at=timezone.now() + dt.timedelta(days=1),
+    )
+    assert told_at(mailbox, certificate, 13) == []
+    AutomaticCertificate.objects.filter(pk=row.pk).update(next_at=timezone.now() - dt.timedelta(days=1))
+    assert told_at(mailbox, certificate, 13) == ["Expires within 14 days"]
