@@ -29,6 +29,8 @@ ACTIONS: dict[str, str | Promise] = {
     "automatic_https.order": _("Certificate ordered"),
     "certificate.delete": _("Certificate deleted"),
     "certificate.issue": _("Certificate issued"),
+    "certificate.observe": _("Certificate renewed on its host"),
+    "certificate.refer": _("Certificate of a host added"),
     "certificate.replace": _("Certificate renewed"),
     "certificate.self_sign": _("Self-signed certificate created"),
     "certificate.upload": _("Certificate uploaded"),
