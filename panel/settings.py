@@ -74,6 +74,7 @@ MIGRATION_MODULES = {
             "alerts",
             "reports",
             "comparisons",
+            "core",
         ),
         "websites",
     )
@@ -154,7 +155,8 @@ CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections
 CELERY_WORKER_CONCURRENCY = _WORKER_THREADS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")
+CELERY_BEAT_SCHEDULER = "panel.core.scheduling:DatabaseScheduler"  # any number of them may run
+CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")  # its time tells that the scheduler runs
 CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
     "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},

@@ -125,3 +125,13 @@ class BaseModel(CheckedModel):
             self.row_version = known
             raise
         self.refresh_from_db(fields=["row_version"])
+
+
+class PeriodicDate(models.Model):
+    """The next date of an entry of CELERY_BEAT_SCHEDULE. Its mover sends the task (core/scheduling.py)."""
+
+    name = models.CharField(max_length=100, unique=True)
+    next_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.next_at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,67 @@
+"""Celery's beat with its dates in the database, so that any number of schedulers may run, on several machines.
+
+Each date is a row. The scheduler that moves a row on to its next date sends the task in the same transaction: others
+find the date moved, and a scheduler that is killed before the commit leaves the date to them. If it was killed between
+the message and the commit, the task is sent twice; every task is a look at rows that hold the truth (decision 0002).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from pathlib import Path
+from typing import Any
+
+from celery.beat import ScheduleEntry, Scheduler, SchedulingError
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, transaction
+from django.utils import timezone
+
+from panel.core.models import PeriodicDate
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+PAUSE_S = 2.0  # while the database or the queue does not answer
+
+
+class DatabaseScheduler(Scheduler):
+    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each date once among all schedulers."""
+
+    def setup_schedule(self) -> None:
+        self.merge_inplace(self.app.conf.beat_schedule)
+
+    def tick(self, *_: Any, **__: Any) -> float:
+        """Send the due tasks; return the seconds until the next look."""
+        try:
+            close_old_connections()
+            self._look()
+        except (DatabaseError, SchedulingError) as error:
+            logger.warning("periodic tasks wait, because the database or the queue does not answer: %s", error)
+            return PAUSE_S
+        Path(settings.CELERY_BEAT_SCHEDULE_FILENAME).touch()
+        return LOOK_EVERY_S
+
+    def _look(self) -> None:
+        now = timezone.now()
+        entries: dict[str, ScheduleEntry] = self.schedule
+        waiting = dict(PeriodicDate.objects.filter(name__in=entries).values_list("name", "next_at"))
+        for name in entries.keys() - waiting.keys():
+            PeriodicDate.objects.get_or_create(name=name, defaults={"next_at": now})
+        for name, entry in entries.items():
+            if waiting.get(name, now) <= now:
+                self._send(name, entry, now)
+
+    def _send(self, name: str, entry: ScheduleEntry, now: dt.datetime) -> None:
+        """Send the task unless another scheduler has moved its date on. The row stays locked until the commit."""
+        with transaction.atomic():
+            next_at = now + _interval(entry)
+            if PeriodicDate.objects.filter(name=name, next_at__lte=now).update(next_at=next_at):
+                self.apply_async(entry, producer=self.producer, advance=False)
+
+
+def _interval(entry: ScheduleEntry) -> dt.timedelta:
+    """CELERY_BEAT_SCHEDULE holds intervals only; dates of people are rows of their own (reports)."""
+    every: Any = entry.schedule
+    interval: dt.timedelta = every.run_every
+    return interval
