@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,3 +69,41 @@ def test_commands_and_make_targets_in_guides_exist() -> None:
         scripts = re.findall(r"(?:^    |`)(scripts/[\w.-]+)", text, re.MULTILINE)
         wrong += [f"{path.relative_to(ROOT)}: {name}" for name in scripts if not (ROOT / name).exists()]
     assert not wrong, "\n".join(wrong)
+
+
+def exists(dotted: str) -> bool:
+    """Return whether a module, or an object in one, has this name."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_architecture_names_existing_objects() -> None:
+    apps = {path.name for path in (ROOT / "panel").iterdir() if path.is_dir()}
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)", text))
+    dotted = {name for name in named if name.split(".")[0] in apps | {"agents"} and not name.endswith((".py", ".md"))}
+    assert len(dotted) > 40
+    full = {name: name if name.startswith("agents.") else f"panel.{name}" for name in dotted}
+    assert not [name for name in sorted(dotted) if not exists(full[name])]
+
+
+def test_documents_name_existing_source_files() -> None:
+    parts = ("agents", "migrations", "native", "panel", "packaging", "scripts", "templates", "tests", "docker")
+    files = [path for part in parts for path in (ROOT / part).rglob("*") if "target" not in path.parts]
+    known = {f"/{path.relative_to(ROOT)}" for path in files if path.suffix in (".py", ".rs", ".sh", ".html")}
+    wrong = []
+    for page in [ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md", *PAGES]:
+        for named in re.findall(r"(?<![\w/.:-])[\w-]+(?:/[\w.-]+)*/[\w-]+\.(?:py|rs|sh)\b", page.read_text("utf-8")):
+            if "NAME" not in named and not any(path.endswith(f"/{named}") for path in known):
+                wrong.append(f"{page.relative_to(ROOT)}: {named}")
+    assert not wrong
