@@ -28,6 +28,7 @@ ACTIONS: dict[str, str | Promise] = {
     "automatic_https.enable": _("Automatic HTTPS turned on"),
     "automatic_https.order": _("Certificate ordered"),
     "certificate.delete": _("Certificate deleted"),
+    "certificate.export": _("Certificate downloaded with its private key"),
     "certificate.issue": _("Certificate issued"),
     "certificate.observe": _("Certificate renewed on its host"),
     "certificate.refer": _("Certificate of a host added"),

@@ -11,6 +11,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from panel.core.errors import ApplicationError
@@ -59,6 +60,13 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
             field="certificate_pem",
         )
     return _bundle(chain, key)
+
+
+def pkcs12(certificate_pem: str, private_key_pem: str, name: str, password: str) -> bytes:
+    """The certificate with its key and chain as PKCS #12 (RFC 7292), encrypted with the password."""
+    chain, key = _chain(certificate_pem), _key(private_key_pem)
+    encryption = serialization.BestAvailableEncryption(password.encode())
+    return serialize_key_and_certificates(name.encode(), key, chain[0], chain[1:] or None, encryption)
 
 
 def public_read(certificate_pem: str) -> Bundle:

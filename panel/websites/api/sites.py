@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from django.db import transaction
@@ -24,12 +25,16 @@ from panel.websites import checks, linting, services
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import certificates_visible, sites_visible
-from panel.websites.serializers.sites import (
-    BulkInput,
+from panel.websites.serializers.certificates import (
+    CertificateExport,
+    CertificateExported,
     CertificateReplace,
     CertificateSelfSign,
     CertificateSerializer,
     CertificateUpload,
+)
+from panel.websites.serializers.sites import (
+    BulkInput,
     CloneInput,
     FindingSerializer,
     FixInput,
@@ -301,6 +306,15 @@ class Certificates(Resource):
             actor=self.actor, certificate=row, expected_version=expected, **self.body(CertificateReplace)
         )
         return self.answer(self.get_object())
+
+    @extend_schema(request=CertificateExport, responses=CertificateExported)
+    @action(detail=True, methods=["post"])
+    def pkcs12(self, request: Request, name: str = "") -> Response:
+        """Export the certificate with its private key as PKCS #12, encrypted with `password`."""
+        row = self.get_object()
+        require_sudo(request, "export private keys")
+        made = services.certificate_export(actor=self.actor, certificate=row, **self.body(CertificateExport))
+        return Response({"pkcs12": b64encode(made).decode()})
 
     def destroy(self, request: Request, name: str = "") -> Response:
         row = self.get_object()

@@ -143,6 +143,17 @@ class CertificateReplaceForm(Form):
     private_key_pem = _private_key()
 
 
+class CertificateExportForm(Form):
+    """Download with the private key."""
+
+    password = forms.CharField(
+        label=_("Password of the file"),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        strip=False,
+        help_text=_("At least 12 characters. You need it to open the file. Paddock does not store it."),
+    )
+
+
 class SelfSignForm(PartForm[Certificate]):
     names = LinesField(
         label=_("Names"),

@@ -16,6 +16,7 @@ from panel.websites.services.blocks import (
 )
 from panel.websites.services.certificates import (
     certificate_delete,
+    certificate_export,
     certificate_issue,
     certificate_observed,
     certificate_refer,
@@ -52,6 +53,7 @@ __all__ = [
     "block_delete",
     "block_update",
     "certificate_delete",
+    "certificate_export",
     "certificate_issue",
     "certificate_observed",
     "certificate_refer",

@@ -18,6 +18,8 @@ from panel.websites.models import Certificate, CertificateSource
 from panel.websites.services.base import at, described, fresh, remove, store
 from panel.websites.versions import certificate_count, plans_outdate
 
+MIN_EXPORT_PASSWORD = 12
+
 
 def _values(
     bundle: certificates.Bundle, source: CertificateSource, host: Host | None = None, paths: tuple[str, str] = ("", "")
@@ -64,6 +66,19 @@ def certificate_replace(
         children=lambda: certificate_count(certificate),
     )
     return certificate
+
+
+def certificate_export(*, actor: User, certificate: Certificate, password: str) -> bytes:
+    """The certificate with its private key as PKCS #12, encrypted with `password`; the export is audited."""
+    require(actor, Action.CHANGE, certificate.team)
+    if not certificate.private_key_pem:
+        raise ApplicationError(f"The private key of {certificate} stays on {certificate.host}. Copy it there.")
+    if len(password) < MIN_EXPORT_PASSWORD:
+        message = f"Enter a password of at least {MIN_EXPORT_PASSWORD} characters. It protects the private key."
+        raise ApplicationError(message, field="password")
+    made = certificates.pkcs12(certificate.certificate_pem, certificate.private_key_pem, certificate.name, password)
+    audit_record(actor=actor, action="certificate.export", target=certificate)
+    return made
 
 
 def certificate_refer(

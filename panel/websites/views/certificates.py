@@ -14,12 +14,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action, may, require
+from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites import services
-from panel.websites.forms.parts import CertificateReplaceForm, CertificateUploadForm, SelfSignForm
+from panel.websites.forms.parts import (
+    CertificateExportForm,
+    CertificateReplaceForm,
+    CertificateUploadForm,
+    SelfSignForm,
+)
 from panel.websites.models import Certificate
 from panel.websites.selectors import certificates_visible
 from panel.websites.views.base import page_of, site_get, site_render, teams_of
@@ -130,6 +136,36 @@ def replace(request: Request, name: str) -> HttpResponse:
             return redirect("websites:certificate", row.name)
     lead = _("Deploy the sites afterwards to use the new certificate.")
     return _form_page(request, form, _("Renew %s") % row.name, lead, _("Renew"))
+
+
+@login_required
+@require_safe
+def file(request: Request, name: str) -> HttpResponse:
+    """The certificate with its chain as PEM; no private key."""
+    row = _get(request, name)
+    return _download(row.certificate_pem.encode(), f"{row.name}.pem", "application/x-pem-file")
+
+
+@login_required
+@form_page
+@sudo_required
+def export(request: Request, name: str) -> HttpResponse:
+    """The certificate with its private key as PKCS #12."""
+    row = _get(request, name, Action.CHANGE)
+    form = CertificateExportForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        made = attempt(
+            form, lambda: services.certificate_export(actor=request.user, certificate=row, **form.cleaned_data)
+        )
+        if made is not None:
+            return _download(made, f"{row.name}.p12", "application/x-pkcs12")
+    lead = _("A PKCS #12 file with the certificate, its chain and its private key. The download is recorded.")
+    return _form_page(request, form, _("Download %s with its key") % row.name, lead, _("Download"))
+
+
+def _download(content: bytes, name: str, kind: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return HttpResponse(content, content_type=kind, headers=headers)
 
 
 @login_required

@@ -17,6 +17,7 @@ _ROUTES = {
         accounts:teams accounts:account accounts:tokens
         hosts:list hosts:live hosts:detail hosts:logs hosts:traffic
         imports:site websites:list websites:certificates websites:certificate
+        websites:certificate_file
         websites:detail websites:history websites:revision websites:blocks websites:upstreams websites:php
         websites:explain websites:raw websites:logs websites:traffic websites:benchmarks websites:tls
         deployments:list deployments:detail deployments:drift
@@ -50,6 +51,7 @@ _ROUTES = {
     "change": """
         websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
+        websites:certificate_export api:certificates-pkcs12
         certificates:account_add certificates:account_delete certificates:disable api:acme-accounts-list
         api:acme-accounts-detail api:acme-accounts-deactivate
         websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back
