@@ -10,6 +10,7 @@ from panel.hosts.models import HostStatus
 from panel.remote import pool
 from tests.deployments.real_host import Machine
 from tests.deployments.server_traits import SERVERS, Served, nginx_served, openlitespeed_served
+from tests.support.apache import ApacheInstance
 from tests.support.cast import Cast, cast
 from tests.support.nginx import NginxInstance
 from tests.support.openlitespeed import OpenLiteSpeedInstance
@@ -38,6 +39,16 @@ def agent_home(settings: Settings, server_root: Path) -> Iterator[Path]:
 def nginx(server_root: Path) -> Iterator[NginxInstance]:
     with NginxInstance(server_root) as server:
         yield server
+
+
+@pytest.fixture
+def apache(server_root: Path) -> Iterator[ApacheInstance]:
+    """Installed, not running: the agent starts it with its first site. It serves the files of the machine's sites."""
+    server = ApacheInstance(server_root / "apache")
+    (server_root / "apache" / "www").rmdir()
+    (server_root / "apache" / "www").symlink_to(server_root / "www")
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ import datetime as dt
 import os
 import shutil
 import socket
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,16 +36,6 @@ def site(machine: Machine, web_server: WebServer) -> Site:
     return machine.site("shop", web_server)
 
 
-@pytest.fixture
-def apache(server_root: Path) -> Iterator[ApacheInstance]:
-    """Installed, not running: the agent starts it with its first site. It serves the files of the machine's sites."""
-    server = ApacheInstance(server_root / "apache")
-    (server_root / "apache" / "www").rmdir()
-    (server_root / "apache" / "www").symlink_to(server_root / "www")
-    yield server
-    server.stop()
-
-
 def observed(deployment: Deployment) -> list[str]:
     return [f"{note.text} {note.nearest}" for note in deployment.plan.warnings if note.is_observed]
 
@@ -69,7 +57,9 @@ def test_mistyped_root_is_named_on_the_page_of_the_plan(machine: Machine, site: 
     (words,) = observed(deployment)
     assert f"{missing} does not exist on {machine.host.name}" in words
     client.force_login(machine.people.owner)
-    assert f"{missing} does not exist" in client.get(f"/deployments/{deployment.uuid}").content.decode()
+    page = client.get(f"/deployments/{deployment.uuid}").content.decode()
+    assert f"{missing} does not exist" in page
+    assert f"Seen on {machine.host.name}" in page
     told = client.get(f"/api/v1/deployments/{deployment.uuid}/").json()
     assert told["plan"]["warnings"][0]["is_observed"] is True
 

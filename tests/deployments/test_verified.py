@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,19 +18,9 @@ from panel.hosts.models import Engine, Host, HostStatus, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
-from tests.support.apache import ApacheInstance
 from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
-
-
-@pytest.fixture
-def apache(server_root: Path) -> Iterator[ApacheInstance]:
-    server = ApacheInstance(server_root / "apache")
-    (server_root / "apache" / "www").rmdir()
-    (server_root / "apache" / "www").symlink_to(server_root / "www")
-    yield server
-    server.stop()
 
 
 @pytest.fixture(params=["nginx", "apache"])
