@@ -30,7 +30,8 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     """TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the remains."""
     action = args.get("action")
     if action == "left":
-        return {"removed": testbed_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
+        removed: List[str] = []
+        return {"left": _left_after(args, cancelled, removed), "removed": removed, "boot": processes.boot()}
     ident = str(args.get("id"))
     if not _ID.match(ident):
         raise Refusal("invalid", "a test bed's id is 8 to 64 of a-z, 0-9 and -")
@@ -201,8 +202,9 @@ def _require_free(listeners: List[str]) -> None:
                 raise Refusal("busy", "%s cannot be used for the test bed: %s" % (listener, error.strerror)) from None
 
 
-def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
-    """Remains of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event.
+def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[str]) -> List[str]:
+    """Remains of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event. Folders that
+    the agent could not remove any longer are removed here, and noted in `removed`.
 
     The first process of a namespace lives as long as the others, so a running test bed has one from before `tick`.
     Processes that are just ending get a moment. After a reboot, old names and times do not apply.
@@ -213,6 +215,7 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
     tick = int(args.get("tick") or processes.now())
     deadline = time.monotonic() + _ENDING_S
     while True:
+        removed += testbed_files.sweep()  # a folder is free once its agent has ended
         found = left(testbed_servers.inside_since_before(namespaces, tick + 1))
         if not found or time.monotonic() > deadline or cancelled.wait(0.1):
             return found

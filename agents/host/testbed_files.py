@@ -14,6 +14,7 @@ import hashlib
 import os
 import pwd
 import re
+import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from agents.host import install, safe
@@ -28,6 +29,8 @@ ACCOUNTS = ("www-data", "apache", "nginx", "http", "nobody")
 PROGRAMS = ("paddock-netem", "gallop-load")
 MAX_FILES = 2000
 MAX_FILL = 4 << 30
+REMOVE_TRIES, REMOVE_PAUSE_S = 20, 0.05
+LOCKLESS_S = 60.0
 _SPARE = 256 << 20  # left free on the disk
 _PATH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,79}/){0,7}[A-Za-z0-9_][A-Za-z0-9._-]{0,79}\Z")
 _BLOCK = 1 << 20
@@ -136,7 +139,12 @@ class Folder:
         return os.path.join(self.path, ".bin", name)
 
     def remove(self) -> None:
-        safe.remove_tree(self._name, self._base)
+        """Remove the folder; again if a process that is just ending wrote to it meanwhile."""
+        for _ in range(REMOVE_TRIES):
+            safe.remove_tree(self._name, self._base)
+            if not os.path.lexists(self.path):
+                break
+            time.sleep(REMOVE_PAUSE_S)
         for descriptor in (self._lock, self._descriptor, self._base):
             os.close(descriptor)
 
@@ -209,14 +217,19 @@ def sweep() -> List[str]:
 
 
 def _is_abandoned(name: str, base: int) -> bool:
-    """Return whether the folder's lock is not held. A folder without a lock file is being created or removed."""
+    """Return whether the folder's lock is not held. A folder without a lock file is being created or removed, unless it
+    has not changed for a while.
+    """
     try:
         folder = os.open(name, safe.FOLDER, dir_fd=base)
     except OSError:
         return False
     try:
-        if os.fstat(folder).st_uid != os.geteuid():
+        info = os.fstat(folder)
+        if info.st_uid != os.geteuid():
             return False
+        if ".lock" not in os.listdir(folder):
+            return time.time() - info.st_mtime > LOCKLESS_S
         lock = os.open(".lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
