@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from django.test import Client
 
+from panel.api.models import IdempotencyRecord
 from panel.audit.models import AuditEntry
 from panel.websites import services
 from panel.websites.models import Certificate, CertificateSource
@@ -89,3 +90,14 @@ def test_api_exports_for_confirmed_sessions_alone(people: Cast, certificate: Cer
     assert refused.status_code == 403
     told = confirmed(signed_in(people.owner)).post(API, body, content_type="application/json").json()
     assert load_pkcs12(base64.b64decode(told["pkcs12"]), PASSWORD.encode()).key is not None
+
+
+def test_repeated_call_returns_no_key_and_the_panel_keeps_no_file(people: Cast, certificate: Certificate) -> None:
+    """An Idempotency-Key stores the response; a repetition needs no confirmed password."""
+    body = json.dumps({"password": PASSWORD})
+    person = confirmed(signed_in(people.owner))
+    once = {"Idempotency-Key": "export-1"}
+    first = person.post(API, body, content_type="application/json", headers=once).json()["pkcs12"]
+    assert first[:200] not in json.dumps(list(IdempotencyRecord.objects.values_list("body", flat=True)), default=str)
+    again = unconfirmed(person).post(API, body, content_type="application/json", headers=once)
+    assert first not in again.content.decode()

@@ -264,9 +264,10 @@ class Sites(Resource):
 
 
 class Certificates(Resource):
-    """Certificates. Private keys are write-only."""
+    """Certificates. Private keys are write-only, but for an encrypted export."""
 
     model = Certificate
+    shown_once = ("pkcs12",)
     serializer_class = CertificateSerializer
     lookup_field = "name"
     lookup_value_regex = "[^/]+"
