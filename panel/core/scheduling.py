@@ -50,11 +50,12 @@ class DatabaseScheduler(Scheduler):
             PeriodicDate.objects.get_or_create(name=name, defaults={"next_at": now})
         for name, entry in entries.items():
             if waiting.get(name, now) <= now:
-                self._send(name, entry, now)
+                self._send(name, entry)
 
-    def _send(self, name: str, entry: ScheduleEntry, now: dt.datetime) -> None:
+    def _send(self, name: str, entry: ScheduleEntry) -> None:
         """Send the task unless another scheduler has moved its date on. The row stays locked until the commit."""
         with transaction.atomic():
+            now = timezone.now()  # a wait for the connection must not shorten the interval
             next_at = now + _interval(entry)
             if PeriodicDate.objects.filter(name=name, next_at__lte=now).update(next_at=next_at):
                 self.apply_async(entry, producer=self.producer, advance=False)

@@ -12,9 +12,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 
+from panel.celery import app
+from panel.core.models import PeriodicDate
+from panel.core.scheduling import DatabaseScheduler
 from panel.settings import BASE_DIR as ROOT
 from tests.support.waiting import eventually
 
@@ -88,3 +94,20 @@ def test_scheduler_ends_within_ten_seconds_of_sigterm(installation: Installation
     assert eventually(lambda: bool(installation.dates())), installation.said()
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) in (0, -signal.SIGTERM)
+
+
+def slow_reads(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    """A database that is away for longer than an interval while the dates are read."""
+    if sql.startswith("SELECT") and PeriodicDate._meta.db_table in sql:
+        time.sleep(0.8)
+    return execute(sql, params, many, context)
+
+
+def test_date_after_an_outage_is_a_whole_interval_away(db: None) -> None:
+    scheduler = DatabaseScheduler(app, lazy=True)
+    entry = scheduler.Entry(name="short", task=TASK, schedule=0.5, app=app)
+    scheduler.data = {"short": entry}
+    PeriodicDate.objects.create(name="short", next_at=timezone.now())
+    with connection.execute_wrapper(slow_reads):
+        scheduler._look()
+    assert PeriodicDate.objects.get(name="short").next_at > timezone.now(), "it would be sent again at once"
