@@ -2,11 +2,13 @@
 
 Each date is a row. The scheduler that moves a row on to its next date sends the task in the same transaction: others
 find the date moved, and a scheduler that is killed before the commit leaves the date to them. If it was killed between
-the message and the commit, the task is sent twice; every task is a look at rows that hold the truth (decision 0002).
+the message and the commit, the message is sent twice with the same id, which names the date; every task is a look at
+rows that hold the truth (decision 0002), so that doing it twice changes nothing.
 """
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import logging
 from pathlib import Path
@@ -43,22 +45,24 @@ class DatabaseScheduler(Scheduler):
         return LOOK_EVERY_S
 
     def _look(self) -> None:
-        now = timezone.now()
         entries: dict[str, ScheduleEntry] = self.schedule
         waiting = dict(PeriodicDate.objects.filter(name__in=entries).values_list("name", "next_at"))
         for name in entries.keys() - waiting.keys():
-            PeriodicDate.objects.get_or_create(name=name, defaults={"next_at": now})
+            date, _ = PeriodicDate.objects.get_or_create(name=name, defaults={"next_at": timezone.now()})
+            waiting[name] = date.next_at
         for name, entry in entries.items():
-            if waiting.get(name, now) <= now:
-                self._send(name, entry)
+            if waiting[name] <= timezone.now():
+                self._send(name, entry, waiting[name])
 
-    def _send(self, name: str, entry: ScheduleEntry) -> None:
+    def _send(self, name: str, entry: ScheduleEntry, due: dt.datetime) -> None:
         """Send the task unless another scheduler has moved its date on. The row stays locked until the commit."""
+        dated = copy.copy(entry)
+        dated.options = {**(entry.options or {}), "task_id": f"{name}@{due.isoformat()}"}
         with transaction.atomic():
-            now = timezone.now()  # a wait for the connection must not shorten the interval
-            next_at = now + _interval(entry)
-            if PeriodicDate.objects.filter(name=name, next_at__lte=now).update(next_at=next_at):
-                self.apply_async(entry, producer=self.producer, advance=False)
+            # The time is taken here, because a wait for the connection must not shorten the interval.
+            next_at = timezone.now() + _interval(entry)
+            if PeriodicDate.objects.filter(name=name, next_at=due).update(next_at=next_at):
+                self.apply_async(dated, producer=self.producer, advance=False)
 
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:
