@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "panel.hosts",
     "panel.websites",
     "panel.deployments",
+    "panel.rollouts",
     "panel.imports",
     "panel.benchmarks",
     "panel.comparisons",
@@ -75,6 +76,7 @@ MIGRATION_MODULES = {
             "reports",
             "comparisons",
             "core",
+            "rollouts",
         ),
         "websites",
     )
@@ -159,6 +161,7 @@ CELERY_BEAT_SCHEDULER = "panel.core.scheduling:DatabaseScheduler"  # any number 
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")  # its time tells that the scheduler runs
 CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
+    "sweep-rollouts": {"task": "panel.rollouts.tasks.sweep", "schedule": 2.0},
     "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},

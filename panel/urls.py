@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("hosts/", include("panel.imports.urls")),  # of a host
     path("sites/", include("panel.websites.urls")),
     path("deployments/", include("panel.deployments.urls")),
+    path("rollouts/", include("panel.rollouts.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),
     path("reports/", include("panel.reports.urls")),
     path("comparisons/", include("panel.comparisons.urls")),

@@ -21,6 +21,7 @@ APPS = (
     "websites",
     "deployments",
     "certificates",
+    "rollouts",
     "imports",
     "benchmarks",
     "comparisons",
@@ -33,7 +34,7 @@ APPS = (
 
 # What each package may import of the project. Its own package is always allowed.
 MAY_IMPORT = {
-    "core": set(),
+    "core": {"agents"},
     "rendering": set(),
     "remote": {"agents", "core"},
     "accounts": {"core", "audit"},
@@ -42,11 +43,22 @@ MAY_IMPORT = {
     "websites": {"core", "accounts", "audit", "hosts", "rendering", "agents"},
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
     "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
+    "rollouts": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote", "agents"},
     "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks", "agents"},
-    "alerts": {"core", "accounts", "hosts", "websites", "deployments", "certificates", "benchmarks", "reports"},
+    "alerts": {
+        "core",
+        "accounts",
+        "hosts",
+        "websites",
+        "deployments",
+        "certificates",
+        "rollouts",
+        "benchmarks",
+        "reports",
+    },
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

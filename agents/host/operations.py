@@ -40,6 +40,7 @@ MODULES = {
     "ports": "agents.host.ports",
     "empty": "agents.host.empty",
     "resolve": "agents.host.resolve",
+    "log_counts": "agents.host.log_counts",
     "challenge_put": "agents.host.challenge_put",
     "challenge_remove": "agents.host.challenge_remove",
 }

@@ -23,6 +23,8 @@ from panel.deployments.models import Deployment, DeploymentStatus, DriftResoluti
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
+from panel.rollouts.choices import RolloutStatus
+from panel.rollouts.selectors import rollouts_visible
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Allowance, Certificate, CertificateSource, Site
 from panel.websites.versions import IS_PENDING
@@ -43,6 +45,7 @@ SUBJECTS: dict[str, Text] = {
     "certificate": gettext_lazy("Certificate"),
     "host": gettext_lazy("Host"),
     "report": gettext_lazy("Report"),
+    "rollout": gettext_lazy("Rollout"),
     "run": gettext_lazy("Benchmark run"),
     "server": gettext_lazy("Web server"),
     "site": gettext_lazy("Site"),
@@ -94,7 +97,7 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    return _of((_hosts, _stopped, _failing, _failures, _drifts, _orders, _certificates), user, most)
+    return _of((_hosts, _stopped, _failing, _failures, _rollouts, _drifts, _orders, _certificates), user, most)
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -253,6 +256,35 @@ def _reports(user: User, most: int) -> list[Alert]:
             row.created_at,
         )
         for row in alarming(user, timezone.now() - RECENT)[:most]
+    ]
+
+
+_ROLLOUT_LABELS: dict[str, Text] = {
+    RolloutStatus.WAITING: gettext_lazy("Waiting for approval"),
+    RolloutStatus.PAUSED: gettext_lazy("Paused"),
+    RolloutStatus.UNDONE: gettext_lazy("Undone"),
+    RolloutStatus.FAILED: gettext_lazy("Not completely undone"),
+}
+
+
+def _rollouts(user: User, most: int) -> list[Alert]:
+    """Rollouts that wait for a person, and those of the last days that were undone because a wave failed."""
+    since = timezone.now() - RECENT
+    rows = rollouts_visible(user).filter(
+        Q(status__in=(RolloutStatus.WAITING, RolloutStatus.PAUSED))
+        | Q(status__in=(RolloutStatus.UNDONE, RolloutStatus.FAILED), finished_at__gte=since) & ~Q(error="")
+    )
+    return [
+        Alert(
+            row.status,
+            _ROLLOUT_LABELS[row.status],
+            "rollout",
+            str(row),
+            (row.error or row.progress).split("\n")[0],
+            reverse("rollouts:detail", args=[row.uuid]),
+            row.finished_at or row.updated_at,
+        )
+        for row in rows.order_by("-created_at")[:most]
     ]
 
 

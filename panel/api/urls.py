@@ -21,6 +21,7 @@ from panel.deployments.api.web_servers import DeployableWebServers
 from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
 from panel.reports.api import Reports, Schedules
+from panel.rollouts.api import Rollouts
 from panel.websites.api.allowances import Allowances
 from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 from panel.websites.api.sites import Certificates
@@ -45,6 +46,7 @@ router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")
 router.register("reports", Reports, basename="reports")
 router.register("revisions", Revisions, basename="revisions")
+router.register("rollouts", Rollouts, basename="rollouts")
 router.register("runs", Runs, basename="runs")
 router.register("saved-views", SavedViews, basename="saved-views")
 router.register("scenarios", Scenarios, basename="scenarios")

@@ -17,6 +17,7 @@ class Task(StrEnum):
     BENCHMARK_RUN = "panel.benchmarks.tasks.run"
     COMPARISON_RUN = "panel.comparisons.tasks.run"
     CERTIFICATE_ORDER = "panel.certificates.tasks.run"
+    ROLLOUT_ADVANCE = "panel.rollouts.tasks.advance"
     REPORT_DELIVER = "panel.reports.tasks.deliver"
 
 

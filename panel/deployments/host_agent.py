@@ -204,6 +204,27 @@ def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+@dataclass(frozen=True)
+class Responses:
+    """Responses in an access log during some time; `p99_ms` is None if the log has no response times."""
+
+    requests: int
+    errors: int
+    p99_ms: float | None
+
+
+def log_counts(
+    host: Host, logs: Sequence[str], *, roots: Collection[str], ago_s: float
+) -> list[tuple[Responses, Responses]]:
+    """Responses before and after a time in each of these access logs. Raises RemoteError.
+
+    `ago_s` is relative because the clock of the host may be wrong.
+    """
+    rows = [{"path": path, "roots": sorted(roots)} for path in logs[:LOGS_AT_ONCE]]
+    counts = _call(host, "log_counts", {"logs": rows, "ago_s": ago_s}, ASK_TIMEOUT_S)["counts"]
+    return [(Responses(**row["before"]), Responses(**row["after"])) for row in counts]
+
+
 def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> Message:
     """Delete the files below `folders` and return {"files", "bytes"}. Raises RemoteError."""
     args = {"folders": list(folders), "roots": sorted(roots)}

@@ -37,8 +37,10 @@ def _words(row: Deployment) -> str:
             return _("Waiting: %(reason)s") % {"reason": row.progress}
         case DeploymentStatus.QUEUED:
             return _("Waiting for a free worker.")
-        case DeploymentStatus.PLANNED:
+        case DeploymentStatus.PLANNED if row.waits_for_id:
             return _("Waiting for the other host in this batch.")
+        case DeploymentStatus.PLANNED:
+            return _("Waiting for its wave of the rollout.")
         case DeploymentStatus.RUNNING:
             return _("The deployment is running on the host.")
         case DeploymentStatus.ROLLED_BACK:

@@ -21,10 +21,10 @@ from panel.core.errors import ApplicationError
 from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
+from panel.core.webhooks import check_url
 from panel.hosts.models import Host
 from panel.reports import cron
 from panel.reports.choices import Channel, Form, Kind, Notify, OccurrenceStatus, Outcome, Overlap
-from panel.reports.targets import check_url
 from panel.websites.models import Site
 
 MOST_RECIPIENTS = 20

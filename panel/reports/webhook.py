@@ -9,23 +9,17 @@ webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import http.client
 import json
-import socket
-import ssl
-import threading
 import time
 
 from panel.core.errors import ApplicationError
+from panel.core.webhooks import check_url, post, resolve
 from panel.reports.mail import Refused, Unreachable, report_url
 from panel.reports.models import Delivery
-from panel.reports.targets import WebhookUrl, check_url, resolve
 
-TIMEOUT_S = 10.0  # for each step: connection, handshake, response
-DEADLINE_S = 30.0  # for the whole delivery, however slow the receiver
 MOST_BYTES = 64 * 1024
 FORMAT = 1
 _AGAIN = {408, 409, 425, 429}
@@ -50,7 +44,7 @@ def send(row: Delivery) -> str:
     }
     try:
         url = check_url(row.target)
-        status = _post(url, resolve(url), headers, body)
+        status = post(url, resolve(url), headers, body)
     except ApplicationError as error:
         raise (Unreachable if error.retry else Refused)(error.message) from error
     except (OSError, http.client.HTTPException) as error:
@@ -105,45 +99,3 @@ def _judged(status: int) -> str:
         )
     words = f"The webhook responded with status {status}."
     raise Unreachable(words) if status >= 500 or status in _AGAIN else Refused(words)
-
-
-class _Plain(http.client.HTTPConnection):
-    """Connection to the checked address, even if the name now resolves to another."""
-
-    def __init__(self, url: WebhookUrl, address: str) -> None:
-        super().__init__(url.host, url.port, timeout=TIMEOUT_S)
-        self._address = (address, url.port)
-
-    def connect(self) -> None:
-        self.sock = socket.create_connection(self._address, TIMEOUT_S)
-
-
-class _Tls(_Plain):
-    """TLS connection; the certificate must match the name and be trusted by this machine."""
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
-
-
-def _post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -> int:
-    """Status of the response. Raises OSError, HTTPException."""
-    connection = (_Tls if url.scheme == "https" else _Plain)(url, address)
-    connection.connect()
-    alarm = threading.Timer(DEADLINE_S, _cut, (connection.sock,))
-    alarm.daemon = True
-    alarm.start()
-    try:
-        connection.putrequest("POST", url.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in {"Host": url.authority, **headers, "Content-Length": str(len(body))}.items():
-            connection.putheader(name, value)
-        connection.endheaders(body)
-        return connection.getresponse().status
-    finally:
-        alarm.cancel()
-        connection.close()
-
-
-def _cut(open_socket: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the connection may have just ended by itself
-        open_socket.shutdown(socket.SHUT_RDWR)

@@ -9,8 +9,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,13 +16,15 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from panel.accounts.models import User
+from panel.core import webhooks
 from panel.core.errors import ApplicationError
-from panel.reports import delivering, storing, webhook
+from panel.reports import delivering, storing
 from panel.reports.models import Delivery, Report, Schedule
 from panel.reports.services import report_create, report_send
 from tests.reports.conftest import History
 from tests.support.mailbox import Mailbox, mail_server
 from tests.support.ports import free_port
+from tests.support.webhook_receiver import Receiver
 
 SECRET = "a secret of the webhook"
 
@@ -35,36 +35,11 @@ def mailbox(settings: LazySettings) -> Iterator[Mailbox]:
         yield box
 
 
-class Receiver:
-    """Answers with `status` and `headers`, and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.status, self.headers = 204, {}  # type: tuple[int, dict[str, str]]
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.requests.append((self.path, dict(self.headers), body))
-                self.send_response(receiver.status)
-                for name, value in receiver.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Tests read `requests`."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?from=paddock"
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-
 @pytest.fixture
 def receiver(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
     for name in ("TIMEOUT_S", "DEADLINE_S"):
-        monkeypatch.setattr(webhook, name, 120.0)  # a busy machine is not what is looked at here
+        monkeypatch.setattr(webhooks, name, 120.0)  # a busy machine is not what is looked at here
     found = Receiver()
     yield found
     found.server.shutdown()

@@ -10,8 +10,8 @@ from django.conf import LazySettings
 from django.core.exceptions import ValidationError
 
 from panel.accounts.models import User
+from panel.core import webhooks
 from panel.core.errors import ApplicationError
-from panel.reports import targets
 from panel.reports.models import Report, Schedule
 from panel.reports.services import schedule_update
 from tests.reports.test_delivery import Receiver, receiver, report, to, tried  # noqa: F401 - fixtures
@@ -76,7 +76,7 @@ def test_webhook_name_that_resolves_to_private_address_is_rejected_on_send(
     port = receiver.server.server_port
     (row,) = to(report, webhook_url=f"http://hooks.example:{port}/", webhook_secret="s" * 20)
     entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
-    monkeypatch.setattr(targets.socket, "getaddrinfo", lambda *_args, **_kwargs: entries)
+    monkeypatch.setattr(webhooks.socket, "getaddrinfo", lambda *_args, **_kwargs: entries)
     row = tried(row)
     assert row.status == "failed" and "not a public address" in row.log[0]["words"]
     assert not receiver.requests
@@ -97,7 +97,7 @@ def test_webhook_connects_to_checked_address(
     (row,) = to(report, webhook_url=f"http://hooks.example:{port}/", webhook_secret="s" * 20)
     real = socket.getaddrinfo
     monkeypatch.setattr(
-        targets.socket, "getaddrinfo", lambda host, *a, **k: real(host, *a, **k) if _is_address(host) else once(host)
+        webhooks.socket, "getaddrinfo", lambda host, *a, **k: real(host, *a, **k) if _is_address(host) else once(host)
     )
     assert tried(row).status == "succeeded"
     assert asked == ["hooks.example"]
@@ -115,11 +115,11 @@ def _is_address(host: str) -> bool:
 def test_private_networks_can_be_allowed_for_webhooks(settings: LazySettings) -> None:
     settings.WEBHOOK_NETWORKS = ["10.1.0.0/16", "fd00::/8"]
     for host in ("10.1.2.3", "[fd00::5]"):
-        assert targets.check_url(f"http://{host}/").port == 80
+        assert webhooks.check_url(f"http://{host}/").port == 80
     for host in ("10.2.0.1", "[fe80::1]", "127.0.0.1", "[fd00:ec2::254]"):  # the last one is never opened
         with pytest.raises(ApplicationError):
-            targets.check_url(f"http://{host}/")
-    assert targets.check_url("https://8.8.8.8:8443/x?y=1").authority == "8.8.8.8:8443"
+            webhooks.check_url(f"http://{host}/")
+    assert webhooks.check_url("https://8.8.8.8:8443/x?y=1").authority == "8.8.8.8:8443"
 
 
 def test_webhook_with_weak_secret_is_rejected(schedule: Schedule, operator: User) -> None:

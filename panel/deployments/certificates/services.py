@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from panel.deployments.confirmation.services import deployment_confirm_itself
+from panel.deployments.confirmation.services import deployments_confirm_themselves
 from panel.deployments.models import Deployment, DeploymentKind, Revision
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.selectors import live_revision
@@ -62,5 +62,5 @@ def _deploy(changes: Sequence[tuple[Host, Change]]) -> Deployment | None:
     if not changes:
         return None
     (plan,) = changes_plan(DeploymentKind.CERTIFICATE, changes)
-    deployment_confirm_itself(plan)
+    deployments_confirm_themselves([plan])
     return plan

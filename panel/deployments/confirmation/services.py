@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -40,9 +40,15 @@ def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
 
 
 def deployment_confirm(
-    *, actor: User, deployment: Deployment, accept_drift: bool = False, deploy_anyway: bool = False
+    *,
+    actor: User,
+    deployment: Deployment,
+    accept_drift: bool = False,
+    deploy_anyway: bool = False,
+    held: Collection[int] = (),
 ) -> list[Deployment]:
-    """Confirm a plan: queue the deployment and the others of its batch.
+    """Confirm a plan: queue the deployment and the others of its batch. Those in `held` (ids) wait for their wave of a
+    rollout (holding.py).
 
     Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
     files were edited on the host and `accept_drift` is false, because they would be overwritten. With `deploy_anyway`
@@ -68,20 +74,23 @@ def deployment_confirm(
         sites_lock(item.site_id for item in items)
         refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
-        _confirm_rows(actor, batch, deploy_anyway)
+        _confirm_rows(actor, batch, deploy_anyway, held)
     return batch
 
 
-def deployment_confirm_itself(deployment: Deployment) -> None:
-    """Queue a plan that the panel made by itself, under the same conditions. Raises Conflict, ApplicationError."""
-    items = list(deployment.items.select_related("site__team", "revision__web_server__host", "deployment__host"))
-    refuse_paused([deployment.host])
-    _refuse_drift([deployment], accept_drift=False)
+def deployments_confirm_themselves(deployments: Sequence[Deployment]) -> None:
+    """Queue plans that the panel made by itself, under the same conditions. Raises Conflict, ApplicationError."""
+    if not deployments:
+        return
+    rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("deployment", "pk")
+    items = list(rows.select_related("site__team", "revision__web_server__host", "deployment__host"))
+    refuse_paused({row.host for row in deployments})
+    _refuse_drift(deployments, accept_drift=False)
     with transaction.atomic():
         sites_lock(item.site_id for item in items)
         refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
-        _confirm_rows(None, [deployment], anyway=False)
+        _confirm_rows(None, deployments, anyway=False)
 
 
 def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
@@ -104,6 +113,12 @@ def refuse_busy(sites: Iterable[int]) -> None:
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     """Reject plans that differ from the current database state, with a constant number of queries."""
+    refuse_other_live(items)
+    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
+
+
+def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
+    """Reject plans that start from another live revision than the current one."""
     sites = [item.site for item in items]
     live, disabled = live_numbers(sites), disabled_revision_ids(sites)
     for item in items:
@@ -118,7 +133,6 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
                 f"{live_revision(item.site) or 'none'}, but the plan expects {item.previous or 'none'}. "
                 "Plan again."
             )
-    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
@@ -134,10 +148,10 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
             raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
 
 
-def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool) -> None:
+def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool, held: Collection[int] = ()) -> None:
     confirmed_at = timezone.now()
     for waits in (False, True):
-        rows = [row for row in batch if (row.waits_for_id is not None) == waits]
+        rows = [row for row in batch if (row.waits_for_id is not None or row.pk in held) == waits]
         status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
         planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
         values = {"status": status, "confirmed_at": confirmed_at, "anyway": anyway}

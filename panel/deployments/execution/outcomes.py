@@ -212,9 +212,9 @@ def _states_set(
         kind = deployments[item.deployment_id].kind
         if item.previous_id and not item.revision_id and kind == DeploymentKind.MOVE:
             continue  # removed here after it was deployed elsewhere: its state names the new host
-        status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
+        status = _status(item, kind)
         deploys = item.revision_id and kind not in (DeploymentKind.OVERWRITE, DeploymentKind.CERTIFICATE)
-        version = item.version if deploys else before.get(item.site_id)
+        version = item.version if deploys or status == SiteStatus.DRAFT else before.get(item.site_id)
         state = SiteState(site_id=item.site_id, status=status, live_version=version, deployed_at=now)
         state.revision_id, state.disabled_revision_id = item.revision_id, item.disabled_after_id
         observed = health.noted(seen.get((item.deployment_id, item.site_id)), since.get(item.site_id), now)
@@ -224,6 +224,14 @@ def _states_set(
     columns = ["status", "revision", "disabled_revision", "live_version", "deployed_at", "last_failure"]
     columns += health.COLUMNS
     SiteState.objects.bulk_create(states, update_conflicts=True, unique_fields=["site"], update_fields=columns)
+
+
+def _status(item: DeploymentItem, kind: str) -> SiteStatus:
+    """A first deployment that was undone leaves a draft."""
+    if item.revision_id:
+        return SiteStatus.LIVE
+    is_undone = kind == DeploymentKind.ROLLBACK and not item.disabled_after_id
+    return SiteStatus.DRAFT if is_undone else SiteStatus.DISABLED
 
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:

@@ -290,9 +290,14 @@ def empty_cache(request: Request, name: str) -> HttpResponse:
 @require_POST
 def confirm(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
-    accepted = {name: request.POST.get(name) == "on" for name in ("accept_drift", "deploy_anyway")}
+    is_ticked = {name: request.POST.get(name) == "on" for name in ("accept_drift", "deploy_anyway")}
     try:
-        services.deployment_confirm(actor=request.user, deployment=deployment, **accepted)
+        services.deployment_confirm(
+            actor=request.user,
+            deployment=deployment,
+            accept_drift=is_ticked["accept_drift"],
+            deploy_anyway=is_ticked["deploy_anyway"],
+        )
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))
     return redirect("deployments:detail", uuid)

@@ -29,7 +29,7 @@ _ROUTES = {
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
         reports:detail reports:download comparisons:detail certificates:accounts certificates:live
-        audit:list audit:export audit:detail
+        audit:list audit:export audit:detail rollouts:list rollouts:detail
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
@@ -72,6 +72,9 @@ _ROUTES = {
         api:sites-empty-cache api:sites-rollback api:sites-take-off api:hosts-check-drift
         comparisons:switch comparisons:switch-plan api:comparisons-switch certificates:site certificates:order
         api:automatic-https-list api:automatic-https-detail api:automatic-https-order
+        rollouts:start rollouts:pause rollouts:resume rollouts:approve rollouts:end rollouts:undo
+        api:rollouts-list api:rollouts-detail api:rollouts-pause api:rollouts-resume api:rollouts-approve
+        api:rollouts-end api:rollouts-undo
     """,
     "benchmark": """
         benchmarks:run-create benchmarks:quick benchmarks:scenario-create benchmarks:scenario-edit

@@ -63,6 +63,8 @@ def fill(route: str) -> str:
         uuid = world.OPERATION
     elif "imports/" in route:
         uuid = world.IMPORT
+    elif "rollouts/" in route and "rollouts/start/" not in route:
+        uuid = world.ROLLOUT
     values = {
         "pk": str(world.KEY),
         "id": str(world.KEY),

@@ -39,6 +39,8 @@ from panel.reports.document import Document
 from panel.reports.document import to_json as document_json
 from panel.reports.models import Delivery, Occurrence, Schedule, ScheduleSite
 from panel.reports.models import Report as Told
+from panel.rollouts.models import Part as RolloutPart
+from panel.rollouts.models import Rollout, Wave
 from panel.websites.models import (
     Allowance,
     AllowanceKind,
@@ -62,6 +64,7 @@ COMPARISON = UUID("70010000-0000-4000-8000-000000000004")
 SUITE = UUID("70010000-0000-4000-8000-000000000005")
 IMPORT = UUID("70010000-0000-4000-8000-000000000006")
 REPORT = UUID("70010000-0000-4000-8000-000000000007")
+ROLLOUT = UUID("70010000-0000-4000-8000-000000000008")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -74,6 +77,7 @@ SECRETS = {
     "basic auth hash": BCRYPT,
     "secret file": "SECRET-FILE-CONTENT",
     "webhook secret": "SECRET-WEBHOOK-SECRET",
+    "hook": "SECRET-HOOK-TOKEN",
     "totp": "SECRETTOTPSECRET",
     "recovery code": "SECRET-RECOVERY-DIGEST",
     "password hash": "SECRETHASH",
@@ -124,6 +128,7 @@ def build() -> World:
     site = _site(team, web_server)
     Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
     _deployments(site, web_server, owner)
+    _rollout(owner)
     _benchmarks(site, web_server, team)
     HostJob.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
@@ -137,6 +142,15 @@ def build() -> World:
 
     AuditEntry.objects.filter(action="site.create").update(id=KEY)
     return World(team, admin, owner, viewer, outsider, plain, site, host)
+
+
+def _rollout(owner: User) -> None:
+    deployment = Deployment.objects.get(uuid=DEPLOYMENT)
+    hook = f"https://hooks.example/{SECRETS['hook']}"
+    values = {"pk": KEY, "uuid": ROLLOUT, "status": "paused", "requested_by": owner, "hook_url": hook}
+    rollout = Rollout.objects.create(batch=deployment.batch, **values)
+    wave = Wave.objects.create(pk=KEY, rollout=rollout, position=1, status="approval")
+    RolloutPart.objects.create(pk=KEY, wave=wave, deployment=deployment)
 
 
 def _host() -> tuple[Host, WebServer]:

@@ -1,4 +1,4 @@
-"""Targets of webhooks: an http or https URL of a public host (docs/threats.md, SSRF).
+"""Webhooks: requests to an http or https URL of a public host that a person entered (docs/threats.md, SSRF).
 
 The name is resolved once, all of its addresses are checked, and the connection uses one of them, so DNS rebinding has
 no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
@@ -6,8 +6,12 @@ no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import ipaddress
 import socket
+import ssl
+import threading
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -19,6 +23,8 @@ from panel.core.errors import ApplicationError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 _PORTS = {"http": 80, "https": 443}
+TIMEOUT_S = 10.0  # for each step: connection, handshake, response
+DEADLINE_S = 30.0  # for the whole request, however slow the receiver
 
 
 @dataclass(frozen=True)
@@ -106,3 +112,47 @@ def _opened() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
 
 def _refused(why: str) -> ApplicationError:
     return ApplicationError(f"This address {why}.", field="webhook_url")
+
+
+class _Plain(http.client.HTTPConnection):
+    """Connection to the checked address, even if the name now resolves to another."""
+
+    def __init__(self, url: WebhookUrl, address: str) -> None:
+        super().__init__(url.host, url.port, timeout=TIMEOUT_S)
+        self._address = (address, url.port)
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection(self._address, TIMEOUT_S)
+
+
+class _Tls(_Plain):
+    """TLS connection; the certificate must match the name and be trusted by this machine."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+
+def post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -> int:
+    """Send a POST request to `address` (from `resolve`) and return the status of the response. Redirects are not
+    followed. Raises OSError, HTTPException.
+    """
+    connection = (_Tls if url.scheme == "https" else _Plain)(url, address)
+    connection.connect()
+    alarm = threading.Timer(DEADLINE_S, _cut, (connection.sock,))
+    alarm.daemon = True
+    alarm.start()
+    try:
+        connection.putrequest("POST", url.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Host": url.authority, **headers, "Content-Length": str(len(body))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        return connection.getresponse().status
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def _cut(open_socket: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the connection may have just ended by itself
+        open_socket.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,48 @@
+"""Confirmed deployments that wait for their wave of a rollout: `planned`, with a time of confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.core.errors import Conflict
+from panel.deployments.confirmation.services import UNKNOWN_RESULT, refuse_busy, refuse_other_live, wake_workers
+from panel.deployments.locking import sites_lock
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus
+from panel.hosts.services import refuse_paused
+
+
+def held_release(pks: Collection[int]) -> None:
+    """Queue held deployments. Raises Conflict if another revision went live meanwhile, if a site is being deployed, or
+    if a host is paused; nothing is queued then.
+
+    A changed draft does not matter: the deployment carries the revision that was confirmed.
+    """
+    rows = DeploymentItem.objects.filter(deployment__in=pks).select_related("site", "previous", "deployment__host")
+    items = list(rows.order_by("deployment", "pk"))
+    refuse_paused({item.deployment.host for item in items})
+    with transaction.atomic():
+        sites_lock(item.site_id for item in items)
+        refuse_busy(item.site_id for item in items)
+        refuse_other_live(items)
+        held = Deployment.objects.filter(pk__in=pks, status=DeploymentStatus.PLANNED, confirmed_at__isnull=False)
+        if held.update(status=DeploymentStatus.QUEUED) != len(pks):
+            raise Conflict("A deployment of this wave was cancelled meanwhile.")
+        wake_workers(list(Deployment.objects.filter(pk__in=pks).order_by("pk")))
+
+
+def waiting_cancel(pks: Collection[int], words: str) -> int:
+    """Cancel those of these deployments that no worker has begun, with the reason; return their number.
+
+    If the host was told of one and is silent since, its error explains that the result is unknown.
+    """
+    now = timezone.now()
+    waiting = Deployment.objects.filter(
+        pk__in=pks, status__in=(DeploymentStatus.PLANNED, DeploymentStatus.QUEUED), confirmed_at__isnull=False
+    )
+    with transaction.atomic():
+        told = waiting.filter(started_at__isnull=False)
+        count = told.update(status=DeploymentStatus.CANCELLED, finished_at=now, error=UNKNOWN_RESULT)
+        return count + waiting.update(status=DeploymentStatus.CANCELLED, finished_at=now, error=words)

@@ -1,0 +1,251 @@
+"""Carry out rollouts: one step at a time, each written down before the next, so that any worker can go on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from panel.audit.services import audit_record
+from panel.core import claims
+from panel.core.claims import Claim
+from panel.core.errors import ApplicationError
+from panel.deployments.confirmation.holding import held_release, waiting_cancel
+from panel.deployments.models import TERMINAL, Deployment, DeploymentStatus
+from panel.rollouts import gates, undoing
+from panel.rollouts.choices import RolloutStatus, WaveStatus, Wish
+from panel.rollouts.gates import Finding
+from panel.rollouts.models import Rollout, Wave
+
+logger = logging.getLogger(__name__)
+
+SOON_S = 0.5  # until the next look at deployments that run
+OBSERVE_EVERY_S = 10.0
+DEPLOY_WITHIN_S = 900.0  # a wave that takes longer has failed
+ENDED = "Not started, because the rollout ended before this wave."
+
+
+@dataclass(frozen=True)
+class Next:
+    """State after a step, and the seconds until the next step of a rollout that goes on."""
+
+    status: RolloutStatus
+    wait_s: float = 0.0
+
+
+def rollouts_due() -> list[UUID]:
+    """Requeue rollouts of dead workers; return those that are due."""
+    waiting = claims.orphans_queue(Rollout, "created_at", "pk")
+    due = Rollout.objects.filter(uuid__in=waiting).filter(Q(next_at=None) | Q(next_at__lte=timezone.now()))
+    return list(due.values_list("uuid", flat=True))
+
+
+def rollout_advance(uuid: UUID) -> float | None:
+    """Take the next step, if no other worker does. Return the seconds until the next one, None if there is none."""
+    claim = Claim(Rollout)
+    if not claim.take([uuid]):
+        return None
+    with claim.heartbeat():
+        rollout: Rollout = claim.rows.select_related("requested_by").get()
+        try:
+            after = _step(rollout)
+        except ApplicationError as error:
+            logger.warning("%s waits: %s", rollout, error.message)
+            after = Next(RolloutStatus.QUEUED, OBSERVE_EVERY_S)
+            rollout.progress = error.message[:200]
+        except Exception:
+            claim.release([rollout.pk], next_at=timezone.now() + dt.timedelta(seconds=OBSERVE_EVERY_S))
+            raise
+        return _ended(claim, rollout, after)
+
+
+def _ended(claim: Claim, rollout: Rollout, after: Next) -> float | None:
+    values = {"error": rollout.error, "progress": rollout.progress, "is_undoing": rollout.is_undoing}
+    rows = claim.rows.filter(pk=rollout.pk)
+    if after.status == RolloutStatus.QUEUED:
+        claim.release([rollout.pk], next_at=timezone.now() + dt.timedelta(seconds=after.wait_s), **values)
+        return after.wait_s
+    ended_at = None if after.status in (RolloutStatus.PAUSED, RolloutStatus.WAITING) else timezone.now()
+    values |= {"status": after.status, "claimed_by": "", "finished_at": ended_at, "next_at": None}
+    if rows.filter(wish=Wish.NONE).update(**values):
+        if ended_at is not None:
+            audit_record(actor=None, action="rollout.finish", target=rollout, after={"status": after.status})
+        return None
+    claim.release([rollout.pk], next_at=timezone.now())  # a person asked for something meanwhile
+    return 0.0
+
+
+def _step(rollout: Rollout) -> Next:
+    wish = _wish(rollout)
+    if rollout.is_undoing:
+        return _undo(rollout)
+    if wish == Wish.END:
+        return _end(rollout)
+    if wish == Wish.PAUSE:
+        return Next(RolloutStatus.PAUSED)
+    wave = rollout.waves.exclude(status=WaveStatus.PASSED).first()
+    if wave is None:
+        rollout.progress = ""
+        return Next(RolloutStatus.SUCCEEDED)
+    match wave.status:
+        case WaveStatus.WAITING:
+            return _begin(rollout, wave)
+        case WaveStatus.DEPLOYING:
+            return _deploying(rollout, wave)
+        case WaveStatus.OBSERVING:
+            return _observing(rollout, wave)
+        case WaveStatus.APPROVAL:
+            return _approval(rollout, wave)
+    return _end(rollout)
+
+
+@transaction.atomic
+def _wish(rollout: Rollout) -> Wish:
+    """Take a person's request, so that it is followed once. Pausing and ending can be asked for again."""
+    wish = Wish(rollout.wish)
+    if wish != Wish.NONE:
+        Rollout.objects.filter(pk=rollout.pk, wish=wish).update(wish=Wish.NONE)
+    if wish == Wish.UNDO:
+        undoing.begin(rollout)
+        Rollout.objects.filter(pk=rollout.pk).update(is_undoing=True)
+    return wish
+
+
+def deployments_of(wave: Wave) -> list[Deployment]:
+    rows = Deployment.objects.filter(rollout_part__wave=wave)
+    return list(rows.select_related("host").order_by("pk"))
+
+
+def _undo(rollout: Rollout) -> Next:
+    done = undoing.step(rollout)
+    if done is None:
+        return Next(RolloutStatus.QUEUED, SOON_S)
+    return Next(RolloutStatus.UNDONE if done else RolloutStatus.FAILED)
+
+
+def _end(rollout: Rollout) -> Next:
+    """Keep the deployed waves and cancel the others."""
+    waves = rollout.waves.filter(status=WaveStatus.WAITING)
+    waiting_cancel(list(Deployment.objects.filter(rollout_part__wave__in=waves).values_list("pk", flat=True)), ENDED)
+    waves.update(status=WaveStatus.CANCELLED)
+    rollout.progress = ""
+    return Next(RolloutStatus.CANCELLED)
+
+
+def _begin(rollout: Rollout, wave: Wave) -> Next:
+    pks = [row.pk for row in deployments_of(wave)]
+    queued = Deployment.objects.filter(pk__in=pks).exclude(status=DeploymentStatus.PLANNED)
+    try:
+        if queued.count() < len(pks):  # otherwise a worker died after it had released them
+            held_release(pks)
+    except ApplicationError as error:
+        rollout.error = f"Wave {wave.position} was not started. {error.message}"
+        return Next(RolloutStatus.PAUSED)
+    wave.status, wave.started_at = WaveStatus.DEPLOYING, timezone.now()
+    wave.save(update_fields=["status", "started_at"])
+    rollout.progress = f"Deploying wave {wave.position}."
+    return Next(RolloutStatus.QUEUED, SOON_S)
+
+
+def _deploying(rollout: Rollout, wave: Wave) -> Next:
+    deployments = deployments_of(wave)
+    waits = [row for row in deployments if row.status not in TERMINAL]
+    bad = [row for row in deployments if row.status in TERMINAL - {DeploymentStatus.SUCCEEDED}]
+    late = wave.started_at is not None and (timezone.now() - wave.started_at).total_seconds() > DEPLOY_WITHIN_S
+    if bad or (waits and late):
+        return _fail(rollout, wave, Finding("deployed", False, _failures(bad or waits)))
+    if waits:
+        reason = next((f" {row.host}: {row.progress}" for row in waits if row.progress), "")
+        done = len(deployments) - len(waits)
+        rollout.progress = f"Deploying wave {wave.position}: {done} of {len(deployments)} hosts done.{reason}"[:200]
+        return Next(RolloutStatus.QUEUED, SOON_S)
+    wave.status, wave.deployed_at = WaveStatus.OBSERVING, timezone.now()
+    wave.failing = gates.failing_sites(deployments)
+    note(wave, Finding("deployed", True, f"{len(deployments)} of {len(deployments)} hosts deployed."))
+    wave.save(update_fields=["status", "deployed_at", "failing", "evidence"])
+    return Next(RolloutStatus.QUEUED, 0)
+
+
+def _failures(deployments: Sequence[Deployment]) -> str:
+    def words(row: Deployment) -> str:
+        said = (row.error or row.progress).strip().split("\n")[0]
+        return f"{row.host.name}: {row.status_words.lower()}. {said}".strip()
+
+    more = f" and {len(deployments) - 3} more hosts" if len(deployments) > 3 else ""
+    return "; ".join(words(row) for row in deployments[:3]) + more
+
+
+def _observing(rollout: Rollout, wave: Wave) -> Next:
+    deployments = deployments_of(wave)
+    rest = Deployment.objects.filter(rollout_part__wave__rollout=rollout, rollout_part__wave__status=WaveStatus.WAITING)
+    others = list(rest.select_related("host").order_by("pk")[: gates.OTHERS])
+    for found in (gates.answers(wave, deployments), gates.responses(rollout, deployments, others)):
+        if found.passed is False:
+            return _fail(rollout, wave, found)
+        note(wave, found)
+    wave.save(update_fields=["evidence"])
+    assert wave.deployed_at is not None
+    left_s = rollout.soak_s - (timezone.now() - wave.deployed_at).total_seconds()
+    if left_s > 0:
+        rollout.progress = f"Observing wave {wave.position} until {_clock(wave.deployed_at, rollout.soak_s)} UTC."
+        return Next(RolloutStatus.QUEUED, min(OBSERVE_EVERY_S, left_s))
+    return _observed(rollout, wave, deployments)
+
+
+def _clock(start: dt.datetime, seconds: int) -> str:
+    return f"{start + dt.timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S}"
+
+
+def _observed(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -> Next:
+    if rollout.hook_url:
+        found = gates.hook(rollout, wave, deployments)
+        if not found.passed:
+            return _fail(rollout, wave, found)
+        note(wave, found)
+        wave.save(update_fields=["evidence"])
+    is_last = not rollout.waves.filter(position__gt=wave.position).exists()
+    if rollout.needs_approval and not is_last:
+        wave.status = WaveStatus.APPROVAL
+        wave.save(update_fields=["status"])
+        rollout.progress = f"Wave {wave.position} passed its checks and waits for approval."
+        return Next(RolloutStatus.WAITING)
+    return _passed(wave)
+
+
+def _approval(rollout: Rollout, wave: Wave) -> Next:
+    if wave.approved_at is None:
+        return Next(RolloutStatus.WAITING)
+    note(wave, Finding("approval", True, f"Approved by {wave.approved_by or 'a deleted user'}."))
+    return _passed(wave)
+
+
+def _passed(wave: Wave) -> Next:
+    wave.status, wave.finished_at = WaveStatus.PASSED, timezone.now()
+    wave.save(update_fields=["status", "finished_at", "evidence"])
+    return Next(RolloutStatus.QUEUED, 0)
+
+
+def note(wave: Wave, found: Finding) -> None:
+    """Keep the newest result of each gate."""
+    kept = [row for row in wave.evidence if row["gate"] != found.gate]
+    wave.evidence = [*kept, {**asdict(found), "at": timezone.now().isoformat()}]
+
+
+@transaction.atomic
+def _fail(rollout: Rollout, wave: Wave, found: Finding) -> Next:
+    """Undo every wave, because a gate failed. Written together: a wave never fails without its undo."""
+    note(wave, found)
+    wave.status, wave.finished_at = WaveStatus.FAILED, timezone.now()
+    wave.save(update_fields=["status", "finished_at", "evidence"])
+    rollout.error = f"Wave {wave.position} failed. {found.words}"
+    undoing.begin(rollout)
+    Rollout.objects.filter(pk=rollout.pk).update(error=rollout.error, is_undoing=True)
+    after = {"wave": wave.position, "gate": found.gate, "words": found.words[:2000]}
+    audit_record(actor=None, action="rollout.fail", target=rollout, after=after)
+    return Next(RolloutStatus.QUEUED, 0)

@@ -1,0 +1,203 @@
+"""Gates of a wave: responses of its sites, counts of their access logs, and the response of a hook."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from django.db import connection
+from django.utils import timezone
+
+from panel.core.errors import ApplicationError
+from panel.core.webhooks import check_url, post, resolve
+from panel.deployments import host_agent
+from panel.deployments.execution.probes import logs_of
+from panel.deployments.host_agent import Responses
+from panel.deployments.models import Deployment, DeploymentItem, Health, SiteState
+from panel.deployments.revisions.rendered import spec_of
+from panel.deployments.watching.services import host_watch
+from panel.hosts.models import Host
+from panel.rollouts.models import Rollout, Wave
+from panel.websites.logs import log_roots
+
+AT_ONCE = 16  # hosts that are asked at the same time
+OTHERS = 10  # hosts that are not changed yet and are asked for comparison
+FEW = 20  # requests below which no share is judged
+FEW_ERRORS = 3  # errors below which no share is judged
+FEW_TIMES = 50  # requests below which no response times are judged
+LEAST_SLOWER_MS = 50.0  # a growth below this is not noticed by a visitor
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one gate; `passed` is None if the gate could not judge."""
+
+    gate: str
+    passed: bool | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Responses of one site on one host before and after its deployment."""
+
+    site: str
+    host: str
+    before: Responses
+    after: Responses
+
+
+def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
+    """Sites of these deployments that fail, as observed last."""
+    sites = DeploymentItem.objects.filter(deployment__in=list(deployments)).values("site")
+    return list(SiteState.objects.filter(site__in=sites, health=Health.FAILING).values_list("site", flat=True))
+
+
+def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
+    """Ask every site of the wave now, from its host and from the panel."""
+    _each_host([row.host for row in deployments], lambda host: host_watch(host.pk))
+    sites = DeploymentItem.objects.filter(deployment__in=list(deployments)).values("site")
+    states = SiteState.objects.filter(site__in=sites).select_related("site")
+    worse = [row for row in states if row.health == Health.FAILING and row.site_id not in wave.failing]
+    if worse:
+        return Finding("answers", False, "; ".join(f"{row.site}: {row.health_words}" for row in worse[:5]))
+    unknown = [row for row in states if row.health == Health.UNKNOWN]
+    if unknown:
+        names = ", ".join(str(row.site) for row in unknown[:5])
+        return Finding("answers", None, f"Could not be asked: {names}.")
+    return Finding("answers", True, f"{len(states)} of {len(states)} sites respond as expected.")
+
+
+def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Sequence[Deployment]) -> Finding:
+    """Compare 5xx responses and response times with those before, and with hosts that are not changed yet."""
+    counted = counts_of(deployments, live=True)
+    ago_s = max((_ago_s(row) for row in deployments), default=0.0)
+    beside = counts_of(others[:OTHERS], live=False, ago_s=ago_s)
+    return judged(counted, [row.after for row in beside], rollout.most_errors, rollout.most_slower)
+
+
+def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0.0) -> list[Counted]:
+    """Counts of each access log, split at the end of the deployment, or at `ago_s` for hosts that still wait.
+
+    Hosts that do not respond are left out.
+    """
+    places = {row.pk: _logs(row, live=live) for row in deployments}
+
+    def ask(row: Deployment) -> list[Counted]:
+        logs = places[row.pk]
+        if not logs:
+            return []
+        roots = {root for _site, _path, found in logs for root in found}
+        paths = [path for _site, path, _roots in logs]
+        try:
+            counts = host_agent.log_counts(row.host, paths, roots=roots, ago_s=ago_s or _ago_s(row))
+        except ApplicationError:
+            return []
+        return [
+            Counted(site, row.host.name, before, after)
+            for (site, _path, _roots), (before, after) in zip(logs, counts, strict=False)
+        ]
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout") as threads:
+        return [found for part in threads.map(ask, deployments) for found in part]
+
+
+def _ago_s(deployment: Deployment) -> float:
+    ended = deployment.finished_at or timezone.now()
+    return (timezone.now() - ended).total_seconds()
+
+
+def _logs(deployment: Deployment, *, live: bool) -> list[tuple[str, str, list[str]]]:
+    """Site, path, and folders of each access log of the sites, as deployed, or as before (`live` false)."""
+    items = deployment.items.select_related("site", "revision__web_server__host", "previous__web_server__host")
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    for item in items:
+        revision = item.revision if live else item.previous
+        if revision is not None:
+            for _host, path in logs_of(spec_of(revision)):
+                found.setdefault(path, (item.site.name, path, log_roots(revision.web_server)))
+    return list(found.values())
+
+
+def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:
+    """Judge each site against itself before, and against the hosts `beside`. Pure."""
+    others = _share(sum(row.errors for row in beside), sum(row.requests for row in beside))
+    for row in counted:
+        share = _share(row.after.errors, row.after.requests)
+        allowed = max(_share(row.before.errors, row.before.requests), others) + most_errors
+        if row.after.errors >= FEW_ERRORS and share > allowed:
+            return Finding("responses", False, _errors_words(row, others, beside))
+        slower = _slower(row, most_slower)
+        if slower:
+            return Finding("responses", False, slower)
+    requests, errors = sum(row.after.requests for row in counted), sum(row.after.errors for row in counted)
+    if not counted:
+        return Finding("responses", None, "The sites of this wave have no access log of their own.")
+    if requests < FEW:
+        return Finding("responses", None, f"Only {requests} requests since the deployment, too few to judge.")
+    words = (
+        f"{errors} of {requests} requests since the deployment had a 5xx response ({_share(errors, requests):.1f} %)."
+    )
+    return Finding("responses", True, words)
+
+
+def _share(errors: int, requests: int) -> float:
+    return 100 * errors / requests if requests else 0.0
+
+
+def _errors_words(row: Counted, others: float, beside: Sequence[Responses]) -> str:
+    after, before = row.after, row.before
+    words = (
+        f"{row.site} on {row.host}: {after.errors} of {after.requests} requests since the deployment had a 5xx "
+        f"response ({_share(after.errors, after.requests):.1f} %), before it {before.errors} of {before.requests} "
+        f"({_share(before.errors, before.requests):.1f} %)"
+    )
+    return f"{words}, and {others:.1f} % on hosts that are not changed yet." if beside else f"{words}."
+
+
+def _slower(row: Counted, most_slower: int) -> str:
+    before, after = row.before, row.after
+    if before.p99_ms is None or after.p99_ms is None or min(before.requests, after.requests) < FEW_TIMES:
+        return ""
+    allowed = max(before.p99_ms * (1 + most_slower / 100), before.p99_ms + LEAST_SLOWER_MS)
+    if after.p99_ms <= allowed:
+        return ""
+    return (
+        f"{row.site} on {row.host}: 99 % of the requests since the deployment took at most "
+        f"{math.ceil(after.p99_ms)} ms, before it {math.ceil(before.p99_ms)} ms."
+    )
+
+
+def hook(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -> Finding:
+    """Ask the hook whether the wave may pass; a 2xx response lets it pass."""
+    body = {
+        "event": "rollout.wave",
+        "rollout": str(rollout.uuid),
+        "wave": wave.position,
+        "waves": rollout.waves.count(),
+        "hosts": [row.host.name for row in deployments],
+    }
+    headers = {"Content-Type": "application/json", "User-Agent": "Paddock", "Paddock-Event": "rollout.wave"}
+    try:
+        url = check_url(rollout.hook_url)
+        status = post(url, resolve(url), headers, json.dumps(body).encode())
+    except ApplicationError as error:
+        return Finding("hook", False, error.message)
+    except (OSError, http.client.HTTPException) as error:
+        return Finding("hook", False, f"The hook did not respond: {error or type(error).__name__}.")
+    return Finding("hook", 200 <= status < 300, f"The hook responded with status {status}.")
+
+
+def _each_host(hosts: Sequence[Host], work: Callable[[Host], object]) -> None:
+    def one(host: Host) -> None:
+        try:
+            work(host)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout") as threads:
+        list(threads.map(one, hosts))
