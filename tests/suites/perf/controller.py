@@ -7,6 +7,11 @@
         change the first `count` sites, plan them, confirm, and be the worker that carries it out. The answer has
         seconds: wall, cpu (this process), machine_cpu (the hosts' too), the parts edit (not part of wall), plan,
         confirm, run, and agent (waiting for the hosts, summed over them); peak_bytes, file_bytes, queries.
+    {"op": "rollout", "mark": "v2", "soak_s": 2}
+        change all sites and add the address /fail, whose application is down; roll out in waves of 1 host, 10 percent,
+        and the rest, and visit /fail on the hosts of the second wave once they are observed. The answer has the
+        rollout's status, error, and the hosts of each wave, and times in seconds since 1970: failed_at, ended_at;
+        peak_bytes.
 
 `cold`: without connections, as after a restart; else with the connections and agents of the push before.
 """
@@ -145,6 +150,56 @@ class Controller:
         measured["file_bytes"] = plans[0].items.get().revision.files and _size(plans[0])
         return measured
 
+    def rollout(self, mark: str, soak_s: int) -> dict[str, Any]:
+        from panel.deployments import tasks
+        from panel.deployments.models import Deployment
+        from panel.deployments.planning import services
+        from panel.rollouts.advancing import rollout_advance
+        from panel.rollouts.services import Rules, rollout_start
+
+        self._edit(self.locations, mark)
+        for location in self.locations:
+            self._add_dead_application(location.block)
+        plans = services.deployment_plan(actor=self.admin, sites=[location.block.site for location in self.locations])
+        rollout = rollout_start(actor=self.admin, deployment=plans[0], rules=Rules(soak_s=soak_s))
+        failed_at, is_visited = 0.0, False
+        while not rollout.is_finished:
+            wait_s = rollout_advance(rollout.uuid) or 0
+            queued = Deployment.objects.filter(status="queued").order_by("confirmed_at", "pk")
+            self._work(tasks, [str(uuid) for uuid in queued.values_list("uuid", flat=True)])
+            rollout.refresh_from_db()
+            if rollout.is_undoing and not failed_at:
+                failed_at = time.time()
+            second = rollout.waves.get(position=2)
+            if second.status == "observing" and not is_visited:
+                is_visited = True
+                self._visit(second)
+            time.sleep(min(wait_s, 1.0))
+        waves = [list(wave.parts.values_list("deployment__host__name", flat=True)) for wave in rollout.waves.all()]
+        found = {"status": rollout.status, "error": rollout.error, "waves": waves, "peak_bytes": peak_bytes()}
+        return found | {"failed_at": failed_at, "ended_at": time.time()}
+
+    def _add_dead_application(self, block: Any) -> None:
+        from panel.websites import services
+
+        log = f"{block.site.web_server.paths['log_dir']}/{block.site.name}.log"
+        services.block_update(actor=self.admin, block=block, access_log=log)
+        servers = [{"address": "127.0.0.1:9"}]
+        upstream = services.upstream_create(actor=self.admin, site=block.site, name="app", servers=servers)
+        values = {"pattern": "/fail", "handler": "proxy", "upstream": upstream}
+        services.location_create(actor=self.admin, block=block, **values)
+
+    def _visit(self, wave: Any) -> None:
+        """Thirty visitors of each host, in a second that its log counts."""
+        from panel.deployments.models import Deployment
+        from tests.support.http_client import ask
+
+        time.sleep(1.1)
+        for deployment in Deployment.objects.filter(rollout_part__wave=wave):
+            for listen in deployment.items.get().site.blocks.get().listens.all():
+                for _ in range(30):
+                    ask(listen.port, "/fail", host="panel.example")
+
     def _work(self, tasks: Any, uuids: Sequence[str]) -> None:
         """As a Celery worker does: each message in a thread, whose connection to the database is closed after it."""
         from django.conf import settings
@@ -190,7 +245,8 @@ def main(folder: Path) -> None:
     controller = Controller()
     for line in sys.stdin:
         request = json.loads(line)
-        operation = {"add": controller.add, "push": controller.push}[request.pop("op")]
+        operations = {"add": controller.add, "push": controller.push, "rollout": controller.rollout}
+        operation = operations[request.pop("op")]
         print(json.dumps(operation(**request)), flush=True)
 
 

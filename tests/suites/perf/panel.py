@@ -31,6 +31,10 @@ class Panel:
             assert answer == mark, f"{host.name} answers {answer!r} instead of {mark!r}"
         return cast(dict[str, float], measured)
 
+    def rollout(self, mark: str, *, soak_s: int) -> dict[str, Any]:
+        """Result of a rollout whose second wave fails, as controller.py returns it."""
+        return cast(dict[str, Any], self._ask({"op": "rollout", "mark": mark, "soak_s": soak_s}))
+
     def _ask(self, request: dict[str, Any]) -> Any:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
