@@ -279,6 +279,7 @@ SPECTACULAR_SETTINGS = {
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
         "HostJobKindEnum": "panel.hosts.models.HostJobKind",
+        "DnsKindEnum": "panel.certificates.dns.providers.DnsKind",
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",
@@ -345,6 +346,11 @@ PANEL_URL = env.read.str("PADDOCK_URL", "").rstrip("/")
 COMMAND = env.read.str("PADDOCK_COMMAND", "manage.py")
 # Private networks that webhooks may reach.
 WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
+# For DNS-01: the resolvers that are asked (address or address:port; the machine's own without), the port of
+# authoritative servers, and the folder of programs that may change records.
+DNS_RESOLVERS = env.words("PADDOCK_DNS_RESOLVERS")
+DNS_PORT = env.read.int("PADDOCK_DNS_PORT", 53, validate=validate.Range(1, 65535))
+DNS_HOOKS = env.read.str("PADDOCK_DNS_HOOKS", "")
 
 # --- Paddock ---
 GALLOP_BINARY = Path(env.read.str("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))

@@ -15,7 +15,9 @@ wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-hea
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core mkfs.ext4:e2fsprogs mount:mount setpriv:util-linux
 mmdebstrap:mmdebstrap systemd-nspawn:systemd-container
-memcached:memcached uwsgi:uwsgi-core /usr/lib/uwsgi/plugins/python3_plugin.so:uwsgi-plugin-python3"
+memcached:memcached uwsgi:uwsgi-core /usr/lib/uwsgi/plugins/python3_plugin.so:uwsgi-plugin-python3
+named:bind9 nsupdate:bind9-dnsutils knotd:knot pdns_server:pdns-server
+/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql:pdns-backend-sqlite3"
 # A certificate authority for the tests, from the Go module proxy: module@version and its programs.
 PEBBLE=github.com/letsencrypt/pebble/v2/cmd
 PEBBLE_VERSION=v2.10.1

@@ -13,7 +13,7 @@ from panel.api.views.search import SearchView
 from panel.audit.api import Audit
 from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
-from panel.certificates.api import AcmeAccounts, AutomaticHttps
+from panel.certificates.api import AcmeAccounts, AutomaticHttps, DnsAccounts
 from panel.comparisons.api import Comparisons
 from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api.sites import DeployableSites
@@ -36,6 +36,7 @@ router.register("audit", Audit, basename="audit")
 router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")
 router.register("deployments", Deployments, basename="deployments")
+router.register("dns-accounts", DnsAccounts, basename="dns-accounts")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")

@@ -74,7 +74,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Challenge:
-    """One name's HTTP-01 challenge: the file `token` has to hold `content`."""
+    """One name's challenge. HTTP-01: the file `token` has to hold `content`. DNS-01: `content` is the TXT value."""
 
     name: str
     authorization: str
@@ -177,17 +177,17 @@ class Authority:
 
         return self._told(call)
 
-    def challenges(self, url: str) -> list[Challenge]:
+    def challenges(self, url: str, *, by_dns: bool = False) -> list[Challenge]:
         """The challenges of the order that wait for an answer. AcmeProblem where an authorization failed."""
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())
-            found = [self._challenge(item) for item in order.authorizations]
+            found = [self._challenge(item, by_dns) for item in order.authorizations]
             return [item for item in found if item is not None]
 
         return self._told(call)
 
-    def _challenge(self, url: str) -> Challenge | None:
+    def _challenge(self, url: str, by_dns: bool) -> Challenge | None:
         body = messages.Authorization.from_json(self._post(url, None).json())
         name = body.identifier.value
         if body.status == messages.STATUS_VALID:
@@ -198,15 +198,19 @@ class Authority:
         if body.status != messages.STATUS_PENDING:
             raise AcmeProblem(f"The authorization of {name} is {body.status.name}.", code="unauthorized")
         for item in body.challenges:
-            if isinstance(item.chall, challenges.HTTP01):
+            if by_dns and isinstance(item.chall, challenges.DNS01):
+                return Challenge(name, url, item.uri, "", item.chall.validation(self._net.key))
+            if not by_dns and isinstance(item.chall, challenges.HTTP01):
                 token = item.chall.encode("token")
                 content = item.chall.key_authorization(self._net.key)
                 return Challenge(name, url, item.uri, token, content)
-        raise AcmeProblem(f"The certificate authority offers no HTTP challenge for {name}.", code="unsupported")
+        kind = "DNS" if by_dns else "HTTP"
+        raise AcmeProblem(f"The certificate authority offers no {kind} challenge for {name}.", code="unsupported")
 
     def answer(self, challenge: Challenge) -> None:
-        """Say that the file is in place."""
-        self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
+        """Say that the file or the record is in place."""
+        response = challenges.HTTP01Response() if challenge.token else challenges.DNS01Response()
+        self._told(lambda: self._post(challenge.url, response))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
         self._told(lambda: self._post(url, messages.CertificateRequest(csr=request)))

@@ -12,13 +12,18 @@ from panel.accounts.permissions import Action
 from panel.api.base import Resource, one
 from panel.api.serializers import EmptySerializer
 from panel.certificates import services
-from panel.certificates.models import AcmeAccount, AutomaticCertificate
-from panel.certificates.selectors import accounts_visible, automatic_visible
+from panel.certificates.dns import services as dns_services
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount
+from panel.certificates.selectors import accounts_visible, automatic_visible, dns_accounts_visible
 from panel.certificates.serializers import (
     AcmeAccountInput,
     AcmeAccountSerializer,
     AutomaticHttpsInput,
     AutomaticHttpsSerializer,
+    DnsAccountChange,
+    DnsAccountInput,
+    DnsAccountSerializer,
+    DnsTestInput,
 )
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -61,6 +66,53 @@ class AcmeAccounts(Resource):
         return self.answer(services.account_deactivate(actor=self.actor, account=self.get_object()))
 
 
+class DnsAccounts(Resource):
+    """Access to DNS servers and providers, for DNS-01. Secret settings are never sent back."""
+
+    model = DnsAccount
+    serializer_class = DnsAccountSerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    versioned = True
+    filter_fields = {"name": ["exact", "in"], "team__slug": ["exact", "in"], "kind": ["exact"]}
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "name"
+    dry_run_actions = {"create", "partial_update", "destroy"}
+
+    def rows(self) -> QuerySet[DnsAccount]:
+        return dns_accounts_visible(self.actor)
+
+    @extend_schema(request=DnsAccountInput, responses={201: DnsAccountSerializer})
+    def create(self, request: Request) -> Response:
+        """Save an account. `settings` depends on the kind, for example server, key_name, algorithm and secret."""
+        made = dns_services.dns_account_create(actor=self.actor, **self.body(DnsAccountInput))
+        return self.answer(made, status=201, location=f"/api/v1/dns-accounts/{made.name}/")
+
+    @extend_schema(request=DnsAccountChange, responses=DnsAccountSerializer)
+    def partial_update(self, request: Request, name: str = "") -> Response:
+        """Change settings. Settings that are missing stay as they are."""
+        row = self.get_object()
+        values = self.body(DnsAccountChange)
+        expected = self.expected_version(row)
+        changed = dns_services.dns_account_update(actor=self.actor, account=row, expected_version=expected, **values)
+        return self.answer(changed)
+
+    def destroy(self, request: Request, name: str = "") -> Response:
+        row = self.get_object()
+        dns_services.dns_account_delete(actor=self.actor, account=row, expected_version=self.expected_version(row))
+        return Response(status=204)
+
+    @extend_schema(request=DnsTestInput, responses=DnsAccountSerializer)
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, name: str = "") -> Response:
+        """Write a record below a domain, see it on every authoritative server, and remove it.
+
+        `problem` of the response is empty if all of this succeeded. It can take two minutes.
+        """
+        values = self.body(DnsTestInput)
+        return self.answer(dns_services.dns_account_test(actor=self.actor, account=self.get_object(), **values))
+
+
 class AutomaticHttps(Resource):
     """The switch *HTTPS: automatic* of sites, with the newest order of each."""
 
@@ -92,7 +144,9 @@ class AutomaticHttps(Resource):
         values = self.body(AutomaticHttpsInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")
         account = one(accounts_visible(self.actor), "name", values.pop("account"), "/account")
-        services.automatic_enable(actor=self.actor, site=site, account=account, **values)
+        named = values.pop("dns")
+        dns = one(dns_accounts_visible(self.actor), "name", named, "/dns") if named else None
+        services.automatic_enable(actor=self.actor, site=site, account=account, dns=dns, **values)
         return self._accepted(site)
 
     def destroy(self, request: Request, site: str = "") -> Response:

@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.certificates.models import AcmeAccount, AutomaticCertificate
+from panel.certificates.dns.providers import PROVIDERS, Setting
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount
 from panel.core.forms import leave_to_model
 from panel.websites.forms.base import PartForm, offer_teams
 
@@ -46,23 +47,66 @@ class AccountForm(PartForm[AcmeAccount]):
 class AutomaticForm(PartForm[AutomaticCertificate]):
     class Meta:
         model = AutomaticCertificate
-        fields = ("account", "key_type", "profile", "https_port", "http3")
+        fields = ("account", "dns", "key_type", "profile", "https_port", "http3")
         labels = {
             "account": _("Account"),
+            "dns": _("DNS account"),
             "key_type": _("Key type"),
             "profile": _("Profile"),
             "https_port": _("HTTPS port"),
             "http3": _("HTTP/3, if the web server supports it"),
         }
         help_texts = {
+            "dns": _("Proves the names by DNS records, which wildcard names need. Leave empty to use HTTP."),
             "profile": _("A profile of the authority, for example `shortlived`. Leave empty for its default."),
             "https_port": _("Port of the listeners that Paddock adds to server blocks without TLS."),
         }
 
-    def __init__(self, *args: Any, accounts: QuerySet[AcmeAccount], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, accounts: QuerySet[AcmeAccount], dns_accounts: QuerySet[DnsAccount], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         leave_to_model(self)
+        dns = self.fields["dns"]
+        assert isinstance(dns, forms.ModelChoiceField)
+        dns.queryset, dns.empty_label = dns_accounts, _("None")
         account = self.fields["account"]
         assert isinstance(account, forms.ModelChoiceField)
         account.queryset = accounts
         account.empty_label = _("Choose an account")
+
+
+class DnsAccountForm(forms.Form):
+    """Name, team, and the settings of one kind. An empty secret of an existing account stays as it is."""
+
+    def __init__(
+        self, *args: Any, kind: str, teams: QuerySet[Team], account: DnsAccount | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if account is None:
+            self.fields["name"] = forms.CharField(label=_("Name"), max_length=63)
+            self.fields["team"] = forms.ModelChoiceField(teams, label=_("Team"))
+            offer_teams(self, teams)
+        for setting in PROVIDERS[kind].settings:
+            self.fields[setting.name] = _setting_field(setting, account)
+
+    def settings_given(self) -> dict[str, str]:
+        """The settings for a service's call."""
+        return {name: value for name, value in self.cleaned_data.items() if name not in ("name", "team")}
+
+
+def _setting_field(setting: Setting, account: DnsAccount | None) -> forms.Field:
+    before = account.values.get(setting.name, "") if account else setting.default
+    is_kept = setting.is_secret and account is not None
+    help_text = str(_("Leave empty to keep the stored one.") if is_kept else setting.help)
+    values: dict[str, Any] = {"label": setting.label, "required": setting.is_needed and not is_kept}
+    if setting.choices:
+        return forms.ChoiceField(choices=[(name, name) for name in setting.choices], initial=before, **values)
+    widget = forms.PasswordInput(attrs={"autocomplete": "off"}) if setting.is_secret else forms.TextInput()
+    return forms.CharField(
+        max_length=1000, help_text=help_text, widget=widget, initial="" if setting.is_secret else before, **values
+    )
+
+
+class DnsTestForm(forms.Form):
+    domain = forms.CharField(label=_("Domain name"), max_length=253, help_text=_("A name in a zone of this account."))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from panel.rendering import names as server_names
 from panel.rendering.spec import Listen, SiteSpec
 
+WILDCARD_LABEL = "paddock-check"
+
 
 @dataclass(frozen=True)
 class Listener:
@@ -33,20 +35,37 @@ def exact_names(names: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def site_names(spec: SiteSpec) -> list[str]:
-    """Every exact name of the site, each once, in order."""
-    return list(dict.fromkeys(name for block in spec.blocks for name in exact_names(block.names)))
+def wildcard_names(names: tuple[str, ...]) -> list[str]:
+    """The wildcard names that a certificate can be ordered for by DNS-01: `.example.com` means both forms."""
+    kinds = [(server_names.kind(name), name.lower()) for name in names]
+    return [name if kind == "leading" else f"*{name}" for kind, name in kinds if kind in ("leading", "dot")]
 
 
-def listeners_of(spec: SiteSpec, certificate_path: str, host_address: str) -> list[Listener]:
-    """Every TLS listener of the blocks that use the certificate, for every exact name. `host_address` is where the
-    panel reaches the host, "" for the panel's own host."""
+def site_names(spec: SiteSpec, *, wildcards: bool = False) -> list[str]:
+    """Every exact name of the site, each once, in order; with `wildcards` also the wildcard names."""
+    found = [name for block in spec.blocks for name in exact_names(block.names)]
+    if wildcards:
+        found += [name for block in spec.blocks for name in wildcard_names(block.names)]
+    return list(dict.fromkeys(found))
+
+
+def _asked_names(names: tuple[str, ...], *, wildcards: bool) -> list[str]:
+    """Names that a listener is asked for: of a wildcard name, one that it stands for."""
+    made = [name.replace("*", WILDCARD_LABEL, 1) for name in wildcard_names(names)] if wildcards else []
+    return [*exact_names(names), *made]
+
+
+def listeners_of(
+    spec: SiteSpec, certificate_path: str, host_address: str, *, wildcards: bool = False
+) -> list[Listener]:
+    """Every TLS listener of the blocks that use the certificate, for every name. `host_address` is where the panel
+    reaches the host, "" for the panel's own host."""
     found: dict[tuple[str, str, int, bool], Listener] = {}
     for block in spec.blocks:
         if block.tls is None or block.tls.certificate_path != certificate_path:
             continue
         for listen in block.listens:
-            for name in exact_names(block.names) if listen.tls else ():
+            for name in _asked_names(block.names, wildcards=wildcards) if listen.tls else ():
                 for item in _sockets(listen, name, host_address):
                     found[item.name, item.label, item.port, item.is_quic] = item
     return list(found.values())

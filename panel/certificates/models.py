@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator, MaxValueValidator, MinValueValidator, URLValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.certificates.choices import DIRECTORIES, AccountStatus, Issuer, KeyType, OrderStep
+from panel.certificates.dns.providers import DnsKind
 from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job, JobStatus
 from panel.core.models import BaseModel
@@ -61,11 +65,40 @@ class AcmeAccount(BaseModel):
             raise ValidationError(faults)
 
 
+class DnsAccount(BaseModel):
+    """A team's access to a DNS server or provider, for DNS-01. `settings` is a JSON object with the settings that the
+    kind names (dns/providers.py).
+    """
+
+    name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="dns_accounts")
+    kind = models.CharField(max_length=20, choices=DnsKind.choices)
+    settings = EncryptedTextField(default="", editable=False)
+    tested_at = models.DateTimeField(null=True, editable=False)
+    tested_zone = models.CharField(max_length=253, blank=True, editable=False)
+    problem = models.TextField(blank=True, editable=False)  # of the last test; "" if it succeeded
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def values(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self.settings or "{}")
+        return found
+
+
 class AutomaticCertificate(BaseModel):
-    """The switch *HTTPS: automatic* of one site. `certificate` is what its server blocks name, once there is one."""
+    """The switch *HTTPS: automatic* of one site. `certificate` is what its server blocks name, once there is one.
+
+    With a DNS account, names are proven by DNS-01, and wildcard names are possible; without one by HTTP-01.
+    """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="automatic")
     account = models.ForeignKey(AcmeAccount, on_delete=models.PROTECT, related_name="automatic")
+    dns = models.ForeignKey(DnsAccount, null=True, blank=True, on_delete=models.PROTECT, related_name="automatic")
     certificate = models.OneToOneField(
         Certificate, null=True, editable=False, on_delete=models.SET_NULL, related_name="automatic"
     )
@@ -123,6 +156,28 @@ class Order(Job):
     @property
     def is_finished(self) -> bool:
         return self.status not in UNDER_WAY
+
+
+class ChallengeRecord(models.Model):
+    """A TXT record that may exist in DNS. The row is stored before the record is written, and deleted after it was
+    removed, so that no record is forgotten.
+    """
+
+    order = models.ForeignKey(Order, null=True, on_delete=models.SET_NULL, related_name="challenge_records")
+    dns = models.ForeignKey(DnsAccount, on_delete=models.PROTECT, related_name="challenge_records")
+    zone = models.CharField(max_length=253)
+    name = models.CharField(max_length=253)
+    value = models.CharField(max_length=255)
+    try_at = models.DateTimeField(default=timezone.now)  # when to try the next time to remove it
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["dns", "zone", "name", "value"], name="certificates_record_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} TXT {self.value}"
 
 
 class OrderRecord(models.Model):

@@ -21,6 +21,7 @@ from panel.accounts.models import User
 from panel.certificates import acme_client, challenge_files, keys, scheduling, switching
 from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
 from panel.certificates.choices import STEPS, AccountStatus, KeyType, OrderStep
+from panel.certificates.dns import records
 from panel.certificates.models import AcmeAccount, Order, OrderRecord
 from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError, Conflict, words_of
@@ -66,6 +67,7 @@ def order_execute(uuid: UUID) -> Attempt:
         "automatic__site__team",
         "automatic__site__web_server__host",
         "automatic__account",
+        "automatic__dns",
         "automatic__certificate",
     )
     order = Order.objects.select_related(*names, "requested_by", "previous").get(uuid=uuid)
@@ -175,6 +177,7 @@ class Course:
             except (RemoteError, ApplicationError):
                 return
             self.save(tokens=[])
+        records.remove(records.of_order(self.order))
 
     # --- the steps ---
 
@@ -183,12 +186,12 @@ class Course:
         if self.account.paused_until and self.account.paused_until > timezone.now():
             raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
         live = live_revision(self.site)
-        if live is not None and spec_of(live).challenge_folder:
+        if live is not None and (self.automatic.dns or spec_of(live).challenge_folder):
             return
         if self.is_renewal:
             raise ApplicationError(f"The live revision of {self.site} does not serve challenges. Deploy the site once.")
         self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
-        self.note("The web server serves challenges.")
+        self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
 
     def register(self) -> None:
         if self.account.status == AccountStatus.VALID:
@@ -206,7 +209,7 @@ class Course:
     def place(self) -> None:
         if not self.order.names:
             live = live_revision(self.site)
-            self.save(names=switching.names_of(self.site, live))
+            self.save(names=switching.names_of(self.site, live, wildcards=self.automatic.dns is not None))
         if not self.order.key_pem:
             self.save(key_pem=keys.key_make(KeyType(self.automatic.key_type)))
         if self.order.url:
@@ -217,13 +220,32 @@ class Course:
 
     def prove(self) -> None:
         with acme_client.session(endpoint_of(self.account)) as authority:
-            waiting = authority.challenges(self.order.url)
+            waiting = self._waiting(authority)
             if waiting:
+                (self._write_records if self.automatic.dns else self._write_files)(waiting)
                 self._answer(authority, waiting)
         self._clear()
         self.note("The certificate authority accepted every challenge.")
 
-    def _answer(self, authority: Authority, waiting: list[acme_client.Challenge]) -> None:
+    def _waiting(self, authority: Authority) -> list[acme_client.Challenge]:
+        return authority.challenges(self.order.url, by_dns=self.automatic.dns is not None)
+
+    def _write_records(self, waiting: list[acme_client.Challenge]) -> None:
+        """The records of all names, seen on every authoritative server before the authority looks."""
+        assert self.automatic.dns is not None
+        values: dict[str, list[str]] = {}
+        for item in waiting:
+            values.setdefault(item.name, []).append(item.content)
+        try:
+            unseen = records.unseen(records.put(self.order, self.automatic.dns, values))
+        except ApplicationError as error:
+            if error.retry:
+                raise Later(error.message) from error
+            raise
+        if unseen:
+            raise Later(f"Not every authoritative DNS server responds with the record: {'; '.join(unseen[:5])}")
+
+    def _write_files(self, waiting: list[acme_client.Challenge]) -> None:
         live = live_revision(self.site)
         if live is None:
             raise ApplicationError(f"{self.site} is not deployed.")
@@ -235,10 +257,12 @@ class Course:
             )
             if problem:
                 raise ApplicationError(problem)
+
+    def _answer(self, authority: Authority, waiting: list[acme_client.Challenge]) -> None:
         for item in waiting:
             authority.answer(item)
         if not acme_client.wait_until(
-            lambda: None if authority.challenges(self.order.url) else True, timeout_s=CHALLENGE_TIMEOUT_S
+            lambda: None if self._waiting(authority) else True, timeout_s=CHALLENGE_TIMEOUT_S
         ):
             raise Later("The certificate authority has not checked the challenges yet.")
 

@@ -20,6 +20,7 @@ from django.utils import timezone
 from panel.certificates import acme_client, renewal, switching
 from panel.certificates.acme_client import AcmeProblem, Endpoint
 from panel.certificates.choices import AccountStatus, OrderStep
+from panel.certificates.dns import records
 from panel.certificates.models import UNDER_WAY, AutomaticCertificate, Order
 from panel.core import claims
 from panel.core.errors import ApplicationError, words_of
@@ -93,6 +94,7 @@ def look() -> None:
         order_begin(pk, now)
     renewals_deploy()
     tokens_clear()
+    records.clear()
 
 
 def order_begin(pk: int, now: dt.datetime) -> Order | None:

@@ -9,7 +9,7 @@ from django.db.models import Prefetch, QuerySet
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.certificates.choices import STEPS, OrderStep
-from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
 from panel.websites.models import Certificate
@@ -17,6 +17,10 @@ from panel.websites.models import Certificate
 
 def accounts_visible(user: User) -> QuerySet[AcmeAccount]:
     return visible(AcmeAccount.objects.select_related("team"), user)
+
+
+def dns_accounts_visible(user: User) -> QuerySet[DnsAccount]:
+    return visible(DnsAccount.objects.select_related("team"), user)
 
 
 def certificates_on_hosts() -> dict[Host, list[Certificate]]:
@@ -30,7 +34,7 @@ def certificates_on_hosts() -> dict[Host, list[Certificate]]:
 
 def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:
     orders = Order.objects.select_related("requested_by").prefetch_related("records")
-    rows = AutomaticCertificate.objects.select_related("site__team", "account", "certificate")
+    rows = AutomaticCertificate.objects.select_related("site__team", "account", "dns", "certificate")
     return visible(rows, user, team_path="site__team").prefetch_related(Prefetch("orders", orders))
 
 

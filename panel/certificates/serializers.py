@@ -9,7 +9,8 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, TeamField, Truth
 from panel.certificates.choices import Issuer, KeyType, OrderStep
-from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
+from panel.certificates.dns.providers import PROVIDERS, DnsKind
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.selectors import step_lines
 from panel.core.jobs import JobStatus
 
@@ -45,6 +46,47 @@ class AcmeAccountInput(StrictSerializer):
     ca_pem = serializers.CharField(max_length=100_000, default="", allow_blank=True)
     eab_key_id = serializers.CharField(max_length=300, default="", allow_blank=True)
     eab_key = serializers.CharField(max_length=1000, default="", allow_blank=True, write_only=True)
+
+
+class DnsAccountSerializer(serializers.ModelSerializer[DnsAccount]):
+    """Settings without the secret ones."""
+
+    team = serializers.CharField(source="team.slug", read_only=True)
+    settings = serializers.SerializerMethodField()
+
+    class Meta:
+        model = DnsAccount
+        fields = [
+            "id",
+            "name",
+            "team",
+            "kind",
+            "settings",
+            "tested_at",
+            "tested_zone",
+            "problem",
+            "created_at",
+            "updated_at",
+        ]
+
+    def get_settings(self, account: DnsAccount) -> dict[str, str]:
+        shown = {row.name for row in PROVIDERS[account.kind].settings if not row.is_secret}
+        return {name: value for name, value in account.values.items() if name in shown}
+
+
+class DnsAccountInput(StrictSerializer):
+    team = TeamField()
+    name = serializers.CharField(max_length=63)
+    kind = serializers.ChoiceField(choices=DnsKind.choices)
+    settings = serializers.DictField(child=serializers.CharField(max_length=1000, allow_blank=True))
+
+
+class DnsAccountChange(StrictSerializer):
+    settings = serializers.DictField(child=serializers.CharField(max_length=1000, allow_blank=True))
+
+
+class DnsTestInput(StrictSerializer):
+    domain = serializers.CharField(max_length=253)
 
 
 class OrderStepSerializer(serializers.Serializer[Any]):
@@ -94,6 +136,7 @@ class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
 class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]):
     site = serializers.CharField(source="site.name", read_only=True)
     account = serializers.CharField(source="account.name", read_only=True)
+    dns = serializers.CharField(source="dns.name", read_only=True, default=None, allow_null=True)
     certificate = serializers.CharField(source="certificate.name", read_only=True, default=None, allow_null=True)
     order = serializers.SerializerMethodField()
 
@@ -103,6 +146,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
             "id",
             "site",
             "account",
+            "dns",
             "certificate",
             "key_type",
             "profile",
@@ -127,6 +171,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
 class AutomaticHttpsInput(StrictSerializer):
     site = serializers.CharField(max_length=63)
     account = serializers.CharField(max_length=63)
+    dns = serializers.CharField(max_length=63, default="", allow_blank=True)
     key_type = serializers.ChoiceField(choices=KeyType.choices, default=KeyType.P256)
     profile = serializers.CharField(max_length=64, default="", allow_blank=True)
     https_port = serializers.IntegerField(default=443, min_value=1, max_value=65535)

@@ -12,7 +12,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.certificates.acme_client import AcmeProblem, session
 from panel.certificates.choices import AccountStatus, Issuer, KeyType
-from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, Order
+from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.ordering import endpoint_of
 from panel.certificates.scheduling import replaces_of
 from panel.core.errors import ApplicationError, Conflict
@@ -74,18 +74,30 @@ def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
     return account
 
 
-def _refuse_names(site: Site) -> None:
-    """HTTP-01 proves exact names only (RFC 8555 section 8.3)."""
+def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
+    """HTTP-01 proves exact names only (RFC 8555 section 8.3), DNS-01 wildcard names too."""
     names = [name.name for block in site.blocks.all() for name in block.names.all()]
-    others = [name for name in names if server_names.kind(name) != "exact"]
+    provable = ("exact", "leading", "dot") if dns else ("exact",)
+    others = [name for name in names if server_names.kind(name) not in provable]
     if others:
+        is_wildcard = not dns and all(server_names.kind(name) in ("leading", "dot") for name in others)
+        advice = "Choose a DNS account, replace them," if is_wildcard else "Replace them,"
+        kinds = "exact domain names and *.example.com" if dns else "exact domain names"
         message = (
-            f"Automatic HTTPS needs exact domain names, and {site} has {', '.join(others[:3])}. Replace them, or "
-            "upload a certificate."
+            f"Automatic HTTPS needs {kinds}, and {site} has {', '.join(others[:3])}. {advice} or upload a certificate."
         )
         raise ApplicationError(message, field="names")
     if not names:
         raise ApplicationError(f"{site} has no domain name. Add one to a server block first.", field="names")
+
+
+def _refuse_accounts(site: Site, account: AcmeAccount, dns: DnsAccount | None) -> None:
+    if account.team_id != site.team_id:
+        raise ApplicationError("This account belongs to another team. Choose one of the site's team.", field="account")
+    if dns is not None and dns.team_id != site.team_id:
+        raise ApplicationError("This DNS account belongs to another team. Choose one of the site's team.", field="dns")
+    if account.status == AccountStatus.DEACTIVATED:
+        raise ApplicationError(f"{account} is deactivated. Choose another account.", field="account")
 
 
 @transaction.atomic
@@ -98,6 +110,7 @@ def automatic_enable(
     profile: str = "",
     https_port: int = 443,
     http3: bool = True,
+    dns: DnsAccount | None = None,
 ) -> Order:
     """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
 
@@ -105,23 +118,25 @@ def automatic_enable(
     """
     require(actor, Action.CHANGE, site.team)
     require(actor, Action.DEPLOY, site.team)
-    if account.team_id != site.team_id:
-        raise ApplicationError("This account belongs to another team. Choose one of the site's team.", field="account")
-    if account.status == AccountStatus.DEACTIVATED:
-        raise ApplicationError(f"{account} is deactivated. Choose another account.", field="account")
+    _refuse_accounts(site, account, dns)
     if site.web_server is None or not site.enabled:
         raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
-    _refuse_names(site)
+    _refuse_names(site, dns)
     if AutomaticCertificate.objects.filter(site=site).exists():
         raise Conflict(f"Automatic HTTPS of {site} is already on.")
-    automatic = AutomaticCertificate(site=site, account=account)
+    automatic = AutomaticCertificate(site=site, account=account, dns=dns)
     values = {"key_type": key_type, "profile": profile, "https_port": https_port, "http3": http3}
     for name, value in values.items():
         setattr(automatic, name, value)
     automatic.full_clean()
     automatic.save()
-    _answer_challenges(site, True)
-    audit_record(actor=actor, action="automatic_https.enable", target=site, after=values | {"account": account.name})
+    _answer_challenges(site, dns is None)
+    audit_record(
+        actor=actor,
+        action="automatic_https.enable",
+        target=site,
+        after=values | {"account": account.name, "dns": dns.name if dns else ""},
+    )
     return _order(actor, automatic)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from panel.accounts.models import User
 from panel.certificates import challenge_files, handshakes
-from panel.certificates.listeners import exact_names, listeners_of, site_names
+from panel.certificates.listeners import exact_names, listeners_of, site_names, wildcard_names
 from panel.certificates.models import AutomaticCertificate, Order
 from panel.core.claims import Attempt
 from panel.core.errors import ApplicationError, Conflict
@@ -31,9 +31,9 @@ BUSY_S = 3.0
 WAIT_S = 300.0
 
 
-def names_of(site: Site, live: Revision | None) -> list[str]:
+def names_of(site: Site, live: Revision | None, *, wildcards: bool) -> list[str]:
     """The names of the live site, which are what a certificate is ordered for."""
-    names = site_names(spec_of(live)) if live is not None else []
+    names = site_names(spec_of(live), wildcards=wildcards) if live is not None else []
     if not names:
         raise ApplicationError(f"{site} has no exact domain name. Add one to a server block and deploy the site.")
     if len(names) > MOST_NAMES:
@@ -65,7 +65,8 @@ def first_deploy(actor: User, order: Order) -> Deployment:
     """Give the site's server blocks their certificate, TLS listeners and redirect, and queue a deployment."""
     automatic = order.automatic
     for block in automatic.site.blocks.prefetch_related("listens", "names"):
-        if exact_names(tuple(name.name for name in block.names.all())):
+        names = tuple(name.name for name in block.names.all())
+        if exact_names(names) or (automatic.dns_id and wildcard_names(names)):
             _secure(actor, automatic, block)
     return draft_deploy(actor, automatic.site)
 
@@ -132,7 +133,7 @@ def presented(order: Order) -> list[dict[str, str]]:
         raise ApplicationError(f"{site} is no longer deployed.")
     path = freeze.tls_files(site, live.web_server, certificate).certificate_path
     address = challenge_files.host_address(live.web_server.host)
-    found = listeners_of(spec_of(live), path, address)
+    found = listeners_of(spec_of(live), path, address, wildcards=order.automatic.dns_id is not None)
     if not found:
         return [{"listener": str(site), "name": "", "problem": "no TLS listener of the live site uses the certificate"}]
     return handshakes.problems(found, certificate.certificate_pem)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.certificates import views
+from panel.certificates import dns_views, views
 
 app_name = "certificates"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts", views.accounts, name="accounts"),
     path("accounts/add", views.account_add, name="account_add"),
     path("accounts/<str:name>/delete", views.account_delete, name="account_delete"),
+    path("dns", dns_views.accounts, name="dns_accounts"),
+    path("dns/add/<str:kind>", dns_views.account_add, name="dns_account_add"),
+    path("dns/<str:name>", dns_views.account, name="dns_account"),
+    path("dns/<str:name>/test", dns_views.account_test, name="dns_account_test"),
+    path("dns/<str:name>/delete", dns_views.account_delete, name="dns_account_delete"),
     path("sites/<str:name>", views.site, name="site"),
     path("sites/<str:name>/live", views.live, name="live"),
     path("sites/<str:name>/order", views.order, name="order"),

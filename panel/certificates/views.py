@@ -13,7 +13,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.certificates import services
 from panel.certificates.forms import AccountForm, AutomaticForm
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
-from panel.certificates.selectors import accounts_visible, automatic_visible, step_lines
+from panel.certificates.selectors import accounts_visible, automatic_visible, dns_accounts_visible, step_lines
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors
 from panel.core.http import Request
@@ -102,7 +102,9 @@ def site(request: Request, name: str) -> HttpResponse:
     automatic = _automatic(request, row)
     choices = accounts_visible(request.user).filter(team=row.team).exclude(status="deactivated")
     data = request.POST if request.method == "POST" and automatic is None else None
-    form = AutomaticForm(data, instance=AutomaticCertificate(site=row), accounts=choices)
+    dns_choices = dns_accounts_visible(request.user).filter(team=row.team)
+    empty = AutomaticCertificate(site=row)
+    form = AutomaticForm(data, instance=empty, accounts=choices, dns_accounts=dns_choices)
     if request.method == "POST":
         require(request.user, Action.CHANGE, row.team)
         require(request.user, Action.DEPLOY, row.team)

@@ -24,7 +24,9 @@ def program(name: str) -> str:
 
 
 class Pebble:
-    """`http_port` is where it looks for challenges, by the address 127.0.0.1 for every name."""
+    """`http_port` is where it looks for challenges, by the address 127.0.0.1 for every name. `dns` is another server to
+    ask for names.
+    """
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Pebble:
         nonce_reject: int = 0,
         lifetime_s: int = 7776000,
         eab: dict[str, str] | None = None,
+        dns: str = "",
     ) -> None:
         self.root = root / "pebble"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -57,16 +60,16 @@ class Pebble:
             },
         }
         (self.root / "config.json").write_text(json.dumps({"pebble": config}))
-        dns = f"127.0.0.1:{self.dns}"
+        own = f"127.0.0.1:{self.dns}"
         self._names = ServerProcess(
             [
-                *(program("pebble-challtestsrv"), "-dnsserver", dns, "-management", f"127.0.0.1:{self.dns_management}"),
+                *(program("pebble-challtestsrv"), "-dnsserver", own, "-management", f"127.0.0.1:{self.dns_management}"),
                 *("-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""),
             ],
             self.root / "names.log",
         )
         self._authority = ServerProcess(
-            [program("pebble"), "-config", str(self.root / "config.json"), "-dnsserver", dns],
+            [program("pebble"), "-config", str(self.root / "config.json"), "-dnsserver", dns or own],
             self.root / "authority.log",
             env={"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": str(nonce_reject), "PEBBLE_AUTHZREUSE": "0"},
         )

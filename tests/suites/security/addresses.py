@@ -75,7 +75,7 @@ def fill(route: str) -> str:
         "number": "1",
         "target": "0",
         "secret": "guess",
-        "kind": "scenario" if "schedules/" in route else "invalid",
+        "kind": "scenario" if "schedules/" in route else "rfc2136" if "dns/add" in route else "invalid",
         "form": "html",
         "engine": "nginx",
         "application": "wordpress",

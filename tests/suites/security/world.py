@@ -19,6 +19,7 @@ from panel.accounts.models import ApiToken, Role, SavedView, Team, User
 from panel.accounts.services.tokens import token_create
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario, SuiteRun
+from panel.certificates.models import DnsAccount
 from panel.comparisons.models import Comparison, Contender
 from panel.deployments.models import (
     Blob,
@@ -78,6 +79,7 @@ SECRETS = {
     "secret file": "SECRET-FILE-CONTENT",
     "webhook secret": "SECRET-WEBHOOK-SECRET",
     "hook": "SECRET-HOOK-TOKEN",
+    "dns key": "SECRET-DNS-KEY",
     "totp": "SECRETTOTPSECRET",
     "recovery code": "SECRET-RECOVERY-DIGEST",
     "password hash": "SECRETHASH",
@@ -129,6 +131,13 @@ def build() -> World:
     Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
     _deployments(site, web_server, owner)
     _rollout(owner)
+    DnsAccount.objects.create(
+        pk=KEY,
+        name=NAME,
+        team=team,
+        kind="rfc2136",
+        settings=json.dumps({"server": "127.0.0.1:9", "key_name": "k", "secret": SECRETS["dns key"]}),
+    )
     _benchmarks(site, web_server, team)
     HostJob.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin

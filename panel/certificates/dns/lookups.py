@@ -1,0 +1,146 @@
+"""Questions to DNS: the zone of a name, its authoritative servers, and the records that each of them answers with."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.query
+import dns.rdatatype
+import dns.resolver
+from django.conf import settings
+
+from panel.core.errors import ApplicationError
+from panel.core.webhooks import is_allowed
+
+TIMEOUT_S = 5.0
+MOST_ALIASES = 8
+PREFIX = "_acme-challenge."
+
+
+@dataclass(frozen=True)
+class Server:
+    """One address of an authoritative server."""
+
+    name: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.address})"
+
+
+@dataclass(frozen=True)
+class Zone:
+    name: str
+    servers: tuple[Server, ...]
+
+
+def challenge_name(name: str) -> str:
+    """The name of the TXT record that proves a domain name; the same for `*.example.com` and `example.com`."""
+    return PREFIX + name.removeprefix("*.").rstrip(".").lower()
+
+
+def resolver() -> dns.resolver.Resolver:
+    """The machine's resolvers, or those of PADDOCK_DNS_RESOLVERS."""
+    found = dns.resolver.Resolver(configure=not settings.DNS_RESOLVERS)
+    if settings.DNS_RESOLVERS:
+        places = [place_of(text, 53) for text in settings.DNS_RESOLVERS]
+        found.nameservers = [dns.nameserver.Do53Nameserver(address, port) for address, port in places]
+    found.lifetime = TIMEOUT_S * 2
+    found.cache = None
+    return found
+
+
+def place_of(text: str, port: int) -> tuple[str, int]:
+    """Host and port of `host`, `host:port`, `[::1]:port` or an IPv6 address."""
+    if text.startswith("["):
+        host, _bracket, rest = text[1:].partition("]")
+        text_port = rest.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _colon, text_port = text.partition(":")
+    else:
+        host, text_port = text, ""
+    if text_port and not (text_port.isdecimal() and 0 < int(text_port) < 65536):
+        raise ApplicationError(f"“{text}” has no valid port.", field="server")
+    return host, int(text_port or port)
+
+
+def record_name(name: str) -> str:
+    """The name at which the record of a challenge has to be written: CNAME records are followed (RFC 8555, 8.4)."""
+    asking, found = resolver(), challenge_name(name)
+    for _ in range(MOST_ALIASES):
+        try:
+            answer = asking.resolve(found, "CNAME")
+        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+            return found
+        except dns.exception.DNSException as error:
+            raise unknown(found, error) from error
+        found = str(answer[0].target).rstrip(".").lower()
+    raise ApplicationError(f"{challenge_name(name)} is an alias of an alias more than {MOST_ALIASES} times.")
+
+
+def zone_of(name: str) -> Zone:
+    """The zone that holds a name, with every address of its authoritative servers. Raises ApplicationError."""
+    asking = resolver()
+    try:
+        zone = dns.resolver.zone_for_name(name, resolver=asking)
+        servers = [str(row.target).rstrip(".") for row in asking.resolve(zone, "NS")]
+    except dns.exception.DNSException as error:
+        raise unknown(name, error) from error
+    if str(zone) == ".":
+        raise ApplicationError(f"{name} is in no zone that DNS knows. Check the domain name.", retry=True)
+    found = [Server(server, address) for server in sorted(servers) for address in _addresses(asking, server)]
+    if not found:
+        raise ApplicationError(f"The authoritative servers of {zone} have no address.", retry=True)
+    return Zone(str(zone).rstrip("."), tuple(found))
+
+
+def _addresses(asking: dns.resolver.Resolver, name: str) -> list[str]:
+    """IPv4 addresses, or IPv6 addresses of a server that has no other."""
+    for kind in ("A", "AAAA"):
+        try:
+            return sorted(str(row.address) for row in asking.resolve(name, kind))
+        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+            continue
+        except dns.exception.DNSException as error:
+            raise unknown(name, error) from error
+    return []
+
+
+def lacking(zone: Zone, name: str, values: Sequence[str]) -> list[str]:
+    """Authoritative servers that do not respond with all of these TXT values, each with the reason."""
+    found = []
+    for server in zone.servers:
+        problem = _problem(server, name, values)
+        if problem:
+            found.append(f"{server} {problem}")
+    return found
+
+
+def _problem(server: Server, name: str, values: Sequence[str]) -> str:
+    if not is_allowed(ipaddress.ip_address(server.address)):
+        return "is not at a public address. The panel's operator can allow its network in PADDOCK_WEBHOOK_NETWORKS"
+    try:
+        present = texts_at(server.address, name)
+    except (dns.exception.DNSException, OSError) as error:
+        return f"does not respond ({type(error).__name__})"
+    missing = [value for value in values if value not in present]
+    return "does not have the record yet" if missing else ""
+
+
+def texts_at(address: str, name: str) -> list[str]:
+    """TXT values of a name as one authoritative server answers, without recursion. Raises DNSException, OSError."""
+    question = dns.message.make_query(name, dns.rdatatype.TXT, flags=0)
+    answer, _is_tcp = dns.query.udp_with_fallback(
+        question, address, timeout=TIMEOUT_S, port=settings.DNS_PORT, ignore_unexpected=True
+    )
+    rows = [row for rrset in answer.answer if rrset.rdtype == dns.rdatatype.TXT for row in rrset]
+    return [b"".join(row.strings).decode("ascii", "replace") for row in rows]
+
+
+def unknown(name: str, error: Exception) -> ApplicationError:
+    return ApplicationError(f"{name} cannot be looked up in DNS: {error or type(error).__name__}", retry=True)
