@@ -86,7 +86,7 @@ class FileChange:
 
     path: str
     action: str
-    content: str = ""
+    content: str = field(default="", repr=False)  # may be a private key
     mode: int = 0o644
     target: str = ""  # for action link
     expect: str | None = None

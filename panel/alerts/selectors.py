@@ -309,12 +309,13 @@ def _certificates(user: User, most: int) -> list[Alert]:
     """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
     now = timezone.now()
     limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
-    used = visible(Certificate.objects.filter(not_after__lt=limit, blocks__isnull=False), user).distinct()
+    due = Q(not_after__lt=limit) | Q(revoked_at__isnull=False)
+    used = visible(Certificate.objects.filter(due, blocks__isnull=False), user).distinct()
     rows = [(row, _expiry_step(row, now)) for row in used.select_related("automatic").order_by("not_after")]
     return [
         Alert(
-            "expiring" if step else "expired",
-            _expiry_label(step) if step else _("Expired"),
+            "refused" if row.revoked_at else "expiring" if step else "expired",
+            _("Revoked") if row.revoked_at else _expiry_label(step) if step else _("Expired"),
             "certificate",
             row.name,
             ", ".join(row.names[:3]),
@@ -329,6 +330,8 @@ def _certificates(user: User, most: int) -> list[Alert]:
 
 def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
     automatic = getattr(row, "automatic", None)
+    if row.revoked_at:
+        return 0
     if automatic and not automatic.problem and automatic.next_at and now < row.not_after and automatic.next_at > now:
         return None  # it is renewed in time
     # Programs on hosts usually renew 30 days before the end.

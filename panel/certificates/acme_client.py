@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from dataclasses import field as data_field
 from typing import Any, TypeVar
 
 import requests
-from acme import challenges, client, errors, messages
+from acme import challenges, client, errors, jws, messages
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from josepy.errors import Error as JoseError
@@ -59,7 +61,7 @@ class Endpoint:
     account's, "" before it is registered."""
 
     directory: str
-    key_pem: str
+    key_pem: str = data_field(repr=False)
     ca_pem: str = ""
     url: str = ""
 
@@ -69,7 +71,7 @@ class Binding:
     """External account binding (RFC 8555 section 7.3.4)."""
 
     key_id: str
-    key: str
+    key: str = data_field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,46 @@ class Authority:
                 return str(acme.new_account(new).uri)
             except errors.ConflictError as conflict:
                 return conflict.location
+
+        return self._told(call)
+
+    def known_url(self) -> str:
+        """URL of the account that this session's key belongs to; "" if it belongs to none."""
+
+        def call() -> str:
+            acme = self._connected()
+            try:
+                return str(acme.new_account(messages.NewRegistration(only_return_existing=True)).uri)
+            except errors.ConflictError as conflict:
+                return conflict.location
+
+        try:
+            return self._told(call)
+        except AcmeProblem as problem:
+            if problem.code == "accountDoesNotExist":
+                return ""
+            raise
+
+    def change_key(self, key_pem: str) -> None:
+        """Replace the account's key by another one (RFC 8555 section 7.3.5)."""
+
+        def call() -> None:
+            acme = self._connected()
+            assert self._net.key is not None
+            url = acme.directory["keyChange"]
+            change = {"account": self._endpoint.url, "oldKey": self._net.key.public_key().to_partial_json()}
+            new, algorithm = _jwk(key_pem)
+            inner = jws.JWS.sign(json.dumps(change).encode(), key=new, alg=algorithm, nonce=None, url=url)
+            self._post(url, inner)
+
+        self._told(call)
+
+    def caa_identities(self) -> list[str]:
+        """Domains by which CAA records allow this authority (RFC 8659); empty if it does not publish them."""
+
+        def call() -> list[str]:
+            meta = self._connected().directory.to_partial_json().get("meta") or {}
+            return [str(item).lower() for item in dict(meta).get("caaIdentities") or ()]
 
         return self._told(call)
 
@@ -298,13 +340,17 @@ def retry_time(value: str, now: dt.datetime) -> dt.datetime | None:
     return max(now, min(_aware(found), now + MAX_PAUSE))
 
 
+def _jwk(key_pem: str) -> tuple[Any, Any]:
+    """The key and its algorithm as the library takes them."""
+    key = key_read(key_pem)
+    is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
+    return (JWKEC(key=key), ES256) if is_curve else (JWKRSA(key=key), RS256)
+
+
 @contextmanager
 def session(endpoint: Endpoint) -> Iterator[Authority]:
     """Speak to an authority with an account's key."""
-    key = key_read(endpoint.key_pem)
-    is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
-    jwk = JWKEC(key=key) if is_curve else JWKRSA(key=key)
-    algorithm = ES256 if is_curve else RS256
+    jwk, algorithm = _jwk(endpoint.key_pem)
     network = _Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         if endpoint.ca_pem:

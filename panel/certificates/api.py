@@ -24,6 +24,7 @@ from panel.certificates.serializers import (
     DnsAccountInput,
     DnsAccountSerializer,
     DnsTestInput,
+    RevokeInput,
 )
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -64,6 +65,12 @@ class AcmeAccounts(Resource):
     def deactivate(self, request: Request, name: str = "") -> Response:
         """Deactivate the account at the certificate authority, for good."""
         return self.answer(services.account_deactivate(actor=self.actor, account=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=AcmeAccountSerializer)
+    @action(detail=True, methods=["post"], url_path="change-key")
+    def change_key(self, request: Request, name: str = "") -> Response:
+        """Give the account a new key at the certificate authority."""
+        return self.answer(services.account_key_change(actor=self.actor, account=self.get_object()))
 
 
 class DnsAccounts(Resource):
@@ -160,4 +167,12 @@ class AutomaticHttps(Resource):
         """Order a new certificate now."""
         row = self.get_object()
         services.certificate_order(actor=self.actor, site=row.site)
+        return self._accepted(row.site)
+
+    @extend_schema(request=RevokeInput, responses={202: AutomaticHttpsSerializer})
+    @action(detail=True, methods=["post"])
+    def revoke(self, request: Request, site: str = "") -> Response:
+        """Revoke the certificate at its authority. With `order_new` a new one with a new key is ordered at once."""
+        row = self.get_object()
+        services.certificate_revoke(actor=self.actor, site=row.site, **self.body(RevokeInput))
         return self._accepted(row.site)

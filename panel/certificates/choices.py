@@ -28,6 +28,25 @@ class AccountStatus(models.TextChoices):
     DEACTIVATED = "deactivated", _("Deactivated")
 
 
+class RevocationReason(models.TextChoices):
+    """Reasons of RFC 5280 section 5.3.1 that certificate authorities accept from subscribers."""
+
+    UNSPECIFIED = "unspecified", _("No reason given")
+    KEY_COMPROMISE = "key_compromise", _("Somebody else may have the private key")
+    AFFILIATION_CHANGED = "affiliation_changed", _("The organization has changed")
+    SUPERSEDED = "superseded", _("Replaced by another certificate")
+    CESSATION = "cessation_of_operation", _("The domain names are no longer used")
+
+
+REASON_CODES = {
+    RevocationReason.UNSPECIFIED: 0,
+    RevocationReason.KEY_COMPROMISE: 1,
+    RevocationReason.AFFILIATION_CHANGED: 3,
+    RevocationReason.SUPERSEDED: 4,
+    RevocationReason.CESSATION: 5,
+}
+
+
 class KeyType(models.TextChoices):
     P256 = "p256", _("ECDSA P-256")
     P384 = "p384", _("ECDSA P-384")

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
+from panel.certificates.choices import RevocationReason
 from panel.certificates.dns.providers import PROVIDERS, Setting
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount
 from panel.core.forms import leave_to_model
@@ -105,6 +106,16 @@ def _setting_field(setting: Setting, account: DnsAccount | None) -> forms.Field:
     widget = forms.PasswordInput(attrs={"autocomplete": "off"}) if setting.is_secret else forms.TextInput()
     return forms.CharField(
         max_length=1000, help_text=help_text, widget=widget, initial="" if setting.is_secret else before, **values
+    )
+
+
+class RevokeForm(forms.Form):
+    reason = forms.ChoiceField(label=_("Reason"), choices=RevocationReason.choices)
+    order_new = forms.BooleanField(
+        label=_("Order a new certificate at once"),
+        initial=True,
+        required=False,
+        help_text=_("With a new key. Without it, visitors may see a warning until a new certificate is deployed."),
     )
 
 

@@ -36,6 +36,7 @@ class AcmeAccount(BaseModel):
     eab_key_id = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
     eab_key = EncryptedTextField(blank=True, default="")  # base64url, as the authority shows it
     key_pem = EncryptedTextField(blank=True, default="", editable=False)
+    next_key_pem = EncryptedTextField(blank=True, default="", editable=False)  # while the key is being changed
     url = models.CharField(max_length=500, blank=True, editable=False)
     status = models.CharField(max_length=12, choices=AccountStatus.choices, default=AccountStatus.NEW, editable=False)
     # No order is begun before this time, which the authority named (Retry-After).

@@ -21,7 +21,7 @@ from panel.accounts.models import User
 from panel.certificates import acme_client, challenge_files, keys, scheduling, switching
 from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
 from panel.certificates.choices import STEPS, AccountStatus, KeyType, OrderStep
-from panel.certificates.dns import records
+from panel.certificates.dns import caa, records
 from panel.certificates.models import AcmeAccount, Order, OrderRecord
 from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError, Conflict, words_of
@@ -159,7 +159,8 @@ class Course:
         if self.is_renewal and self.order.step in (OrderStep.DEPLOY, OrderStep.CHECK):
             switching.row_restore(self.order)
         self.note(words, is_problem=True)
-        self.save(status=JobStatus.FAILED, error=words, finished_at=timezone.now(), progress="")
+        ended = {"status": JobStatus.FAILED, "error": words, "finished_at": timezone.now(), "progress": ""}
+        self.save(**ended, key_pem="", previous_pem="", previous_key_pem="")
         scheduling.order_failed(self.automatic, words)
 
     def _succeed(self) -> None:
@@ -215,6 +216,9 @@ class Course:
         if self.order.url:
             return
         with acme_client.session(endpoint_of(self.account)) as authority:
+            forbidden = caa.forbidden(self.order.names, authority.caa_identities())
+            if forbidden:
+                raise ApplicationError(" ".join(forbidden))
             self.save(url=authority.order(self.order.names, self.automatic.profile, self.order.replaces))
         self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
@@ -13,6 +15,8 @@ from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAcco
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
 from panel.websites.models import Certificate
+
+CALENDAR_DAYS = 120
 
 
 def accounts_visible(user: User) -> QuerySet[AcmeAccount]:
@@ -41,6 +45,31 @@ def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:
 def orders_visible(user: User) -> QuerySet[Order]:
     rows = Order.objects.select_related("automatic__site", "requested_by").prefetch_related("records")
     return visible(rows, user, team_path="automatic__site__team")
+
+
+@dataclass(frozen=True)
+class Due:
+    """Next action on a certificate: a renewal by Paddock, or its end."""
+
+    certificate: Certificate
+    at: dt.datetime
+    is_renewal: bool
+
+
+def renewal_days(user: User) -> list[tuple[dt.date, list[Due]]]:
+    """Renewals by Paddock, and the ends of the other certificates that sites use, by day, for CALENDAR_DAYS."""
+    limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
+    rows = visible(Certificate.objects.select_related("automatic", "host"), user)
+    due = []
+    for row in rows.filter(automatic__next_at__lt=limit):
+        if row.automatic.next_at is not None:
+            due.append(Due(row, row.automatic.next_at, is_renewal=True))
+    ending = rows.filter(automatic=None, not_after__lt=limit, blocks__isnull=False).distinct()
+    due += [Due(row, row.not_after, is_renewal=False) for row in ending]
+    days: dict[dt.date, list[Due]] = {}
+    for item in sorted(due, key=lambda item: (item.at, item.certificate.name)):
+        days.setdefault(item.at.date(), []).append(item)
+    return list(days.items())
 
 
 @dataclass(frozen=True)

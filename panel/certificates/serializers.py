@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, TeamField, Truth
-from panel.certificates.choices import Issuer, KeyType, OrderStep
+from panel.certificates.choices import Issuer, KeyType, OrderStep, RevocationReason
 from panel.certificates.dns.providers import PROVIDERS, DnsKind
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.selectors import step_lines
@@ -87,6 +87,11 @@ class DnsAccountChange(StrictSerializer):
 
 class DnsTestInput(StrictSerializer):
     domain = serializers.CharField(max_length=253)
+
+
+class RevokeInput(StrictSerializer):
+    reason = serializers.ChoiceField(choices=RevocationReason.choices, default=RevocationReason.UNSPECIFIED)
+    order_new = Truth(default=True)
 
 
 class OrderStepSerializer(serializers.Serializer[Any]):

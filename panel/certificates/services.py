@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from cryptography import x509
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
+from panel.certificates import keys
 from panel.certificates.acme_client import AcmeProblem, session
-from panel.certificates.choices import AccountStatus, Issuer, KeyType
+from panel.certificates.choices import REASON_CODES, AccountStatus, Issuer, KeyType, RevocationReason
 from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.ordering import endpoint_of
 from panel.certificates.scheduling import replaces_of
@@ -20,6 +23,7 @@ from panel.core.jobs import JobStatus
 from panel.core.messages import Task, task_send_on_commit
 from panel.rendering import names as server_names
 from panel.websites.models import Site
+from panel.websites.services import certificate_revoked
 from panel.websites.services.base import remove, store
 from panel.websites.versions import version_count
 
@@ -72,6 +76,64 @@ def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
         audit_record(actor=actor, action="acme_account.deactivate", target=account)
     account.refresh_from_db()
     return account
+
+
+def account_key_change(*, actor: User, account: AcmeAccount) -> AcmeAccount:
+    """Give the account a new key (RFC 8555 section 7.3.5).
+
+    The new key is stored before the authority is told of it, so a lost response loses no account: the next attempt
+    finds out which of the two keys the authority knows.
+    """
+    require(actor, Action.CHANGE, account.team)
+    if account.status != AccountStatus.VALID:
+        raise Conflict(f"{account} is not registered.")
+    if Order.objects.filter(automatic__account=account, status__in=UNDER_WAY).exists():
+        raise Conflict(f"An order of {account} is running. Try again when it has ended.")
+    rows = AcmeAccount.objects.filter(pk=account.pk)
+    rows.filter(next_key_pem="").update(next_key_pem=keys.key_make(KeyType.P256))
+    account.refresh_from_db()
+    try:
+        with session(replace(endpoint_of(account), key_pem=account.next_key_pem, url="")) as authority:
+            is_changed = authority.known_url() == account.url
+        if not is_changed:
+            with session(endpoint_of(account)) as authority:
+                authority.change_key(account.next_key_pem)
+    except AcmeProblem as problem:
+        raise ApplicationError(problem.message, retry=problem.is_unreachable) from problem
+    with transaction.atomic():
+        rows.update(key_pem=account.next_key_pem, next_key_pem="")
+        audit_record(actor=actor, action="acme_account.key_change", target=account)
+    account.refresh_from_db()
+    return account
+
+
+def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool = True) -> AutomaticCertificate:
+    """Revoke the certificate of automatic HTTPS at its authority (RFC 8555 section 7.6), and order a new one.
+
+    Raises Conflict if the site has none, and ApplicationError if the authority refuses.
+    """
+    require(actor, Action.CHANGE, site.team)
+    if order_new:
+        require(actor, Action.DEPLOY, site.team)
+    automatic = AutomaticCertificate.objects.filter(site=site).select_related("account", "certificate__team").first()
+    if automatic is None or automatic.certificate is None:
+        raise Conflict(f"{site} has no certificate that Paddock ordered.")
+    if automatic.certificate.revoked_at is not None:
+        raise Conflict(f"{automatic.certificate} is revoked already.")
+    if automatic.orders.filter(status__in=UNDER_WAY).exists():
+        raise Conflict(f"A certificate for {site} is being ordered. Try again when the order has ended.")
+    leaf = x509.load_pem_x509_certificates(automatic.certificate.certificate_pem.encode())[0]
+    try:
+        with session(endpoint_of(automatic.account)) as authority:
+            authority.revoke(leaf, REASON_CODES[RevocationReason(reason)])
+    except AcmeProblem as problem:
+        if problem.code != "alreadyRevoked":
+            raise ApplicationError(problem.message, retry=problem.is_unreachable) from problem
+    with transaction.atomic():
+        certificate_revoked(actor=actor, certificate=automatic.certificate, reason=reason)
+        if order_new:
+            _order(actor, automatic)
+    return automatic
 
 
 def _refuse_names(site: Site, dns: DnsAccount | None) -> None:

@@ -11,9 +11,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may, require
 from panel.certificates import services
-from panel.certificates.forms import AccountForm, AutomaticForm
+from panel.certificates.forms import AccountForm, AutomaticForm, RevokeForm
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
-from panel.certificates.selectors import accounts_visible, automatic_visible, dns_accounts_visible, step_lines
+from panel.certificates.selectors import (
+    accounts_visible,
+    automatic_visible,
+    dns_accounts_visible,
+    renewal_days,
+    step_lines,
+)
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors
 from panel.core.http import Request
@@ -78,6 +84,50 @@ def account_delete(request: Request, name: str) -> HttpResponse:
         "crumbs": _crumbs(below_accounts=True),
     }
     return render(request, "websites/confirm.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+def account_key_change(request: Request, name: str) -> HttpResponse:
+    row = accounts_visible(request.user).filter(name=name).first()
+    if row is None:
+        raise Http404
+    try:
+        services.account_key_change(actor=request.user, account=row)
+        messages.success(request, _("The account %s has a new key.") % row.name)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    return redirect("certificates:accounts")
+
+
+@form_page
+def account_deactivate(request: Request, name: str) -> HttpResponse:
+    row = accounts_visible(request.user).filter(name=name).first()
+    if row is None:
+        raise Http404
+    require(request.user, Action.CHANGE, row.team)
+    form = ConfirmNameForm(request.POST or None, expected=row.name)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.account_deactivate(actor=request.user, account=row)
+            messages.success(request, _("The account %s is deactivated.") % row.name)
+        except ApplicationError as error:
+            messages.error(request, error.message)
+        return redirect("certificates:accounts")
+    context = {
+        "form": form,
+        "title": _("Deactivate the account %s?") % row.name,
+        "losses": [_("The account at the certificate authority, which cannot be activated again")],
+        "cancel_url": reverse("certificates:accounts"),
+        "crumbs": _crumbs(below_accounts=True),
+    }
+    return render(request, "websites/confirm.html", context, status=422 if form.is_bound else 200)
+
+
+@require_safe
+def calendar(request: Request) -> HttpResponse:
+    """Renewals and expiries of the next months, by day."""
+    context = {"days": renewal_days(request.user), "crumbs": _crumbs()}
+    return render(request, "certificates/calendar.html", context)
 
 
 def _automatic(request: Request, site: Site) -> AutomaticCertificate | None:
@@ -149,3 +199,21 @@ def disable(request: Request, name: str) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     return redirect("certificates:site", row.name)
+
+
+@form_page
+def revoke(request: Request, name: str) -> HttpResponse:
+    row = site_get(request, name, Action.CHANGE)
+    automatic = _automatic(request, row)
+    if automatic is None or automatic.certificate is None:
+        raise Http404
+    form = RevokeForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        values = form.cleaned_data
+        made = attempt(form, lambda: services.certificate_revoke(actor=request.user, site=row, **values))
+        if made is not None:
+            messages.success(request, _("The certificate of %s is revoked.") % row.name)
+            return redirect("certificates:site", row.name)
+    status = 422 if form.errors else 200
+    context = {"form": form, "certificate": automatic.certificate, "status_code": status}
+    return site_render(request, row, "tls", "certificates/revoke.html", **context)

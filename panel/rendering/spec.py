@@ -243,7 +243,7 @@ class WebServerSpec:
 @dataclass(frozen=True)
 class RenderedFile:
     path: str  # absolute path on the host
-    text: str = ""
+    text: str = field(default="", repr=False)  # may be a private key
     mode: int = 0o644
     link_target: str = ""  # set for a symbolic link instead of a file
     is_secret: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -31,7 +31,7 @@ class Bundle:
     """
 
     certificate_pem: str
-    private_key_pem: str
+    private_key_pem: str = field(repr=False)
     names: list[str]
     issuer: str
     fingerprint: str

@@ -96,6 +96,7 @@ class Certificate(BaseModel):
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
     not_before = models.DateTimeField()
     not_after = models.DateTimeField(db_index=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)  # browsers and clients may refuse it since
 
     class Meta:
         ordering = ["name"]

@@ -122,6 +122,7 @@ COUNTS: dict[str, Callable[[Parts], Any]] = {
 }
 # Services that change no site that is there, or nothing that a host is told of.
 DOES_NOT_COUNT = {
+    "certificate_revoked",
     "certificate_delete",  # refused while a site uses it
     "certificate_export",
     "certificate_issue",  # a renewal outdates plans (tests/certificates)

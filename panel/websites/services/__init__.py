@@ -21,6 +21,7 @@ from panel.websites.services.certificates import (
     certificate_observed,
     certificate_refer,
     certificate_replace,
+    certificate_revoked,
     certificate_self_sign,
     certificate_upload,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "certificate_observed",
     "certificate_refer",
     "certificate_replace",
+    "certificate_revoked",
     "certificate_self_sign",
     "certificate_upload",
     "location_create",

@@ -26,7 +26,7 @@ def _values(
 ) -> dict[str, object]:
     """Columns of a certificate; `host` and `paths` (certificate, key) for a file that stays on its host."""
     place = {"host": host, "certificate_path": paths[0], "key_path": paths[1]}
-    return {**asdict(bundle), "source": source, **place}
+    return {**asdict(bundle), "source": source, "revoked_at": None, **place}
 
 
 def _create(
@@ -106,6 +106,15 @@ def certificate_observed(certificate: Certificate, certificate_pem: str) -> bool
         actor=None, action="certificate.observe", target=certificate, before=before, after=described(certificate)
     )
     return True
+
+
+@transaction.atomic
+def certificate_revoked(*, actor: User, certificate: Certificate, reason: str) -> None:
+    """Record that the certificate authority revoked the certificate."""
+    require(actor, Action.CHANGE, certificate.team)
+    Certificate.objects.filter(pk=certificate.pk).update(revoked_at=timezone.now())
+    certificate.refresh_from_db()
+    audit_record(actor=actor, action="certificate.revoke", target=certificate, after={"reason": reason})
 
 
 @transaction.atomic

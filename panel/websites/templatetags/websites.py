@@ -97,6 +97,8 @@ def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
 @register.simple_tag
 def certificate_status(certificate: Certificate, now: dt.datetime) -> SafeString:
     step = expiry_step(certificate.not_before, certificate.not_after, now)
+    if certificate.revoked_at is not None:
+        return ui.status("refused", _("Revoked"))
     if step == 0:
         return ui.status("expired", _("Expired"))
     if step:

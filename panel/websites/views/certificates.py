@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action, may, require
@@ -88,6 +89,7 @@ def _form_page(request: Request, form: Any, title: str, lead: str, verb: str) ->
     return render(request, "websites/certificate_form.html", context, status=status)
 
 
+@sensitive_post_parameters()
 @login_required
 @form_page
 def upload(request: Request) -> HttpResponse:
@@ -122,6 +124,7 @@ def self_sign(request: Request) -> HttpResponse:
     return _form_page(request, form, _("Create a self-signed certificate"), lead, _("Create"))
 
 
+@sensitive_post_parameters()
 @login_required
 @form_page
 def replace(request: Request, name: str) -> HttpResponse:
@@ -146,6 +149,7 @@ def file(request: Request, name: str) -> HttpResponse:
     return _download(row.certificate_pem.encode(), f"{row.name}.pem", "application/x-pem-file")
 
 
+@sensitive_post_parameters()
 @login_required
 @form_page
 @sudo_required

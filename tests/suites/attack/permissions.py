@@ -29,7 +29,8 @@ _ROUTES = {
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
         reports:detail reports:download comparisons:detail certificates:accounts certificates:live
-        audit:list audit:export audit:detail rollouts:list rollouts:detail certificates:dns_accounts
+        audit:list audit:export audit:detail rollouts:list rollouts:detail
+        certificates:dns_accounts certificates:calendar
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
@@ -54,6 +55,8 @@ _ROUTES = {
         websites:certificate_export api:certificates-pkcs12
         certificates:dns_account_add certificates:dns_account certificates:dns_account_test
         certificates:dns_account_delete api:dns-accounts-list api:dns-accounts-detail api:dns-accounts-test
+        certificates:account_key_change certificates:account_deactivate certificates:revoke
+        api:acme-accounts-change-key api:automatic-https-revoke
         certificates:account_add certificates:account_delete certificates:disable api:acme-accounts-list
         api:acme-accounts-detail api:acme-accounts-deactivate
         websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back

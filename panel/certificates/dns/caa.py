@@ -1,0 +1,68 @@
+"""CAA records, which say which certificate authorities may issue for a domain name (RFC 8659)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import dns.exception
+import dns.resolver
+
+from panel.certificates.dns.lookups import resolver
+
+
+@dataclass(frozen=True)
+class CaaRecord:
+    """`tag` is issue, issuewild or another property; `value` names an authority, with parameters after `;`."""
+
+    tag: str
+    value: str
+
+    @property
+    def authority(self) -> str:
+        """Domain of the authority; "" forbids every authority."""
+        return self.value.partition(";")[0].strip().lower().rstrip(".")
+
+
+def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
+    """Sentences about the names for which CAA records forbid an authority with these identities.
+
+    Empty if the authority publishes no identity, or if DNS does not respond: the authority looks by itself.
+    """
+    found: dict[str, None] = {}
+    for name in names if identities else ():
+        bare = name.removeprefix("*.")
+        place, rows = _relevant(bare)
+        words = refusal(name, place, rows, identities)
+        if words:
+            found[words] = None
+    return list(found)
+
+
+def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequence[str]) -> str:
+    """Sentence if the records at `place` forbid a certificate for `name`; "" otherwise. Pure."""
+    tags = ("issuewild", "issue") if name.startswith("*.") else ("issue",)
+    relevant: list[CaaRecord] = next((part for tag in tags if (part := [row for row in rows if row.tag == tag])), [])
+    if not relevant or any(row.authority in identities for row in relevant):
+        return ""
+    allowed = ", ".join(sorted({row.authority for row in relevant} - {""})) or "no certificate authority"
+    return (
+        f"The CAA record of {place} allows only {allowed} to issue certificates for {name}. "
+        f"Add {identities[0]} there, or choose another certificate authority."
+    )
+
+
+def _relevant(name: str) -> tuple[str, list[CaaRecord]]:
+    """The records that count for a name, and where they are: its own, or those of the nearest parent that has some."""
+    asking = resolver()
+    labels = name.split(".")
+    for start in range(len(labels)):
+        place = ".".join(labels[start:])
+        try:
+            answer = asking.resolve(place, "CAA")
+        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+            continue
+        except dns.exception.DNSException:
+            return place, []
+        return place, [CaaRecord(row.tag.decode().lower(), row.value.decode()) for row in answer]
+    return name, []
