@@ -61,6 +61,7 @@ OPERATIONS = (
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     "observe",  # {"probes": [Probe]} -> {"rows": [observation]}: asked, nothing changed (agents/host/probe.py)
     "preflight",  # {"logs": [{"path", "roots", "most"}], "needs"} -> {"busiest": [[path]], "missing"}: facts for a plan
+    "log_counts",  # {"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"}]}: access logs
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "testbed",  # TestbedRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
@@ -92,6 +93,7 @@ class FileChange:
     expect: str | None = None
     secret: bool = False  # never echoed in events, journal listings or errors
     keep_owner: bool = False
+    if_absent: bool = False  # nothing is changed if the path exists, whatever it is
 
 
 @dataclass(frozen=True)

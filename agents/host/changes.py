@@ -150,6 +150,8 @@ class Plan:
             self._need_folder(wanted.path, wanted.mode)
             return
         found = self._found(wanted.path)
+        if wanted.if_absent and found.kind != "absent":
+            return
         if found.kind in ("directory", "other"):
             raise Refusal("refused", "%s is a %s, not a file" % (wanted.named, _kind(found)), path=wanted.named)
         old = found.read() if found.kind == "file" else b""

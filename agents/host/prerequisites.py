@@ -3,7 +3,8 @@
 Each answer is {"kind", "name", "state", "detail"} and names something that is not as needed. A thing that is as needed,
 or whose state the host does not tell, has no answer. Kinds and states:
 
-folder   missing | not_folder | empty | unreadable (`detail`: the account of the web server)
+folder   missing (`detail`: "own" if no other account can change where it would be) | not_folder | empty | unreadable
+         (`detail`: the account of the web server)
 socket   missing | refused | unreadable
 service  refused | silent | unknown (`detail`: the system's message)
 port     taken (`detail`: the program that listens, with its process id)
@@ -19,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Optional
 
-from agents.host import addresses, commands, listeners, processes
+from agents.host import addresses, commands, listeners, paths, processes, safe
 from agents.host.errors import Refusal
 
 MOST = 500  # of each kind
@@ -61,12 +62,27 @@ def _folder(path: str) -> Optional[Missing]:
             return _answer("folder", path, "not_folder")
         with os.scandir(path) as entries:
             return None if any(True for _ in entries) else _answer("folder", path, "empty")
-    except FileNotFoundError:
-        return _answer("folder", path, "missing")
-    except NotADirectoryError:
-        return _answer("folder", path, "missing")
+    except (FileNotFoundError, NotADirectoryError):
+        return _answer("folder", path, "missing", "own" if _is_own(path) else "")
     except OSError:  # the agent's own account cannot look
         return None
+
+
+def _is_own(path: str) -> bool:
+    """Return whether only trusted accounts can change the nearest existing folder above a missing one."""
+    while path != "/":
+        path = os.path.dirname(path)
+        try:
+            folder = paths.open_folder(path, os.O_PATH)
+        except FileNotFoundError:
+            continue
+        except (OSError, Refusal):  # a link, or a file
+            return False
+        try:
+            return not safe.writers(folder, path)
+        finally:
+            os.close(folder)
+    return False
 
 
 def _socket(path: str, until: float) -> Optional[Missing]:
@@ -153,18 +169,18 @@ def _unreadable(
         account = accounts.get(server)
         if account is None or account["uid"] == "0":
             continue
-        for paths, test in (
+        for group, test in (
             ([path for path in wanted if path not in sockets], ("-executable",)),
             ([path for path in wanted if path in sockets], ("-writable",)),
         ):
-            allowed = _allowed(paths, test, account) if paths else None
+            allowed = _allowed(group, test, account) if group else None
             if allowed is not None:
                 kind = "socket" if test == ("-writable",) else "folder"
-                found += [_answer(kind, path, "unreadable", account["name"]) for path in paths if path not in allowed]
+                found += [_answer(kind, path, "unreadable", account["name"]) for path in group if path not in allowed]
     return found
 
 
-def _allowed(paths: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
+def _allowed(wanted: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
     """The paths that pass a test of find(1) as this account; None if that cannot be asked."""
     setpriv, find = commands.find("setpriv"), commands.find("find")
     if os.geteuid() != 0 or not setpriv or not find:
@@ -172,7 +188,7 @@ def _allowed(paths: List[str], test: Iterable[str], account: Dict[str, str]) -> 
     groups = ["--groups=%s" % account["groups"]] if account["groups"] else ["--clear-groups"]
     become = [setpriv, "--reuid=%s" % account["uid"], "--regid=%s" % account["gid"], *groups, "--"]
     try:
-        done = commands.run([*become, find, "-H", *paths, "-maxdepth", "0", *test, "-print"])
+        done = commands.run([*become, find, "-H", *wanted, "-maxdepth", "0", *test, "-print"])
     except (OSError, Refusal):
         return None
     is_whole = done.exit_code in (0, 1) and len(done.output) < commands.MAX_OUTPUT // 2

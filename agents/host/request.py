@@ -31,6 +31,7 @@ class Wanted:
             raise Refusal("invalid", "%s: expect is a SHA-256, '' or null" % self.named)
         self.expect: str | None = expect
         self.keeps_owner = data.get("keep_owner") is True
+        self.if_absent = data.get("if_absent") is True
         if self.action == "link":
             self._check_target(roots)
 

@@ -65,7 +65,8 @@ class PlanFile:
     `site` is the site's name, "" for a file of the web server itself; `web_server` is the web server's id. `expect` is
     the required state on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is the
     different state found there, "" if the file is missing, None if the host has the expected state. `keep_owner` marks
-    a file of the host's own, whose owner stays. A renamed file names its other path and shows no diff.
+    a file of the host's own, whose owner stays. An `if_absent` file is left alone if something exists there by then. A
+    renamed file names its other path and shows no diff.
     """
 
     path: str
@@ -77,6 +78,7 @@ class PlanFile:
     link: str = ""
     secret: bool = False
     keep_owner: bool = False
+    if_absent: bool = False
     old_sha256: str = ""
     expect: str = ""
     found_sha256: str | None = None

@@ -52,6 +52,7 @@ def test_plan_of_a_complete_site_has_no_warning(machine: Machine, site: Site) ->
 
 def test_mistyped_root_is_named_on_the_page_of_the_plan(machine: Machine, site: Site, client: Client) -> None:
     missing = str(machine.root / "www" / "shpo")
+    machine.deploy(site)
     edit(machine, site, root=missing)
     deployment = machine.plan(site)
     (words,) = observed(deployment)

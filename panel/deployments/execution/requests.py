@@ -17,6 +17,7 @@ from panel.deployments.plan import FileAction, FileRecord, Plan, PlanFile
 from panel.deployments.planning import prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.entries import Entry
+from panel.deployments.planning.placeholders import placeholder_roots
 from panel.deployments.planning.plans import log_roots, roots_of, web_server_entries
 from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.planning.selectors import live_states
@@ -138,7 +139,7 @@ class _Draft:
         guards += [replace(probe, kind="takeover", exact=True) for probe in compared[:MAX_TAKEOVER_GUARDS]]
         request = ApplyRequest(
             transaction=str(self.deployment.uuid),
-            roots=roots_of(self.web_servers),
+            roots=sorted({*roots_of(self.web_servers), *placeholder_roots(self.files, self.deployment.host)}),
             files=[_change(file, texts) for file in self.files if not _is_done(file)],
             engines=host_agent.controls(self.web_servers),
             probes=limited(probe for item in asked for probe in probes_of(item)),
@@ -202,4 +203,5 @@ def _change(file: PlanFile, texts: dict[str, str]) -> FileChange:
         expect=file.expect,
         secret=file.secret,
         keep_owner=file.keep_owner,
+        if_absent=file.if_absent,
     )

@@ -13,7 +13,7 @@ from panel.deployments import host_agent
 from panel.deployments.execution.probes import logs_of
 from panel.deployments.models import PinnedFile, Revision, SiteState, WebServerState
 from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
-from panel.deployments.planning import prerequisites, resolved_names
+from panel.deployments.planning import placeholders, prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
 from panel.deployments.planning.entries import Entry, plan_file, signature
@@ -51,6 +51,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
         unchecked = [answer() for answer in answers]
     for draft in drafts:
         resolved_names.refuse(draft.host, draft.changes, draft.refused)
+        draft.add_placeholders()
     return [_plan(draft, words, texts, notes) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
@@ -88,11 +89,20 @@ class _Draft:
         self.busiest: list[PlanAddress] = []
         self.needs = prerequisites.needs_of(changes)
         self.observed: list[PlanWarning] = []
+        self.missing: list[host_agent.Missing] = []
+        self.placeholders: list[PlanFile] = []
 
     def logs(self) -> list[Log]:
         """(site, name, path) of the access logs of sites that are live here and stay."""
         changes = [change for change in self.changes if change.old and change.new]
         return [(change.site.name, *log) for change in changes if change.new for log in logs_of(spec_of(change.new))]
+
+    def add_placeholders(self) -> None:
+        """Pages for new sites whose document root is missing."""
+        if any(item.kind == "folder" and item.state == "missing" for item in self.missing):
+            new = placeholders.new_sites(self.changes)
+            self.placeholders = placeholders.placeholders(self.host, self.changes, self.missing, new)
+            self.observed = placeholders.placed_words(self.observed, self.placeholders)
 
     def take(self, rows: Iterable[Taken]) -> None:
         """Add the lines that adopted sites replace in the host's own files."""
@@ -111,7 +121,7 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], notes: _Notes) -
     return Plan(
         sites=[_plan_site(change) for change in changes],
         web_servers=[web_server.pk for web_server in web_servers],
-        files=_renames([plan_file(entry, texts) for entry in entries]),
+        files=[*_renames([plan_file(entry, texts) for entry in entries]), *draft.placeholders],
         warnings=[*draft.observed, *(warning for change in changes for warning in _warnings(change, notes))],
         drifted=[entry.path for entry in entries if entry.found is not None],
         unchecked=unchecked,
@@ -281,6 +291,7 @@ def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], 
             found = preflight()
             for (site, host, _path), addresses in zip(logs, found.busiest, strict=False):
                 draft.busiest += [PlanAddress(site, host, address) for address in addresses]
+            draft.missing = found.missing
             draft.observed = prerequisites.warnings_of(draft.needs, found.missing)
     return ""
 

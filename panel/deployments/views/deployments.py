@@ -38,14 +38,17 @@ from panel.deployments.models import (
 from panel.deployments.planning import services
 from panel.deployments.planning.selectors import live_revision
 from panel.deployments.retry import services as retry
+from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import WebServer
 from panel.hosts.selectors import hosts_visible
+from panel.rendering.urls import open_url
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.linting import lines_of
 
 PAGE = 50
+MOST_OPEN_URLS = 8
 
 
 def crumbs(*more: Crumb) -> list[Crumb]:
@@ -157,6 +160,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "row_stays_disabled": any(line.disabled_after for row in batch for line in row.plan.sites),
         **job_context(JOB, deployment, request.user),
         "sites": sites,
+        "open_urls": _open_urls(deployment),
         "newer": _newer(request, deployment),
         "draft_stays": _draft_stays(deployment),
         "may_replan": retry.may_replan(request.user, deployment),
@@ -168,6 +172,14 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
             context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _open_urls(deployment: Deployment) -> list[tuple[str, str]]:
+    """Name and URL of the first sites that a successful deployment has put on the host."""
+    if deployment.status != DeploymentStatus.SUCCEEDED:
+        return []
+    placed = [(item.site.name, item.revision) for item in deployment.items.all() if item.revision][:MOST_OPEN_URLS]
+    return [(name, url) for name, revision in placed if (url := open_url(spec_of(revision)))]
 
 
 def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
