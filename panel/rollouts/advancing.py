@@ -139,6 +139,9 @@ def _end(rollout: Rollout) -> Next:
 
 
 def _begin(rollout: Rollout, wave: Wave) -> Next:
+    if rollout.start_at is not None and rollout.start_at > timezone.now():
+        rollout.progress = f"Starts at {rollout.start_at:%Y-%m-%d %H:%M:%S} UTC."
+        return Next(RolloutStatus.QUEUED, (rollout.start_at - timezone.now()).total_seconds())
     pks = [row.pk for row in deployments_of(wave)]
     queued = Deployment.objects.filter(pk__in=pks).exclude(status=DeploymentStatus.PLANNED)
     try:
@@ -149,6 +152,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
         return Next(RolloutStatus.PAUSED)
     wave.status, wave.started_at = WaveStatus.DEPLOYING, timezone.now()
     wave.save(update_fields=["status", "started_at"])
+    Rollout.objects.filter(pk=rollout.pk, started_at=None).update(started_at=wave.started_at)
     rollout.progress = f"Deploying wave {wave.position}."
     return Next(RolloutStatus.QUEUED, SOON_S)
 

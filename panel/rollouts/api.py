@@ -40,7 +40,7 @@ class Rollouts(Resource):
 
     @extend_schema(request=RolloutInput, responses={202: RolloutSerializer})
     def create(self, request: Request) -> Response:
-        """Confirm a plan for several hosts and deploy its first wave.
+        """Confirm a plan for several hosts and deploy its first wave, at once or at `start_at`.
 
         The waves are `first` hosts, `percent` of all hosts, then the rest. After each wave Paddock observes its sites
         for `soak_s` seconds: their responses to health checks, 5xx responses in their access logs (at most

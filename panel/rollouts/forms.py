@@ -43,6 +43,12 @@ class RolloutForm(forms.Form):
         max_length=1000,
         help_text=_("Paddock sends a POST request after each wave. A 2xx response lets the wave pass."),
     )
+    start_at = forms.DateTimeField(
+        label=_("Start"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text=_("In your time zone. Leave empty to start at once."),
+    )
     needs_approval = forms.BooleanField(label=_("A person approves each wave before the next one"), required=False)
     needs_other_person = forms.BooleanField(label=_("Somebody else than I has to approve"), required=False)
     accept_drift = forms.BooleanField(required=False)

@@ -41,6 +41,7 @@ class Rollout(Job):
     hook_url = EncryptedTextField(blank=True, default="", validators=[check_hook])
     needs_approval = models.BooleanField(default=False)
     needs_other_person = models.BooleanField(default=False)  # who approves has not started the rollout
+    start_at = models.DateTimeField(null=True, blank=True)  # of the first wave; null: at once
     wish = models.CharField(max_length=8, choices=Wish.choices, default=Wish.NONE, blank=True)
     is_undoing = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True)

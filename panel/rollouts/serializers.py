@@ -72,6 +72,7 @@ class RolloutSerializer(serializers.ModelSerializer[Rollout]):
             "is_undoing",
             "progress",
             "error",
+            "start_at",
             "soak_s",
             "most_errors",
             "most_slower",
@@ -93,6 +94,7 @@ class RolloutInput(StrictSerializer):
     deployment = serializers.UUIDField(help_text="A plan that waits for confirmation; its whole batch is rolled out.")
     first = serializers.IntegerField(default=1, min_value=1, max_value=10_000)
     percent = serializers.IntegerField(default=10, min_value=1, max_value=100)
+    start_at = serializers.DateTimeField(default=None, allow_null=True)
     soak_s = serializers.IntegerField(default=300, min_value=0, max_value=MOST_SOAK_S)
     most_errors = serializers.FloatField(default=1.0, min_value=0, max_value=100)
     most_slower = serializers.IntegerField(default=100, min_value=0, max_value=10_000)

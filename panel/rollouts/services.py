@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from panel.rollouts.models import Part, Rollout, Wave
 from panel.rollouts.waves import waves_of
 from panel.websites.models import Site
 
+MOST_AHEAD = dt.timedelta(days=90)
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -33,23 +36,19 @@ class Rules:
     hook_url: str = ""
     needs_approval: bool = False
     needs_other_person: bool = False
+    start_at: dt.datetime | None = None
 
 
 def rollout_start(
     *, actor: User, deployment: Deployment, rules: Rules, accept_drift: bool = False, deploy_anyway: bool = False
 ) -> Rollout:
-    """Confirm the plan and deploy its first wave; the other hosts wait.
+    """Confirm the plan and deploy its first wave, at once or at `start_at`; the other hosts wait.
 
     Raises the errors of `deployment_confirm`, Conflict if one of the sites is in another rollout, and ApplicationError
-    for a plan of another kind or with one host only.
+    for a plan of another kind, for one host that is not to be deployed later, or for a time that has passed.
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("host__name", "pk"))
-    if len(batch) < 2 or any(row.kind != DeploymentKind.DEPLOY for row in batch):
-        raise ApplicationError("Waves need a plan that deploys sites on at least two hosts.", field="deployment")
-    if rules.first < 1 or not 1 <= rules.percent <= 100:
-        raise ApplicationError(
-            "The first wave needs at least one host, and the second 1 to 100 percent of the hosts.", field="first"
-        )
+    _refuse_batch(batch, rules)
     waves = waves_of(batch, rules.first, rules.percent)
     with transaction.atomic():
         rollout = Rollout(
@@ -61,10 +60,12 @@ def rollout_start(
             hook_url=rules.hook_url,
             needs_approval=rules.needs_approval or rules.needs_other_person,
             needs_other_person=rules.needs_other_person,
-            started_at=timezone.now(),
+            start_at=rules.start_at,
+            next_at=rules.start_at,
+            started_at=None if rules.start_at else timezone.now(),
         )
-        rollout.clean_fields(exclude={"heartbeat_at", "finished_at", "next_at"})
-        held = [row.pk for wave in waves[1:] for row in wave]
+        rollout.clean_fields(exclude={"heartbeat_at", "started_at", "finished_at", "next_at"})
+        held = [row.pk for wave in (waves if rules.start_at else waves[1:]) for row in wave]
         confirmed = {"accept_drift": accept_drift, "deploy_anyway": deploy_anyway}
         deployment_confirm(actor=actor, deployment=deployment, held=held, **confirmed)
         _refuse_overlap(batch)
@@ -74,6 +75,19 @@ def rollout_start(
             actor=actor, action="rollout.start", target=rollout, after={"hosts": [len(wave) for wave in waves]}
         )
     return rollout
+
+
+def _refuse_batch(batch: Sequence[Deployment], rules: Rules) -> None:
+    if any(row.kind != DeploymentKind.DEPLOY for row in batch):
+        raise ApplicationError("Only a plan that deploys sites can be rolled out.", field="deployment")
+    if len(batch) < 2 and rules.start_at is None:
+        raise ApplicationError("Waves need a plan for at least two hosts.", field="deployment")
+    if rules.first < 1 or not 1 <= rules.percent <= 100:
+        raise ApplicationError(
+            "The first wave needs at least one host, and the second 1 to 100 percent of the hosts.", field="first"
+        )
+    if rules.start_at is not None and not timezone.now() < rules.start_at < timezone.now() + MOST_AHEAD:
+        raise ApplicationError("Enter a time in the next 90 days.", field="start_at")
 
 
 def _refuse_overlap(batch: Sequence[Deployment]) -> None:
@@ -91,7 +105,7 @@ def _waves_create(rollout: Rollout, waves: Sequence[Sequence[Deployment]]) -> No
     now = timezone.now()
     for position, deployments in enumerate(waves, start=1):
         wave = Wave(rollout=rollout, position=position)
-        if position == 1:  # queued by the confirmation
+        if position == 1 and rollout.start_at is None:  # queued by the confirmation
             wave.status, wave.started_at = WaveStatus.DEPLOYING, now
         wave.save()
         Part.objects.bulk_create(Part(wave=wave, deployment=row) for row in deployments)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from panel.accounts.models import Role
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services as planning
-from panel.rollouts.advancing import rollout_advance
-from panel.rollouts.models import Wave
+from panel.rollouts.advancing import rollout_advance, rollouts_due
+from panel.rollouts.models import Rollout, Wave
 from panel.rollouts.services import (
     Rules,
     rollout_end,
@@ -213,3 +215,34 @@ def test_other_team_sees_no_rollout_and_cannot_act_on_it(fleet: Fleet, client: C
     assert str(rollout) not in client.get("/rollouts/").content.decode()
     for action in ("pause", "approve", "end", "undo", "resume"):
         assert client.post(f"/rollouts/{rollout.uuid}/{action}").status_code == 404
+
+
+def test_rollout_starts_at_its_time_and_not_before(fleet: Fleet) -> None:
+    fleet.change()
+    rollout = fleet.start(start_at=timezone.now() + dt.timedelta(hours=1))
+    assert rollouts_due() == []
+    rollout_advance(rollout.uuid)
+    fleet.work()
+    assert fleet.texts() == OLD
+    rollout.refresh_from_db()
+    assert rollout.progress.startswith("Starts at") and rollout.started_at is None
+    Rollout.objects.update(start_at=timezone.now(), next_at=timezone.now())
+    assert rollouts_due() == [rollout.uuid]
+    fleet.go_on(rollout)
+    assert rollout.status == "succeeded" and fleet.texts() == NEW and rollout.started_at is not None
+
+
+def test_one_host_can_be_deployed_later_and_the_rollout_can_be_ended_before(fleet: Fleet) -> None:
+    fleet.change([0])
+    (plan,) = planning.deployment_plan(actor=fleet.owner, sites=[fleet.sites[0]])
+    with pytest.raises(ApplicationError, match="at least two hosts"):
+        rollout_start(actor=fleet.owner, deployment=plan, rules=Rules())
+    with pytest.raises(ApplicationError, match="next 90 days"):
+        rollout_start(actor=fleet.owner, deployment=plan, rules=Rules(start_at=timezone.now()))
+    later = timezone.now() + dt.timedelta(days=1)
+    rollout = rollout_start(actor=fleet.owner, deployment=plan, rules=Rules(start_at=later))
+    rollout_end(actor=fleet.owner, rollout=rollout)
+    fleet.go_on(rollout)
+    assert rollout.status == "cancelled" and fleet.text(0) == "old 0"
+    plan.refresh_from_db()
+    assert plan.status == DeploymentStatus.CANCELLED
