@@ -15,6 +15,7 @@ from panel.certificates import scheduling
 from panel.certificates.dns import lookups, records
 from panel.certificates.dns.services import dns_account_create, dns_account_delete, dns_account_test
 from panel.certificates.models import ChallengeRecord, DnsAccount, Order
+from panel.core import resolvers
 from panel.core.errors import ApplicationError
 from panel.websites.models import Certificate
 from tests.certificates.conftest import World
@@ -224,9 +225,9 @@ def test_other_team_cannot_use_or_test_the_account(world: World, bind: Names) ->
 
 def test_names_of_challenges() -> None:
     assert lookups.challenge_name("*.Shop.example.") == "_acme-challenge.shop.example"
-    assert lookups.place_of("[::1]:5353", 53) == ("::1", 5353)
-    assert lookups.place_of("2001:db8::1", 53) == ("2001:db8::1", 53)
-    assert lookups.place_of("ns.example", 53) == ("ns.example", 53)
+    assert resolvers.place_of("[::1]:5353", 53) == ("::1", 5353)
+    assert resolvers.place_of("2001:db8::1", 53) == ("2001:db8::1", 53)
+    assert resolvers.place_of("ns.example", 53) == ("ns.example", 53)
 
 
 def test_pages_add_test_and_use_an_account_and_never_show_its_key(world: World, bind: Names, client: Client) -> None:

@@ -21,14 +21,14 @@ ZONE = "example"
 SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 
 
-def zone_text(addresses: list[str]) -> str:
+def zone_text(addresses: list[str], zone: str) -> str:
     servers = "".join(
-        f"{ZONE}. 5 NS ns{n}.{ZONE}.\nns{n}.{ZONE}. 5 A {address}\n" for n, address in enumerate(addresses)
+        f"{zone}. 5 NS ns{n}.{zone}.\nns{n}.{zone}. 5 A {address}\n" for n, address in enumerate(addresses)
     )
     return (
-        f"$TTL 5\n{ZONE}. SOA ns0.{ZONE}. admin.{ZONE}. 1 1 1 86400 1\n{servers}"
-        f"shop.{ZONE}. 5 A 127.0.0.1\n"
-        f"_acme-challenge.moved.{ZONE}. 5 CNAME elsewhere.{ZONE}.\n"
+        f"$TTL 5\n{zone}. SOA ns0.{zone}. admin.{zone}. 1 1 1 86400 1\n{servers}"
+        f"shop.{zone}. 5 A 127.0.0.1\n"
+        f"_acme-challenge.moved.{zone}. 5 CNAME elsewhere.{zone}.\n"
     )
 
 
@@ -41,10 +41,12 @@ class DnsServer:
     program = ""
     address = ""
 
-    def __init__(self, root: Path, port: int, *, primary: str = "", others: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, root: Path, port: int, *, primary: str = "", others: tuple[str, ...] = (), zone: str = ZONE
+    ) -> None:
         self.root = root / self.program
         self.root.mkdir(parents=True)
-        self.port, self.primary, self.others = port, primary, others
+        self.port, self.primary, self.others, self.zone = port, primary, others, zone
         self.addresses = [primary or self.address, *(others if not primary else (self.address,))]
         self.configure()
         self.process = ServerProcess(self.argv(), self.root / "server.log")
@@ -62,7 +64,7 @@ class DnsServer:
         return [b"".join(row.strings).decode() for row in rows]
 
     def _answers(self) -> bool:
-        question = dns.message.make_query(ZONE, dns.rdatatype.SOA)
+        question = dns.message.make_query(self.zone, dns.rdatatype.SOA)
         try:
             return bool(dns.query.udp(question, self.address, timeout=1, port=self.port).answer)
         except Exception:
@@ -90,7 +92,7 @@ class Bind(DnsServer):
     def configure(self) -> None:
         zone = self.root / "zone"
         if not self.primary:
-            zone.write_text(zone_text(self.addresses))
+            zone.write_text(zone_text(self.addresses, self.zone))
         notified = " ".join(f"{address} port {self.port};" for address in self.others)
         role = (
             f"type slave; masters {{ {self.primary} port {self.port}; }}; allow-notify {{ 127.0.0.0/8; }};"
@@ -105,7 +107,7 @@ class Bind(DnsServer):
             f"  allow-transfer {{ any; }}; notify-delay 0; startup-notify-rate 100;\n"
             f'  dnssec-validation no; key-directory "{self.root}"; }};\n'
             f"controls {{ }};\n"
-            f'zone "{ZONE}" {{ file "{zone}"; {role} }};\n'
+            f'zone "{self.zone}" {{ file "{zone}"; {role} }};\n'
         )
 
     def argv(self) -> list[str]:
@@ -117,10 +119,10 @@ class Knot(DnsServer):
     address = "127.0.0.2"
 
     def configure(self) -> None:
-        zone = self.root / f"{ZONE}.zone"
+        zone = self.root / f"{self.zone}.zone"
         (self.root / "db").mkdir()
         if not self.primary:
-            zone.write_text(zone_text(self.addresses))
+            zone.write_text(zone_text(self.addresses, self.zone))
         far = [self.primary] if self.primary else list(self.others)
         remotes = "".join(f"  - id: r{n}\n    address: {address}@{self.port}\n" for n, address in enumerate(far))
         role = (
@@ -137,8 +139,8 @@ class Knot(DnsServer):
             + f"acl:\n  - id: changed\n    key: {KEY_NAME}\n    action: update\n"
             f"  - id: copied\n    address: 127.0.0.0/8\n    action: transfer\n"
             f"  - id: notified\n    address: 127.0.0.0/8\n    action: notify\n"
-            f"zone:\n  - domain: {ZONE}\n    storage: {self.root}\n    file: {zone.name}\n    zonefile-load: whole\n"
-            + (role if far else "    acl: [changed, copied]\n")
+            f"zone:\n  - domain: {self.zone}\n    storage: {self.root}\n    file: {zone.name}\n"
+            "    zonefile-load: whole\n" + (role if far else "    acl: [changed, copied]\n")
         )
 
     def argv(self) -> list[str]:

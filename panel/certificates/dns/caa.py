@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import dns.exception
 import dns.resolver
 
-from panel.certificates.dns.lookups import resolver
+from panel.core.resolvers import resolver
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import dns.resolver
 from django.conf import settings
 
 from panel.core.errors import ApplicationError
+from panel.core.resolvers import resolver
 from panel.core.webhooks import is_allowed
 
 TIMEOUT_S = 5.0
@@ -42,31 +43,6 @@ class Zone:
 def challenge_name(name: str) -> str:
     """The name of the TXT record that proves a domain name; the same for `*.example.com` and `example.com`."""
     return PREFIX + name.removeprefix("*.").rstrip(".").lower()
-
-
-def resolver() -> dns.resolver.Resolver:
-    """The machine's resolvers, or those of PADDOCK_DNS_RESOLVERS."""
-    found = dns.resolver.Resolver(configure=not settings.DNS_RESOLVERS)
-    if settings.DNS_RESOLVERS:
-        places = [place_of(text, 53) for text in settings.DNS_RESOLVERS]
-        found.nameservers = [dns.nameserver.Do53Nameserver(address, port) for address, port in places]
-    found.lifetime = TIMEOUT_S * 2
-    found.cache = None
-    return found
-
-
-def place_of(text: str, port: int) -> tuple[str, int]:
-    """Host and port of `host`, `host:port`, `[::1]:port` or an IPv6 address."""
-    if text.startswith("["):
-        host, _bracket, rest = text[1:].partition("]")
-        text_port = rest.removeprefix(":")
-    elif text.count(":") == 1:
-        host, _colon, text_port = text.partition(":")
-    else:
-        host, text_port = text, ""
-    if text_port and not (text_port.isdecimal() and 0 < int(text_port) < 65536):
-        raise ApplicationError(f"“{text}” has no valid port.", field="server")
-    return host, int(text_port or port)
 
 
 def record_name(name: str) -> str:

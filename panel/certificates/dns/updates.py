@@ -27,9 +27,9 @@ import dns.update
 import requests
 from django.conf import settings as panel_settings
 
-from panel.certificates.dns.lookups import place_of
 from panel.certificates.dns.providers import PROVIDERS, DnsKind
 from panel.core.errors import ApplicationError
+from panel.core.resolvers import place_of
 from panel.core.webhooks import is_allowed
 
 TIMEOUT_S = 15.0

@@ -16,6 +16,7 @@ from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, Pl
 from panel.deployments.planning import placeholders, prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
+from panel.deployments.planning.domain_names import names_elsewhere, new_names
 from panel.deployments.planning.entries import Entry, plan_file, signature
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.selectors import live_states
@@ -46,10 +47,13 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
         draft.entries += [entry for web_server in draft.web_servers for entry in entries[web_server.pk]]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         answers = _ask_all(drafts, threads)
+        names = [threads.submit(names_elsewhere, draft.host, new_names(draft.changes)) for draft in drafts]
         texts = _texts(entry for draft in drafts for entry in draft.entries)  # runs while the hosts respond
         notes = _notes(hosts.values())
         unchecked = [answer() for answer in answers]
-    for draft in drafts:
+        elsewhere = [part.result() for part in names]
+    for draft, warnings in zip(drafts, elsewhere, strict=True):
+        draft.observed += warnings
         resolved_names.refuse(draft.host, draft.changes, draft.refused)
         draft.add_placeholders()
     return [_plan(draft, words, texts, notes) for draft, words in zip(drafts, unchecked, strict=True)]
