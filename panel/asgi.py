@@ -5,9 +5,11 @@ import os
 from django.core.asgi import get_asgi_application
 
 from panel.core.database import wait_briefly
+from panel.core.open_files import limit_raise
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
+limit_raise()
 _application = get_asgi_application()
 
 from panel.api.bodies import BodyLimit  # noqa: E402 - it has models, which need the settings first

@@ -6,12 +6,15 @@ import threading
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
+from panel.core.open_files import limit_raise
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 # Django's checks would load every page and the API, 34 MB that no task needs; `migrate` has already run them.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 STOP_WITHIN_S = 8.0
 
+limit_raise()
 app = Celery("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -168,6 +168,9 @@ CELERY_BEAT_SCHEDULE = {
     "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
+    "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},
+    "forget-jobs": {"task": "panel.hosts.tasks.forget", "schedule": 600.0},
+    "forget-audit": {"task": "panel.audit.tasks.forget", "schedule": 600.0},
     "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 60.0, "options": {"expires": 60}},
     "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
@@ -351,6 +354,9 @@ WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
 DNS_RESOLVERS = env.words("PADDOCK_DNS_RESOLVERS")
 DNS_PORT = env.read.int("PADDOCK_DNS_PORT", 53, validate=validate.Range(1, 65535))
 DNS_HOOKS = env.read.str("PADDOCK_DNS_HOOKS", "")
+# Days for which finished deployments and jobs, and the audit trail, are kept; 0 keeps them for ever.
+KEEP_DEPLOYMENTS_DAYS = env.read.int("PADDOCK_KEEP_DEPLOYMENTS_DAYS", 180, validate=validate.Range(0, 36_500))
+KEEP_AUDIT_DAYS = env.read.int("PADDOCK_KEEP_AUDIT_DAYS", 400, validate=validate.Range(0, 36_500))
 
 # --- Paddock ---
 GALLOP_BINARY = Path(env.read.str("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))

@@ -9,6 +9,7 @@ from celery import shared_task
 from panel.core.claims import Attempt
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
+from panel.deployments.retention import services as retention
 from panel.deployments.waking import deployments_wake
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Host, HostStatus
@@ -29,6 +30,12 @@ def run(*uuids: str) -> None:
 def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
     deployments_wake(execution.orphans_queue())
+
+
+@shared_task
+def forget() -> None:
+    """Forget old deployments and revisions."""
+    retention.old_forget()
 
 
 @shared_task

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.core.claims import Attempt
-from panel.hosts import execution
+from panel.hosts import execution, retention
 
 BUSY_RETRY_S = 2
 
@@ -24,3 +24,9 @@ def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))
+
+
+@shared_task
+def forget() -> None:
+    """Forget old jobs of hosts."""
+    retention.old_forget()

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from panel.core.open_files import most_hosts
 from panel.remote.client import AgentClient, Asked, Heard, Message, OnEvent
 from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.links import Link, open_link
@@ -142,12 +143,26 @@ class Pool:
                 client.close()
                 client = None
             if client is None:
+                self._close_longest_idle()
                 try:
                     client = entry.client = AgentClient(target.name, self._connect(target))
                 except RemoteError as error:
                     entry.failed = time.monotonic(), error
                     raise
             return client
+
+    def _close_longest_idle(self) -> None:
+        """Close the idle connections that were not used for longest, so that one more stays below the limit."""
+        with self._lock:
+            open_ones = [(target, entry) for target, entry in self._entries.items() if entry.client is not None]
+            idle = [(target, entry) for target, entry in open_ones if not entry.borrowed]
+            idle.sort(key=lambda pair: pair[1].client.used_at if pair[1].client else 0.0)
+            gone = idle[: max(0, len(open_ones) + 1 - most_hosts())]
+            for target, _entry in gone:
+                self._entries.pop(target)
+        for _target, entry in gone:
+            if entry.client is not None:
+                entry.client.close()
 
     @staticmethod
     def _is_usable(client: AgentClient) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from panel.remote import bundle, ssh
+from panel.remote import pool as connections
 from panel.remote.errors import CallTimeout, ConnectionLost, HostUnreachable, OperationRefused, RemoteError
 from panel.remote.links import Link
 from panel.remote.pool import Pool
@@ -203,3 +204,20 @@ def test_idle_connections_and_their_agents_end(pool: Pool, local: Target) -> Non
 def test_target_repr_hides_secrets() -> None:
     target = Target("web1", "ssh", private_key="KEY", password="PASS", sudo_password="SUDO")
     assert not {"KEY", "PASS", "SUDO"} & set(repr(target).replace("'", " ").split())
+
+
+def test_longest_idle_connection_is_closed_before_the_limit_of_open_files(
+    pool: Pool, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts of one real sshd under three names, with room for two."""
+    monkeypatch.setattr(connections, "most_hosts", lambda: 2)
+    first, second, third = (replace(target, name=name) for name in ("first", "second", "third"))
+    agents = {}
+    for one in (first, second, third):
+        with pool.session(one) as agent:
+            agents[one.name] = agent.call("hello")["pid"]
+    assert [pool.is_ready(one) for one in (first, second, third)] == [False, True, True]
+    assert eventually(lambda: not Path(f"/proc/{agents['first']}").exists()), "its agent ends"
+    with pool.session(second), pool.session(third), pool.session(first) as agent:
+        assert agent.call("hello")["pid"] != agents["first"], "connections in use are never closed"
+        assert pool.is_ready(second) and pool.is_ready(third)

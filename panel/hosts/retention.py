@@ -1,0 +1,22 @@
+"""Forget old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django.conf import settings
+from django.utils import timezone
+
+from panel.hosts.models import HostJob
+
+AT_ONCE = 1000
+
+
+def old_forget(now: dt.datetime | None = None) -> int:
+    """Delete at most AT_ONCE finished jobs; return their number."""
+    if not settings.KEEP_DEPLOYMENTS_DAYS:
+        return 0
+    before = (now or timezone.now()) - dt.timedelta(days=settings.KEEP_DEPLOYMENTS_DAYS)
+    old = list(HostJob.objects.filter(finished_at__lt=before).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
+    HostJob.objects.filter(pk__in=old).delete()
+    return len(old)
