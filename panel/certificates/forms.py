@@ -12,7 +12,7 @@ from panel.accounts.models import Team
 from panel.certificates.choices import RevocationReason
 from panel.certificates.dns.providers import PROVIDERS, Setting
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount
-from panel.core.forms import leave_to_model
+from panel.core.forms import InWords, leave_to_model
 from panel.websites.forms.base import PartForm, offer_teams
 
 
@@ -77,7 +77,7 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
         account.empty_label = _("Choose an account")
 
 
-class DnsAccountForm(forms.Form):
+class DnsAccountForm(InWords, forms.Form):
     """Name, team, and the settings of one kind. An empty secret of an existing account stays as it is."""
 
     def __init__(
@@ -109,7 +109,7 @@ def _setting_field(setting: Setting, account: DnsAccount | None) -> forms.Field:
     )
 
 
-class RevokeForm(forms.Form):
+class RevokeForm(InWords, forms.Form):
     reason = forms.ChoiceField(label=_("Reason"), choices=RevocationReason.choices)
     order_new = forms.BooleanField(
         label=_("Order a new certificate at once"),
@@ -119,5 +119,5 @@ class RevokeForm(forms.Form):
     )
 
 
-class DnsTestForm(forms.Form):
+class DnsTestForm(InWords, forms.Form):
     domain = forms.CharField(label=_("Domain name"), max_length=253, help_text=_("A name in a zone of this account."))

@@ -7,11 +7,12 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from panel.core.forms import InWords
 from panel.rollouts.models import MOST_SOAK_S
 from panel.rollouts.services import Rules
 
 
-class RolloutForm(forms.Form):
+class RolloutForm(InWords, forms.Form):
     first = forms.IntegerField(label=_("Hosts in the first wave"), initial=1, min_value=1, max_value=10_000)
     percent = forms.IntegerField(
         label=_("Percent of the hosts in the second wave"),
@@ -50,7 +51,7 @@ class RolloutForm(forms.Form):
         help_text=_("In your time zone. Leave empty to start at once."),
     )
     needs_approval = forms.BooleanField(label=_("A person approves each wave before the next one"), required=False)
-    needs_other_person = forms.BooleanField(label=_("Somebody else than I has to approve"), required=False)
+    needs_other_person = forms.BooleanField(label=_("A person other than me has to approve"), required=False)
     accept_drift = forms.BooleanField(required=False)
     deploy_anyway = forms.BooleanField(required=False)
 

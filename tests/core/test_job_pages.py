@@ -70,10 +70,10 @@ def listen(person: User, uuid: UUID) -> tuple[int, str]:
 
 
 def test_every_model_of_a_job_has_a_kind() -> None:
-    names = {"deployment", "run", "suite", "comparison", "host_job", "delivery", "certificate_order"}
+    names = {"deployment", "run", "suite", "comparison", "host_job", "delivery", "certificate_order", "rollout"}
     assert set(KINDS) == names
     assert {model.__name__ for model in Job.__subclasses__()} == {
-        *("HostJob", "Deployment", "Run", "Comparison", "Delivery", "Order")
+        *("HostJob", "Deployment", "Run", "Comparison", "Delivery", "Order", "Rollout")
     }
 
 

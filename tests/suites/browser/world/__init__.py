@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from panel.accounts.models import SavedView, User
+from panel.certificates.models import DnsAccount
 from panel.hosts.models import Engine
-from tests.suites.browser.world import benchmarks, comparisons, deployments, hosts, reports, sites
+from tests.suites.browser.world import benchmarks, comparisons, deployments, hosts, reports, rollouts, sites
 from tests.suites.security import world as owned
 from tests.support.cast import everything_listed, web_server
 
@@ -48,6 +49,8 @@ def build() -> Used:
     more += [reverse("websites:bulk_tag") + many, reverse("hosts:bulk_tag") + f"?host={hosts.LONG_HOST}&host=db-2"]
     more += [reverse("websites:explain", args=["shop"]) + "?url=http://shop.example/api/cart"]
     more += deployments.build(world.owner, rows, servers[0])
+    more += rollouts.build(world.owner, [busy, new])
+    rollouts.dns(DnsAccount.objects.get())
     more += deployments.drifts(rows[0], servers[0])
     more += benchmarks.build(world.owner, rows, servers)
     more += comparisons.build(world.owner, rows[0], servers)
