@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from panel.accounts.models import User
+from panel.alerts.kinds import Alert
 from panel.alerts.models import SentAlert
-from panel.alerts.selectors import Alert
 from panel.reports import mail
 
 

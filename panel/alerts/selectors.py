@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
@@ -15,9 +14,10 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
+from panel.alerts.certificates import certificate_alerts, live_alerts, order_alerts
+from panel.alerts.kinds import Alert, Source
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
-from panel.certificates.selectors import automatic_visible
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, Health, SiteState, SiteStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
@@ -25,8 +25,7 @@ from panel.hosts.models import Host, HostStatus, WebServer
 from panel.reports.selectors import alarming
 from panel.rollouts.choices import RolloutStatus
 from panel.rollouts.selectors import rollouts_visible
-from panel.websites.certificates import EXPIRY_STEPS, expiry_step
-from panel.websites.models import Allowance, Certificate, CertificateSource, Site
+from panel.websites.models import Allowance, Site
 from panel.websites.versions import IS_PENDING
 
 PER_KIND = 6  # on a page
@@ -38,51 +37,6 @@ _HOST_ADVICE: dict[str, Text] = {
     HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you compare its new key"),
     HostStatus.UNREACHABLE: gettext_lazy("Check the host to find the cause; its sites may still be up"),
 }
-
-
-# Kinds of objects that an alert can be about.
-SUBJECTS: dict[str, Text] = {
-    "certificate": gettext_lazy("Certificate"),
-    "host": gettext_lazy("Host"),
-    "report": gettext_lazy("Report"),
-    "rollout": gettext_lazy("Rollout"),
-    "run": gettext_lazy("Benchmark run"),
-    "server": gettext_lazy("Web server"),
-    "site": gettext_lazy("Site"),
-}
-
-
-@dataclass(frozen=True)
-class Alert:
-    """One alert: `status` selects its appearance, `subject` is the kind of the object `title`, `url` leads to the
-    solution.
-    """
-
-    status: str
-    label: Text
-    subject: str  # of SUBJECTS
-    title: str
-    detail: Text
-    url: str
-    at: dt.datetime | None = None
-    step: str = ""  # of an alert that is repeated as it gets more urgent
-
-    @property
-    def kind(self) -> Text:
-        return SUBJECTS[self.subject]
-
-    @property
-    def key(self) -> str:
-        """Key that stays the same while the same alert about the same object exists, at the same step."""
-        return f"{self.status} {self.url} {self.step}".rstrip()
-
-    @property
-    def begins(self) -> str:
-        """The beginning of the keys of all its steps."""
-        return f"{self.status} {self.url}"
-
-
-Source = Callable[[User, int], list[Alert]]
 
 
 def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
@@ -97,7 +51,11 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    return _of((_hosts, _stopped, _failing, _failures, _rollouts, _drifts, _orders, _certificates), user, most)
+    return _of(
+        (_hosts, _stopped, _failing, _failures, _rollouts, _drifts, order_alerts, certificate_alerts, live_alerts),
+        user,
+        most,
+    )
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -288,61 +246,6 @@ def _rollouts(user: User, most: int) -> list[Alert]:
     ]
 
 
-def _orders(user: User, most: int) -> list[Alert]:
-    """Automatic certificates whose last order failed."""
-    rows = automatic_visible(user).exclude(problem="").order_by("site__name")
-    return [
-        Alert(
-            "failed",
-            _("Certificate not issued"),
-            "certificate",
-            row.site.name,
-            row.problem.split("\n")[0],
-            reverse("certificates:site", args=[row.site.name]),
-            row.updated_at,
-        )
-        for row in rows[:most]
-    ]
-
-
-def _certificates(user: User, most: int) -> list[Alert]:
-    """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
-    now = timezone.now()
-    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
-    due = Q(not_after__lt=limit) | Q(revoked_at__isnull=False)
-    used = visible(Certificate.objects.filter(due, blocks__isnull=False), user).distinct()
-    rows = [(row, _expiry_step(row, now)) for row in used.select_related("automatic").order_by("not_after")]
-    return [
-        Alert(
-            "refused" if row.revoked_at else "expiring" if step else "expired",
-            _("Revoked") if row.revoked_at else _expiry_label(step) if step else _("Expired"),
-            "certificate",
-            row.name,
-            ", ".join(row.names[:3]),
-            reverse("websites:certificate", args=[row.name]),
-            row.not_after,
-            step=str(step or ""),
-        )
-        for row, step in rows
-        if step is not None
-    ][:most]
-
-
-def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
-    automatic = getattr(row, "automatic", None)
-    if row.revoked_at:
-        return 0
-    if automatic and not automatic.problem and automatic.next_at and now < row.not_after and automatic.next_at > now:
-        return None  # it is renewed in time
-    # Programs on hosts usually renew 30 days before the end.
-    most = EXPIRY_STEPS[1] if row.source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
-    return expiry_step(row.not_before, row.not_after, now, most=most)
-
-
-def _expiry_label(days: int) -> str:
-    return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
-
-
 def _runs(user: User, most: int) -> list[Alert]:
     bad = visible_runs(user).filter(
         status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
@@ -362,7 +265,9 @@ def _runs(user: User, most: int) -> list[Alert]:
 
 
 def _planned(user: User, most: int) -> list[Alert]:
-    rows = visible_deployments(user).filter(status=DeploymentStatus.PLANNED, created_at__gt=timezone.now() - RECENT)
+    rows = visible_deployments(user).filter(
+        status=DeploymentStatus.PLANNED, confirmed_at=None, created_at__gt=timezone.now() - RECENT
+    )
     return [
         Alert(
             row.status,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.alerts.selectors import SUBJECTS
+from panel.alerts.kinds import SUBJECTS
 
 
 class AlertSerializer(serializers.Serializer[Any]):

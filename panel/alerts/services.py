@@ -15,8 +15,9 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.alerts import mail
+from panel.alerts.kinds import Alert
 from panel.alerts.models import AlertMail, SentAlert
-from panel.alerts.selectors import Alert, mailed_alerts
+from panel.alerts.selectors import mailed_alerts
 from panel.reports.mail import Refused, Unreachable
 
 MOST = 200  # alerts of a kind: longer mails are not useful

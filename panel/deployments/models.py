@@ -27,6 +27,7 @@ class Blob(models.Model):
     content = EncryptedTextField()
     is_secret = models.BooleanField(default=False)
     size = models.PositiveIntegerField()
+    ends_at = models.DateTimeField(null=True)  # of a certificate
 
     def __str__(self) -> str:
         return self.sha256[:12]
@@ -45,6 +46,8 @@ class Revision(models.Model):
     spec = models.JSONField()
     files = models.JSONField()
     digest = models.CharField(max_length=64)
+    # end of the first certificate of the panel to expire among its files; null without one, or before this was recorded
+    certificate_ends_at = models.DateTimeField(null=True, db_index=True)
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
@@ -176,6 +179,8 @@ class Deployment(Job):
         only if its sites were observed to be right."""
         if self.superseded_by_id:
             return gettext("Replaced")
+        if self.status == DeploymentStatus.PLANNED and self.confirmed_at is not None:
+            return gettext("Waiting")
         if self.status == DeploymentStatus.SUCCEEDED:
             removes = self.kind == DeploymentKind.DISABLE or self._takes_off_for_a_move
             return gettext("Verified") if self.is_verified else gettext("Done") if removes else gettext("Deployed")

@@ -219,3 +219,13 @@ def covers(names: list[str], server_name: str) -> bool:
         return True
     rest = server_name.partition(".")[2]
     return bool(rest) and not server_name.startswith("*.") and f"*.{rest}" in names
+
+
+def certificate_end(text: str) -> datetime.datetime | None:
+    """End of the certificate, if the text of a file is one; None for any other file."""
+    if not text.startswith("-----BEGIN CERTIFICATE-----"):
+        return None
+    try:
+        return x509.load_pem_x509_certificates(text.encode())[0].not_valid_after_utc
+    except ValueError:
+        return None

@@ -9,8 +9,12 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
+from panel.alerts.selectors import alerts
 from panel.alerts.services import alerts_send
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
+from panel.deployments.models import SiteState
+from panel.deployments.planning.services import deployment_plan
+from panel.websites import certificates
 from panel.websites import services as websites
 from panel.websites.models import Certificate, CertificateSource, ServerBlock, Site
 from tests.alerts.test_mails import subjects, wants
@@ -107,3 +111,25 @@ def test_automatic_certificate_is_named_when_its_renewal_is_overdue(
     assert told_at(mailbox, certificate, 13) == []
     AutomaticCertificate.objects.filter(pk=row.pk).update(next_at=timezone.now() - dt.timedelta(days=1))
     assert told_at(mailbox, certificate, 13) == ["Expires within 14 days"]
+
+
+def test_replaced_certificate_that_is_not_deployed_is_still_named(people: Cast, certificate: Certificate) -> None:
+    site = Site.objects.get(name="shop")
+    listens = [{"port": 80}, {"port": 443, "tls": True}]
+    websites.block_update(actor=people.owner, block=site.blocks.get(), listens=listens)
+    short = certificates.self_signed(["shop.example"], now=timezone.now(), days=5)
+    replace = {"certificate_pem": short.certificate_pem, "private_key_pem": short.private_key_pem}
+    websites.certificate_replace(actor=people.owner, certificate=certificate, **replace)
+    (plan,) = deployment_plan(actor=people.owner, sites=[site])
+    revision = plan.items.get().revision
+    assert revision is not None and revision.certificate_ends_at == short.not_after
+    SiteState.objects.update_or_create(site=site, defaults={"status": "live", "revision": revision})
+    long = certificates.self_signed(["shop.example"], now=timezone.now(), days=300)
+    replace = {"certificate_pem": long.certificate_pem, "private_key_pem": long.private_key_pem}
+    websites.certificate_replace(actor=people.owner, certificate=certificate, **replace)
+    (alert,) = [row for row in alerts(people.owner) if row.status == "expiring"]
+    assert (alert.subject, alert.title) == ("site", "shop") and "still get the earlier certificate" in str(alert.detail)
+    assert not [row for row in alerts(people.outsider) if row.status == "expiring"]
+    (plan,) = deployment_plan(actor=people.owner, sites=[site])
+    SiteState.objects.update(revision=plan.items.get().revision)
+    assert not [row for row in alerts(people.owner) if row.status == "expiring"]

@@ -22,6 +22,7 @@ from panel.rendering import confinement
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
 from panel.websites import freeze, web_server_specs
+from panel.websites.certificates import certificate_end
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
@@ -58,7 +59,10 @@ def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[F
 
 
 def _blob(digest: str, file: RenderedFile) -> Blob:
-    return Blob(sha256=digest, content=file.text, is_secret=file.is_secret, size=len(file.text.encode()))
+    size = len(file.text.encode())
+    return Blob(
+        sha256=digest, content=file.text, is_secret=file.is_secret, size=size, ends_at=certificate_end(file.text)
+    )
 
 
 def _blobs(digests: Iterable[str]) -> QuerySet[Blob]:
@@ -170,6 +174,7 @@ def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
         try:
             with transaction.atomic():
                 _numbers_give(new)
+                _ends_set(new)
                 Revision.objects.bulk_create(new)
         except IntegrityError:  # a concurrent plan of these sites took the number or stored the same files
             continue
@@ -199,6 +204,20 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
     last = dict(rows.annotate(last=Max("number"))) if drafts else {}
     for draft in drafts:
         draft.number = last.get(draft.site_id, 0) + 1
+
+
+def _ends_set(drafts: Sequence[Revision]) -> None:
+    """Note the end of the first certificate to expire among the files of each new revision."""
+    named = {record["sha256"] for draft in drafts for record in draft.files if not record["secret"]}
+    rows = Blob.objects.filter(ends_at__isnull=False, sha256__in=[digest for digest in named if digest])
+    ends = dict(rows.values_list("sha256", "ends_at")) if any(_has_tls(draft) for draft in drafts) else {}
+    for draft in drafts:
+        own = [end for record in draft.files if (end := ends.get(record["sha256"])) is not None]
+        draft.certificate_ends_at = min(own, default=None)
+
+
+def _has_tls(revision: Revision) -> bool:
+    return any(block.tls for block in spec_of(revision).blocks)
 
 
 def is_unchecked(revision: Revision) -> bool:

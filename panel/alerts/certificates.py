@@ -1,0 +1,105 @@
+"""Alerts about certificates: orders that failed, and what sites present that expires or is revoked."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django.db.models import Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.alerts.kinds import Alert
+from panel.certificates.selectors import automatic_visible
+from panel.deployments.models import SiteState, SiteStatus
+from panel.websites.certificates import EXPIRY_STEPS, expiry_step
+from panel.websites.models import Certificate, CertificateSource
+
+
+def order_alerts(user: User, most: int) -> list[Alert]:
+    """Automatic certificates whose last order failed."""
+    rows = automatic_visible(user).exclude(problem="").order_by("site__name")
+    return [
+        Alert(
+            "failed",
+            _("Certificate not issued"),
+            "certificate",
+            row.site.name,
+            row.problem.split("\n")[0],
+            reverse("certificates:site", args=[row.site.name]),
+            row.updated_at,
+        )
+        for row in rows[:most]
+    ]
+
+
+def certificate_alerts(user: User, most: int) -> list[Alert]:
+    """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
+    now = timezone.now()
+    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
+    due = Q(not_after__lt=limit) | Q(revoked_at__isnull=False)
+    used = visible(Certificate.objects.filter(due, blocks__isnull=False), user).distinct()
+    rows = [(row, _expiry_step(row, now)) for row in used.select_related("automatic").order_by("not_after")]
+    return [
+        Alert(
+            "refused" if row.revoked_at else "expiring" if step else "expired",
+            _("Revoked") if row.revoked_at else _expiry_label(step) if step else _("Expired"),
+            "certificate",
+            row.name,
+            ", ".join(row.names[:3]),
+            reverse("websites:certificate", args=[row.name]),
+            row.not_after,
+            step=str(step or ""),
+        )
+        for row, step in rows
+        if step is not None
+    ][:most]
+
+
+def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
+    automatic = getattr(row, "automatic", None)
+    if row.revoked_at:
+        return 0
+    if automatic and not automatic.problem and automatic.next_at and now < row.not_after and automatic.next_at > now:
+        return None  # it is renewed in time
+    # Programs on hosts usually renew 30 days before the end.
+    most = EXPIRY_STEPS[1] if row.source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
+    return expiry_step(row.not_before, row.not_after, now, most=most)
+
+
+def _expiry_label(days: int) -> str:
+    return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
+
+
+def live_alerts(user: User, most: int) -> list[Alert]:
+    """Live sites whose certificate expires soon although the draft has a later one, which is not deployed yet."""
+    now = timezone.now()
+    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
+    live = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    due = live.filter(revision__certificate_ends_at__lt=limit)
+    # Automatic renewals are deployed within minutes; their failures have alerts of their own.
+    rows = visible(due.exclude(site__automatic__problem=""), user, team_path="site__team")
+    found = []
+    for state in rows.select_related("site", "revision").order_by("revision__certificate_ends_at"):
+        assert state.revision is not None and state.revision.certificate_ends_at is not None
+        ends_at = state.revision.certificate_ends_at
+        # A certificate that the draft uses as well is named by `certificate_alerts`.
+        if Certificate.objects.filter(blocks__site=state.site_id, not_after=ends_at).exists():
+            continue
+        step = next((days for days in reversed(EXPIRY_STEPS) if ends_at < now + dt.timedelta(days=days)), None)
+        is_over = ends_at <= now
+        found.append(
+            Alert(
+                "expired" if is_over else "expiring",
+                _("Expired") if is_over else _expiry_label(step or EXPIRY_STEPS[0]),
+                "site",
+                state.site.name,
+                _("Visitors still get the earlier certificate. Deploy the site to use the one in its draft."),
+                reverse("websites:detail", args=[state.site.name]),
+                ends_at,
+                step="" if is_over else str(step),
+            )
+        )
+    return found[:most]
