@@ -11,6 +11,7 @@ from django.utils import timezone
 from panel.accounts.models import Role, User
 from panel.accounts.permissions import Action, may, visible
 from panel.websites.models import Allowance, Certificate, ServerBlock, Site
+from panel.websites.web_server_specs import services_of
 
 
 def sites_visible(user: User) -> QuerySet[Site]:
@@ -23,6 +24,19 @@ def allowances_visible(user: User) -> QuerySet[Allowance]:
     if user.role == Role.ADMIN or not may(user, Action.VIEW):
         return visible(rows, user)
     return rows.filter(Q(team=None) | Q(team__in=user.teams.all()))
+
+
+def local_services_of(site: Site) -> list[str]:
+    """Sockets and addresses of the site's host that the site's team may use, for example `unix:/run/php/shop.sock`."""
+    if site.web_server is None:
+        return []
+    allowed = services_of(site.team, site.web_server.host).allowed
+    return sorted({value for value in allowed if _is_one_service(value)})
+
+
+def _is_one_service(value: str) -> bool:
+    """False for folders (`unix:/run/php/*`) and ranges of ports (`127.0.0.1:3000-3999`)."""
+    return not value.endswith("*") if value.startswith("unix:") else value.rpartition(":")[2].isdigit()
 
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:

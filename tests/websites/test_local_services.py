@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
 
 from panel.hosts.models import Connection, Engine, Host, HostStatus
 from panel.rendering.targets import LocalServices, service_canonical, target_of
@@ -217,3 +219,15 @@ def test_name_that_resolves_to_host_is_rejected(address: str) -> None:
 def test_invalid_allowance_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Enter (the path of a socket|an address and a port|ports)"):
         service_canonical(text)
+
+
+def test_php_pool_form_suggests_only_local_services_of_the_sites_team(client: Client, people: Cast, shop: Site) -> None:
+    own, shared = "unix:/run/php/shop.sock", "127.0.0.1:9000"
+    listed(people, own, people.team)
+    for value in (shared, "unix:/run/apps/*", "127.0.0.1:3000-3999"):
+        listed(people, value)
+    client.force_login(people.owner)
+    page = client.get(reverse("websites:php_add", args=[shop.name])).content.decode()
+    assert 'list="local-services"' in page
+    assert f'<option value="{own}">' in page and f'<option value="{shared}">' in page
+    assert POOL not in page and page.count("<option value=") == 2

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import Form, LinesField
 from panel.hosts.models import Engine
-from panel.websites import lines
+from panel.websites import lines, selectors
 from panel.websites.definitions import ServerData
 from panel.websites.forms.base import PartForm, offer_teams
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
@@ -68,6 +68,12 @@ class PhpPoolForm(PartForm[PhpPool]):
         help_texts = {
             "address": _("Address of a running pool, for example `unix:/run/php/php8.2-fpm.sock` or `127.0.0.1:9000`.")
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.suggestions = selectors.local_services_of(self.instance.site)
+        if self.suggestions:
+            self.fields["address"].widget.attrs["list"] = "local-services"
 
 
 class SnippetForm(PartForm[RawSnippet]):
