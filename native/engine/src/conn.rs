@@ -21,7 +21,7 @@ pub struct Conn {
     learnt: Option<Box<Learnt>>,
     /// The descriptor of the socket; -1 with QUIC.
     socket: RawFd,
-    /// The start of the wait for a request, in the server's own unit.
+    /// The start of the wait for a request, as the server's `moment` returns it.
     pub waits_since: Cell<u32>,
 }
 

@@ -5,16 +5,16 @@ use crate::idle::Idle;
 use gallop_conf::model::Level;
 use gallop_runtime::{coarse_ms, hang_up, Notify};
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 
 /// The most connections that are closed for one new connection.
 const MOST: usize = 32;
 
-/// The current time in the unit that idle connections store: 16 ms are precise enough to compare
-/// waits.
+/// The current time as idle connections store it: milliseconds, which start again after 49 days.
 pub fn moment() -> u32 {
-    (coarse_ms() >> 4) as u32
+    coarse_ms() as u32
 }
 
 /// A connection with a task, which may be closed while it waits for a request.
@@ -144,7 +144,9 @@ pub fn make_room(idle: &Idle) -> usize {
     }
     warn(idle, limit);
     let count = (found.len() / 8).clamp(1, MOST);
-    found.select_nth_unstable_by_key(count - 1, |candidate| candidate.since);
+    let now = moment();
+    let waited = |candidate: &Candidate| now.wrapping_sub(candidate.since);
+    found.select_nth_unstable_by_key(count - 1, |candidate| Reverse(waited(candidate)));
     found.truncate(count);
     found.into_iter().filter(|c| close(idle, &c.what)).count()
 }

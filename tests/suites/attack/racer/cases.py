@@ -116,6 +116,12 @@ def preflight(world: World, agent: Agent) -> str:
     return f"{outcome_of(message)} {message['data'].get('busiest')}"
 
 
+def counted(world: World) -> dict[str, Any]:
+    """Responses in the access log of the attacker's site."""
+    log = {"path": f"{world.site}/logs/access.log", "roots": [f"{world.site}/logs"]}
+    return {"logs": [log], "ago_s": 60}
+
+
 def challenged(world: World, agent: Path) -> None:
     """Challenges in folders of the attacker's and of root's; one has the name of a file in root's other folder."""
     site(world, agent)
@@ -308,6 +314,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "observe": [Case("result", asks("observe", observed))],
     "preflight": [Case("result [['/shop']]", preflight, requested)],
+    "log_counts": [Case("result", asks("log_counts", counted), requested)],
     "answers": [Case("result", asks("answers", answers))],
     "testbed": [
         Case("result", asks("testbed", lambda world: {"action": "left"}), remnants),

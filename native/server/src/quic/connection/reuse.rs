@@ -3,9 +3,8 @@
 use super::Connection;
 use crate::reuse::moment;
 
-/// The time without acknowledgments after which responses count as lost, in units of [`moment`]:
-/// one second.
-const SILENT: u32 = 62;
+/// Milliseconds without acknowledgments after which responses count as lost.
+const SILENT: u32 = 1000;
 
 impl Connection {
     /// The start of the wait for a request; `None` if the connection is busy or in its handshake.
