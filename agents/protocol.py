@@ -47,6 +47,7 @@ __all__ = [
 OPERATIONS = (
     "hello",  # {"agent", "python", "pid", "uid", "user"}: the same as the ready message
     "facts",  # kernel, CPUs, memory, distribution, installed engines with versions, modules, paths
+    "resources",  # processor, memory, file systems, clock, open files, pending reboot (agents/host/resources.py)
     "apply",  # ApplyRequest -> ApplyResult; Step events
     "recover",  # finish or undo a killed agent's transaction; -> {"transactions": [...]}
     "status",  # {"transaction": id, "abandon"} -> its recorded outcome; abandoned, it will never begin
@@ -62,12 +63,14 @@ OPERATIONS = (
     "observe",  # {"probes": [Probe]} -> {"rows": [observation]}: asked, nothing changed (agents/host/probe.py)
     "preflight",  # {"logs": [{"path", "roots", "most"}], "needs"} -> {"busiest": [[path]], "missing"}: facts for a plan
     "log_counts",  # {"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"}]}: access logs
+    "log_period",  # {"path", "roots", "begin", "end", "text", "most"}: search; requests by hour (host/log_period.py)
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "testbed",  # TestbedRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: the conditions of a measurement
     "ports",  # {"count"} -> {"ports": [free ports]}
     "empty",  # {"folders", "roots"} -> {"files", "bytes"}: purge caches
+    "content",  # {"action": stage | look | switch | return | tidy, "folder", "roots"}: publish (agents/host/content.py)
     "challenge_put",  # {"folder", "roots", "files": {name: content}} -> {"files"}: files of ACME challenges
     "challenge_remove",  # {"folder", "roots", "names"} -> {"files"}
     "resolve",  # {"names"} -> {"addresses", "refused"}: addresses of names, and forbidden ones with the reason

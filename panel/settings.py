@@ -52,6 +52,9 @@ INSTALLED_APPS = [
     "panel.websites",
     "panel.deployments",
     "panel.rollouts",
+    "panel.previews",
+    "panel.placements",
+    "panel.publishing",
     "panel.imports",
     "panel.benchmarks",
     "panel.comparisons",
@@ -77,6 +80,9 @@ MIGRATION_MODULES = {
             "comparisons",
             "core",
             "rollouts",
+            "previews",
+            "placements",
+            "publishing",
         ),
         "websites",
     )
@@ -162,6 +168,8 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")  # its time tells th
 CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
     "sweep-rollouts": {"task": "panel.rollouts.tasks.sweep", "schedule": 2.0},
+    "sweep-publications": {"task": "panel.publishing.tasks.sweep", "schedule": 4.0},
+    "sweep-previews": {"task": "panel.previews.tasks.sweep", "schedule": 4.0},
     "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},
@@ -279,6 +287,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "AllowanceKindEnum": "panel.websites.models.AllowanceKind",
         "AcmeAccountStatusEnum": "panel.certificates.choices.AccountStatus",
+        "ChangeWindowKindEnum": "panel.deployments.change_windows.ChangeWindow.Kind",
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
         "HostJobKindEnum": "panel.hosts.models.HostJobKind",
@@ -291,6 +300,7 @@ SPECTACULAR_SETTINGS = {
         "JobStatusEnum": "panel.core.jobs.JobStatus",
         "StepStatusEnum": "panel.deployments.models.StepStatus",
         "CertificateSourceEnum": "panel.websites.models.CertificateSource",
+        "ReleaseSourceEnum": "panel.publishing.models.Source",
         "ImportSourceEnum": "panel.imports.models.ImportSource",
     },
     "POSTPROCESSING_HOOKS": [

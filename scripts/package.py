@@ -153,7 +153,7 @@ def paddock_tree(tree: Path) -> dict[str, str]:
     python = f"python3 (>= {major}.{minor}), python3 (<< {major}.{minor + 1})"
     return {
         "Depends": f"{python}, adduser, init-system-helpers, libc6",
-        "Recommends": "openssh-client",
+        "Recommends": "openssh-client, git",
         "Suggests": "postgresql, redis-server",
         "Section": "admin",
         "Description": "web admin panel for nginx, Apache httpd, OpenLiteSpeed and gallop\n"

@@ -22,6 +22,9 @@ APPS = (
     "deployments",
     "certificates",
     "rollouts",
+    "previews",
+    "publishing",
+    "placements",
     "imports",
     "benchmarks",
     "comparisons",
@@ -44,6 +47,15 @@ MAY_IMPORT = {
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
     "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
     "rollouts": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
+    "placements": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
+    "publishing": {
+        *("core", "accounts", "audit", "hosts", "websites", "deployments", "placements", "rendering", "remote"),
+        "agents",
+    },
+    "previews": {
+        *("core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "rendering", "remote"),
+        "agents",
+    },
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "comparisons": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote", "agents"},
@@ -203,7 +215,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
 # Imports inside functions, each with its reason. AppConfig.ready is the place that Django gives for the others.
 LATE_IMPORTS = {
     ("panel.benchmarks.statistics.intervals", "scipy.special.stdtrit"): "SciPy, for processes that compute intervals",
-    ("panel.benchmarks.charts.svg", "vl_convert"): "90 MB, for processes that draw charts",
+    ("panel.core.charts", "vl_convert"): "90 MB, for processes that draw charts",
     ("panel.reports.writers", "panel.reports.writers.paper"): "ReportLab, for processes that write a PDF",
 }
 # The agent starts anew for many requests: what few of them need is imported where it is needed.

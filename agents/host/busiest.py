@@ -59,7 +59,7 @@ def address_of(line: bytes) -> str:
     if not quote or not blank or not version.startswith(b"HTTP/") or not _is_well(rest, line):
         return ""
     path = target.partition(b"?")[0].decode("ascii", "replace")
-    return path if _may_be_asked(path) else ""
+    return path if may_be_asked(path) else ""
 
 
 def _is_well(rest: bytes, line: bytes) -> bool:
@@ -71,7 +71,7 @@ def _is_well(rest: bytes, line: bytes) -> bool:
     return len(status) == 3 and status[:1] in (b"2", b"3")
 
 
-def _may_be_asked(path: str) -> bool:
+def may_be_asked(path: str) -> bool:
     if not path.startswith("/") or len(path) > MAX_LENGTH or not _PLAIN.issuperset(path):
         return False
     return path.endswith(_FILES) or not any(_is_secret(part) for part in path.split("/"))

@@ -8,7 +8,17 @@ import sys
 import threading
 from typing import Any
 
-from agents.host import applications, commands, defaults, detect, namespace, netem, own_addresses, processes
+from agents.host import (
+    applications,
+    commands,
+    defaults,
+    detect,
+    namespace,
+    netem,
+    own_addresses,
+    php_sockets,
+    processes,
+)
 from agents.host.operations import Emit
 
 LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
@@ -17,8 +27,8 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model",
     "memory_bytes", "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path},
-    "lsphp": path, "applications": {name: version, "" if a part is missing}, "default_servers": [...], "engines":
-    [...]}.
+    "php_sockets": [paths], "lsphp": path, "applications": {name: version, "" if a part is missing},
+    "default_servers": [...], "engines": [...]}.
 
     "engines" is the result of detect.engines, "default_servers" of defaults.default_servers. "netem" is {"can", "why"}:
     whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop, "" for the default: the
@@ -44,6 +54,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         "netem": _netem(),
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
         "applications": {"wordpress": applications.version()},
+        "php_sockets": php_sockets.found(),
         "lsphp": detect.lsphp(engines),
         "default_servers": defaults.default_servers(engines),
         "engines": engines,

@@ -19,6 +19,7 @@ Run = Callable[[Dict[str, Any], Emit, threading.Event], Dict[str, Any]]
 MODULES = {
     "hello": "agents.host.hello",
     "facts": "agents.host.facts",
+    "resources": "agents.host.resources",
     "apply": "agents.host.apply",
     "recover": "agents.host.recover",
     "status": "agents.host.status",
@@ -41,12 +42,14 @@ MODULES = {
     "empty": "agents.host.empty",
     "resolve": "agents.host.resolve",
     "log_counts": "agents.host.log_counts",
+    "log_period": "agents.host.log_period",
+    "content": "agents.host.content",
     "challenge_put": "agents.host.challenge_put",
     "challenge_remove": "agents.host.challenge_remove",
 }
 
 # A closing channel does not cancel these operations; they end complete or rolled back.
-UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service", "application"})
+UNINTERRUPTED = frozenset({"apply", "content", "recover", "rollback", "install", "service", "application"})
 
 
 def find(name: str) -> Run | None:

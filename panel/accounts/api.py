@@ -15,10 +15,14 @@ from panel.accounts.models import ApiToken, SavedView, Team, User
 from panel.accounts.permissions import Action, require
 from panel.accounts.serializers import (
     CheckSerializer,
+    LinkSerializer,
+    MailServerInput,
+    MailServerSerializer,
     MeSerializer,
     ProfileInput,
     SavedViewInput,
     SavedViewSerializer,
+    SentSerializer,
     TeamSerializer,
     TokenInput,
     TokenMade,
@@ -27,10 +31,11 @@ from panel.accounts.serializers import (
     UserInput,
     UserSerializer,
 )
-from panel.accounts.services import saved_views, second_factor, tokens, users
+from panel.accounts.services import links, mail_server, saved_views, second_factor, tokens, users
 from panel.api.base import ApiMixin, Resource, require_sudo
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
+from panel.core.mail import server
 from panel.reports.selectors import looked_at
 
 
@@ -156,6 +161,7 @@ class Users(Resource):
     }
     ordering_fields = ("id", "username", "created_at")
     ordering = "username"
+    shown_once = ("url",)
 
     def rows(self) -> QuerySet[User]:
         require(self.actor, Action.ADMINISTER)
@@ -164,7 +170,7 @@ class Users(Resource):
     @extend_schema(request=UserInput, responses={201: UserSerializer})
     def create(self, request: Request) -> Response:
         require_sudo(request, "create accounts")
-        user = users.user_create(actor=self.actor, **self.body(UserInput))
+        user = users.user_create(actor=self.actor, **{"password": None, **self.body(UserInput)})
         return self.answer(user, status=201, location=f"/api/v1/users/{user.pk}/")
 
     @extend_schema(request=UserChange)
@@ -191,6 +197,61 @@ class Users(Resource):
         user = self.get_object()
         second_factor.second_factor_disable(actor=self.actor, user=user)
         return self.answer(user)
+
+    @extend_schema(request=EmptySerializer, responses=LinkSerializer)
+    @action(detail=True, methods=["post"])
+    def link(self, request: Request, pk: str = "") -> Response:
+        """Create a link by which the user sets a password. It is shown once, and mailed if possible.
+
+        Earlier links of the user end.
+        """
+        require_sudo(request, "create a link for a password")
+        made = links.link_create(actor=self.actor, user=self.get_object())
+        values = {"url": request.build_absolute_uri(made.path), "expires_at": made.link.expires_at}
+        return Response(LinkSerializer({**values, "mailed": made.is_sent, "detail": made.sent}).data)
+
+
+class MailServerView(ApiMixin):
+    """The mail server. Changes need a session with a recently confirmed password."""
+
+    reads = writes = Action.ADMINISTER
+
+    @extend_schema(responses=MailServerSerializer, operation_id="mail_server_retrieve")
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.ADMINISTER)
+        return self._shown()
+
+    @extend_schema(request=MailServerInput, responses=MailServerSerializer, operation_id="mail_server_update")
+    def put(self, request: Request) -> Response:
+        """Set the mail server; it takes the place of the one in the environment."""
+        require_sudo(request, "change the mail server")
+        given = MailServerInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        mail_server.mail_server_set(actor=self.actor, **given.validated_data)
+        return self._shown()
+
+    @extend_schema(responses={204: None}, operation_id="mail_server_delete")
+    def delete(self, request: Request) -> Response:
+        """Use the mail server of the environment again."""
+        require_sudo(request, "change the mail server")
+        mail_server.mail_server_delete(actor=self.actor)
+        return Response(status=204)
+
+    def _shown(self) -> Response:
+        found = server()
+        if found is None:
+            raise ApiError("not-found", "No mail server is configured.")
+        return Response(MailServerSerializer(found).data)
+
+
+class MailTestView(ApiMixin):
+    """A test mail to the caller's own address."""
+
+    writes = Action.ADMINISTER
+
+    @extend_schema(request=EmptySerializer, responses=SentSerializer, operation_id="mail_server_test")
+    def post(self, request: Request) -> Response:
+        return Response({"detail": mail_server.mail_test(actor=self.actor)})
 
 
 class Tokens(Resource):

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Role, SavedView, Scope, Team, Theme, User
 from panel.accounts.validators import validate_addresses, validate_line, validate_timezone, validate_username
 from panel.core.forms import Form
+from panel.core.models import MailServer
 from panel.core.zones import time_zones
 
 _NEW_PASSWORD = _("At least 12 characters. Use a few unrelated words, for example `copper-tent-violin-march`.")
@@ -178,10 +179,44 @@ class UserForm(Form):
                 "teams": list(user.teams.all())
             }
         super().__init__(*args, **kwargs)
-        if user is not None:
-            self.fields["password"].required = False
+        self.fields["password"].required = False
+        if user is None:
+            self.fields["password"].help_text = _(
+                "Leave empty to invite the user with a link, by which the user sets the password."
+            )
+        else:
             self.fields["password"].label = _("New password")
             self.fields["password"].help_text = _("Leave empty to keep the current password.")
+
+
+class ForgottenForm(Form):
+    name = forms.CharField(
+        label=_("User name or mail address"),
+        max_length=254,
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
+    )
+
+
+class NewPasswordForm(_TwicePassword):
+    """A password from a one-time link."""
+
+
+class MailServerForm(Form):
+    host = forms.CharField(label=_("Mail server"), max_length=253, help_text=_("For example: smtp.example.com"))
+    port = forms.IntegerField(label=_("Port"), min_value=1, max_value=65535, initial=587)
+    security = forms.ChoiceField(label=_("Encryption"), choices=MailServer.Security.choices)
+    username = forms.CharField(label=_("User name"), required=False, max_length=200)
+    password = forms.CharField(
+        label=_("Password"),
+        required=False,
+        strip=False,
+        max_length=1024,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=_("Empty: the stored password, unless server, port or user name change."),
+    )
+    sender = forms.CharField(
+        label=_("Sender"), max_length=200, help_text=_("For example: Paddock <paddock@example.com>")
+    )
 
 
 class TeamForm(Form):

@@ -47,6 +47,7 @@ class Kind(StrEnum):
     CODE = "code"
     TOKEN = "token"  # noqa: S105 - a name
     SETUP = "setup"
+    RESET = "reset"  # requests for a link by mail
 
 
 @dataclass(frozen=True)

@@ -189,3 +189,23 @@ class SetupSecret(models.Model):
 
     def __str__(self) -> str:
         return f"setup secret of {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class AccountLink(models.Model):
+    """One-time right to set the password of an account; only the SHA-256 of its secret is stored."""
+
+    class Kind(models.TextChoices):
+        INVITE = "invite", _("Invitation")
+        RESET = "reset", _("Link for a new password")
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="links")
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    # null: the user asked for it
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)  # or ended
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} for {self.user}"

@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 
 from panel.accounts.models import ApiToken, Team, User
 from panel.celery import app as celery
+from panel.core.mail import server
 
 LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege"}
 LOW_DISK_BYTES = 1 << 30
@@ -132,14 +133,15 @@ def _mail() -> list[Check]:
     """Check mail, only if a user or schedule needs it."""
     if not User.objects.filter(is_active=True, mail_alerts=True).exists():
         return []
-    if settings.EMAIL_HOST:
-        return [Check("Mail", "ok", f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}")]
+    found = server()
+    if found is not None:
+        return [Check("Mail", "ok", found.address)]
     return [
         Check(
             "Mail",
             "warn",
             "Accounts use email alerts, but no mail server is configured",
-            "Set PADDOCK_SMTP_HOST for the worker.",
+            "Set it under Settings, Mail, or in PADDOCK_SMTP_HOST.",
         )
     ]
 

@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from panel.accounts.models import ApiToken, Role, SavedView, Scope, Team, Theme, User
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, Truth
+from panel.core.models import MailServer
 
 VIEW_PAGES = [page.name.lower() for page in SavedView.Page]
 
@@ -83,7 +84,13 @@ class UserInput(StrictSerializer):
     teams = serializers.SlugRelatedField(slug_field="slug", many=True, queryset=Team.objects.all(), required=False)
     is_active = Truth(required=False)
     timezone = serializers.CharField(max_length=64, required=False)
-    password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True)
+    password = serializers.CharField(
+        max_length=1024,
+        trim_whitespace=False,
+        write_only=True,
+        required=False,
+        help_text="Without one, create a link with `link/`, by which the user sets it.",
+    )
 
 
 class UserChange(UserInput):
@@ -166,3 +173,44 @@ class TokenMade(TokenSerializer):
 
     class Meta(TokenSerializer.Meta):
         fields = [*TokenSerializer.Meta.fields, "token"]
+
+
+class LinkSerializer(serializers.Serializer[Any]):
+    """A link by which a user sets the password, shown once; `detail` tells whether it was mailed."""
+
+    url = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+    mailed = serializers.BooleanField()
+    detail = serializers.CharField()
+
+
+class MailServerSerializer(serializers.Serializer[Any]):
+    """The mail server in use. `is_stored` is false for one that the environment sets."""
+
+    host = serializers.CharField()
+    port = serializers.IntegerField()
+    security = serializers.ChoiceField(choices=MailServer.Security.choices)
+    username = serializers.CharField()
+    sender = serializers.CharField()
+    is_stored = serializers.BooleanField()
+
+
+class MailServerInput(StrictSerializer):
+    host = serializers.CharField(max_length=253)
+    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, default=587)
+    security = serializers.ChoiceField(choices=MailServer.Security.choices, required=False, default="starttls")
+    username = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    password = serializers.CharField(
+        max_length=1024,
+        trim_whitespace=False,
+        write_only=True,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Empty: the stored one, unless host, port or user name change.",
+    )
+    sender = serializers.CharField(max_length=200, help_text="For example: Paddock <paddock@example.com>")
+
+
+class SentSerializer(serializers.Serializer[Any]):
+    detail = serializers.CharField(help_text="Response of the mail server.")

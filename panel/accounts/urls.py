@@ -2,11 +2,13 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.accounts.views import account, administration, signing_in
+from panel.accounts.views import account, administration, links, mail, signing_in
 
 app_name = "accounts"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("setup/<str:secret>/", signing_in.setup, name="setup"),
+    path("link/<str:secret>/", links.link, name="link"),
+    path("login/forgotten/", links.forgotten, name="forgotten"),
     path("login/", signing_in.sign_in, name="login"),
     path("login/code/", signing_in.code, name="code"),
     path("logout/", signing_in.sign_out, name="logout"),
@@ -26,9 +28,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/views/<int:pk>/delete/", account.view_delete, name="view_delete"),
     path("settings/", administration.settings_index, name="settings"),
     path("settings/self-check/", administration.self_check, name="self_check"),
+    path("settings/mail/", mail.mail_settings, name="mail"),
+    path("settings/mail/test/", mail.mail_test, name="mail_test"),
+    path("settings/mail/delete/", mail.mail_delete, name="mail_delete"),
     path("settings/users/", administration.user_list, name="users"),
     path("settings/users/new/", administration.user_new, name="user_new"),
     path("settings/users/<int:pk>/", administration.user_edit, name="user"),
+    path("settings/users/<int:pk>/link/", administration.user_link, name="user_link"),
     path("settings/users/<int:pk>/delete/", administration.user_delete, name="user_delete"),
     path(
         "settings/users/<int:pk>/second-factor-off/",

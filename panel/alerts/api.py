@@ -18,7 +18,8 @@ class AlertsView(ApiMixin):
 
     @extend_schema(responses=AlertSerializer(many=True), operation_id="attention")
     def get(self, request: Request) -> Response:
-        """List alerts, most severe first: hosts and web servers that do not respond, failed deployments, drift,
-        certificates, failed runs and reports, then items that wait for a decision. At most 200 of each kind.
+        """List alerts, most severe first: hosts, web servers and sites that do not respond, almost full disks, failed
+        deployments, drift, certificates, failed runs and reports, then items that wait for a decision. At most 200 of
+        each kind.
         """
         return Response(AlertSerializer(alerts(self.actor, MOST), many=True).data)

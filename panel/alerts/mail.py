@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from panel.accounts.models import User
 from panel.alerts.kinds import Alert
 from panel.alerts.models import SentAlert
-from panel.reports import mail
+from panel.core import mail
 
 
 def send(user: User, new: Sequence[Alert], over: Sequence[SentAlert]) -> None:
@@ -32,7 +32,6 @@ def message_of(user: User, new: Sequence[Alert], over: Sequence[SentAlert]) -> E
     message = EmailMultiAlternatives(
         subject=_subject([words for words, _detail, _url in lines], [row.words for row in over]),
         body=render_to_string("alerts/mail.txt", context),
-        from_email=settings.DEFAULT_FROM_EMAIL,
         to=[user.email],
         headers={"Message-ID": mail.new_id(), "Auto-Submitted": "auto-generated"},
     )

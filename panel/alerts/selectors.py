@@ -16,12 +16,14 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.alerts.certificates import certificate_alerts, live_alerts, order_alerts
 from panel.alerts.kinds import Alert, Source
+from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, Health, SiteState, SiteStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
+from panel.hosts.selectors import hosts_visible
 from panel.reports.selectors import alarming
 from panel.rollouts.choices import RolloutStatus
 from panel.rollouts.selectors import rollouts_visible
@@ -45,17 +47,14 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
     """
     return [
         *mailed_alerts(user, most),
-        *_of((_runs, _reports, _new_hosts, _services, _paused, _planned, _pending), user, most),
+        *_of((_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned, _pending), user, most),
     ]
 
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    return _of(
-        (_hosts, _stopped, _failing, _failures, _rollouts, _drifts, order_alerts, certificate_alerts, live_alerts),
-        user,
-        most,
-    )
+    hosts = (_hosts, _stopped, _failing, trouble_alerts)
+    return _of((*hosts, _failures, _rollouts, _drifts, order_alerts, certificate_alerts, live_alerts), user, most)
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -71,14 +70,14 @@ def visible_deployments(user: User) -> QuerySet[Deployment]:
     return deployments_visible(user)
 
 
-def _hosts(_user: User, most: int) -> list[Alert]:
+def _hosts(user: User, most: int) -> list[Alert]:
     expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # maintenance
-    lost = Host.objects.filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
+    lost = hosts_visible(user).filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
     return _of_hosts(lost.order_by("-status", "name")[:most])
 
 
-def _new_hosts(_user: User, most: int) -> list[Alert]:
-    return _of_hosts(Host.objects.filter(status=HostStatus.NEW).order_by("name")[:most])
+def _new_hosts(user: User, most: int) -> list[Alert]:
+    return _of_hosts(hosts_visible(user).filter(status=HostStatus.NEW).order_by("name")[:most])
 
 
 def _of_hosts(rows: Iterable[Host]) -> list[Alert]:
@@ -157,9 +156,9 @@ def _failing(user: User, most: int) -> list[Alert]:
     ]
 
 
-def _paused(_user: User, most: int) -> list[Alert]:
+def _paused(user: User, most: int) -> list[Alert]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
-    rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:most]
+    rows = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name")[:most]
     words = _("No deployments or benchmarks start on this host until it is resumed")
     return [
         Alert("paused", _("Paused"), "host", row.name, words, reverse("hosts:detail", args=[row.name])) for row in rows

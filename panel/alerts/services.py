@@ -18,7 +18,7 @@ from panel.alerts import mail
 from panel.alerts.kinds import Alert
 from panel.alerts.models import AlertMail, SentAlert
 from panel.alerts.selectors import mailed_alerts
-from panel.reports.mail import Refused, Unreachable
+from panel.core.mail import Refused, Unreachable
 
 MOST = 200  # alerts of a kind: longer mails are not useful
 # Pauses after the first, second, ... failed attempt; the first is also the time after which an attempt counts as lost.

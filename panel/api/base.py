@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
@@ -179,7 +181,9 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         if wanted.removeprefix("-") not in self.ordering_fields:
             names = ", ".join(self.ordering_fields)
             raise parameter_error("ordering", f"Order by one of: {names}. Prefix the name with - for descending order.")
-        return (wanted,) if wanted.removeprefix("-") == "id" else (wanted, "id")
+        if wanted.removeprefix("-") == "id":
+            return (wanted,)
+        return (wanted, "-id") if wanted.startswith("-") else (wanted, "id")  # one direction, as indexes have
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         serializer = super().get_serializer(*args, **kwargs)
@@ -254,6 +258,15 @@ def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
         words = f"“{value}” does not exist, or you do not have access to it."
         raise ApiError("invalid", words, [{"pointer": pointer, "detail": words}])
     return row
+
+
+def base64_decoded(text: str, pointer: str) -> bytes:
+    """Bytes of a file sent as Base64 (RFC 4648); other text rejects the request."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        problem = {"pointer": pointer, "detail": f"This is not valid Base64: {error}."}
+        raise ApiError("invalid", "The file cannot be read.", [problem]) from error
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:

@@ -26,6 +26,7 @@ from panel.accounts.services.users import session_store
 from panel.api.problems import body_of, plain_response
 from panel.core.middleware import Finish, Middleware
 from panel.imports.sources import MAX_ARCHIVE_BYTES
+from panel.publishing.archives import MAX_UPLOAD_BYTES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,10 +39,12 @@ USUAL = 2 * MIB
 # For unauthenticated callers: the forms for sign-in and the first account.
 ANONYMOUS = 64 * 1024
 FORM = 64 * 1024  # form data besides a file
-# Configuration folders; as Base64 in JSON, four bytes for three.
+# Configuration folders and content of sites; as Base64 in JSON, four bytes for three.
 _LARGER = (
     (re.compile(r"/hosts/[^/]+/imports/\+upload/?"), MAX_ARCHIVE_BYTES + FORM),
     (re.compile(r"/api/v1/imports/upload/?"), MAX_ARCHIVE_BYTES * 4 // 3 + FORM),
+    (re.compile(r"/content/site/[^/]+/upload/?"), MAX_UPLOAD_BYTES + FORM),
+    (re.compile(r"/api/v1/publications/?"), MAX_ARCHIVE_BYTES * 4 // 3 + FORM),
 )
 LARGEST = max(limit for _pattern, limit in _LARGER)
 

@@ -82,6 +82,18 @@ def _words(item: Any) -> dict[str, str]:
     return {"invalid": "Send a number."} if isinstance(item, django_filters.NumberFilter) else {}
 
 
+def _may_repeat(model: type[Model] | None, path: str) -> bool:
+    """Return whether a filter by this path joins several rows to one, which would then be listed several times."""
+    for name in path.split("__"):
+        if model is None:
+            return False
+        field = model._meta.get_field(name)
+        if field.one_to_many or field.many_to_many:
+            return True
+        model = field.related_model
+    return False
+
+
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
     """django-filter over a view's `filter_fields`; an invalid value is an error, never ignored."""
 
@@ -114,6 +126,9 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
         queryset = self._of_nothing(request, queryset, view)
         try:
             found: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+            used: list[Any] = [item for name, item in self.filters_of(view).items() if name in request.query_params]
+            if any(_may_repeat(view.model, str(item.field_name)) for item in used):
+                found = queryset.filter(pk__in=found.order_by().values("pk"))
             return found
         except ValidationError as error:
             errors = [

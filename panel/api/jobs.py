@@ -20,7 +20,11 @@ from panel.core.errors import Conflict
 from panel.core.jobs import JobStatus, job_found
 from panel.deployments.models import Deployment
 from panel.hosts.models import HostJob
+from panel.previews.models import Preview
+from panel.publishing.models import Publication
 from panel.reports.models import Delivery
+from panel.rollouts.models import Rollout
+from panel.rollouts.selectors import wave_lines
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
@@ -63,7 +67,7 @@ class JobData(TypedDict):
     links: JobLinks
 
 
-Row = Deployment | Run | SuiteRun | Comparison | HostJob | Delivery | Order
+Row = Deployment | Run | SuiteRun | Comparison | HostJob | Delivery | Order | Rollout | Preview | Publication
 
 
 def _time(value: Any) -> str | None:
@@ -177,6 +181,32 @@ def _of_order(row: Order) -> JobData:
     return _job(row, "certificate_order", is_finished=row.is_finished, steps=steps, log=_joined(steps), result=result)
 
 
+def _of_rollout(row: Rollout) -> JobData:
+    """A step for each wave."""
+    steps = []
+    for line in wave_lines(row):
+        said = "\n".join(str(found["words"]) for found in line.findings)
+        steps.append(_step(f"wave {line.wave.position}", line.wave.status, said, line.wave))
+    result = {"outcome": row.status} if row.is_finished else None
+    return _job(row, "rollout", is_finished=row.is_finished, steps=steps, log=_joined(steps), result=result)
+
+
+def _of_preview(row: Preview) -> JobData:
+    result = {"asked": row.asked, "different": row.count} if row.is_finished else None
+    return _job(row, "preview", is_finished=row.is_finished, steps=[], log=row.progress, result=result)
+
+
+def _of_publication(row: Publication) -> JobData:
+    """A step for each host."""
+    status = {"published": "succeeded", "failed": "failed", "returned": "failed"}
+    steps = [
+        _step(f"{target['host']}: {target['folder']}", status.get(target["state"], "running"), target["words"], row)
+        for target in row.targets
+    ]
+    result = {"release": row.release.number if row.release else None} if row.is_finished else None
+    return _job(row, "publication", is_finished=row.is_finished, steps=steps, log=row.progress, result=result)
+
+
 _DESCRIBE: dict[str, Callable[[Any], JobData]] = {
     "deployment": _of_deployment,
     "run": _of_run,
@@ -185,6 +215,9 @@ _DESCRIBE: dict[str, Callable[[Any], JobData]] = {
     "host_job": _of_host_job,
     "delivery": _of_delivery,
     "certificate_order": _of_order,
+    "rollout": _of_rollout,
+    "preview": _of_preview,
+    "publication": _of_publication,
 }
 
 

@@ -90,3 +90,20 @@ class ServerTrafficSerializer(serializers.Serializer[Any]):
 
 class HostTrafficSerializer(serializers.Serializer[Any]):
     servers = ServerTrafficSerializer(many=True)
+
+
+class HourSerializer(serializers.Serializer[Any]):
+    begin = serializers.DateTimeField()
+    requests = serializers.IntegerField()
+    sent_bytes = serializers.IntegerField()
+    statuses = serializers.DictField(child=serializers.IntegerField())
+
+
+class SiteRequestsSerializer(serializers.Serializer[Any]):
+    """Requests of a site from its access logs; `statuses` by the first digit of the status."""
+
+    begin = serializers.DateTimeField()
+    counted_at = serializers.DateTimeField()
+    is_complete = serializers.BooleanField()
+    whole = HourSerializer()
+    steps = HourSerializer(many=True)

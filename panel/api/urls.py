@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from panel.accounts.api import MeView, SavedViews, SelfCheckView, Teams, Tokens, Users
+from panel.accounts.api import MailServerView, MailTestView, MeView, SavedViews, SelfCheckView, Teams, Tokens, Users
 from panel.alerts.api import AlertsView
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
@@ -16,10 +16,15 @@ from panel.benchmarks.api.suites import Suites
 from panel.certificates.api import AcmeAccounts, AutomaticHttps, DnsAccounts
 from panel.comparisons.api import Comparisons
 from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
+from panel.deployments.api.maintenance import Maintenances
 from panel.deployments.api.sites import DeployableSites
 from panel.deployments.api.web_servers import DeployableWebServers
+from panel.deployments.api.windows import ChangeWindows
 from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
+from panel.placements.api import Placements
+from panel.previews.api import Previews
+from panel.publishing.api import Publications, Releases
 from panel.reports.api import Reports, Schedules
 from panel.rollouts.api import Rollouts
 from panel.websites.api.allowances import Allowances
@@ -37,9 +42,11 @@ router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")
 router.register("deployments", Deployments, basename="deployments")
 router.register("dns-accounts", DnsAccounts, basename="dns-accounts")
+router.register("change-windows", ChangeWindows, basename="change-windows")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")
+router.register("maintenance", Maintenances, basename="maintenance")
 router.register("web-servers", DeployableWebServers, basename="web-servers")
 router.register("locations", Locations, basename="locations")
 router.register("host-jobs", HostJobs, basename="host-jobs")
@@ -48,6 +55,10 @@ router.register("pins", Pins, basename="pins")
 router.register("reports", Reports, basename="reports")
 router.register("revisions", Revisions, basename="revisions")
 router.register("rollouts", Rollouts, basename="rollouts")
+router.register("placements", Placements, basename="placements")
+router.register("previews", Previews, basename="previews")
+router.register("publications", Publications, basename="publications")
+router.register("releases", Releases, basename="releases")
 router.register("runs", Runs, basename="runs")
 router.register("saved-views", SavedViews, basename="saved-views")
 router.register("scenarios", Scenarios, basename="scenarios")
@@ -73,6 +84,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<uuid:uuid>/", JobView.as_view(), name="job"),
     path("jobs/<uuid:uuid>/cancel/", JobCancelView.as_view(), name="job-cancel"),
     path("jobs/<uuid:uuid>/events/", JobEventsView.as_view(), name="job-events"),
+    path("mail-server/", MailServerView.as_view(), name="mail-server"),
+    path("mail-server/test/", MailTestView.as_view(), name="mail-server-test"),
     path("me/", MeView.as_view(), name="me"),
     path("problems/", ProblemsView.as_view(), name="problems"),
     path("problems/<slug:kind>/", ProblemView.as_view(), name="problem"),

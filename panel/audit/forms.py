@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from panel.audit.models import AuditEntry
-from panel.audit.words import action_words, actions_named
+from panel.audit.words import ACTIONS, action_words, actions_named
 from panel.core.forms import Form
 
 
@@ -28,10 +28,9 @@ class AuditFilterForm(Form):
     def __init__(self, *args: Any, entries: QuerySet[AuditEntry], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.entries = entries
-        actions = entries.order_by().values_list("action", flat=True).distinct()
         field = self.fields["action"]
         assert isinstance(field, forms.ChoiceField)
-        named = sorted(((name, action_words(name)) for name in actions), key=lambda choice: choice[1])
+        named = sorted(((name, action_words(name)) for name in ACTIONS), key=lambda choice: choice[1])
         field.choices = [("", _("Any")), *named]
 
     def found(self) -> QuerySet[AuditEntry]:
@@ -43,7 +42,6 @@ class AuditFilterForm(Form):
             words = data["q"]
             entries = entries.filter(
                 Q(object_label__icontains=words)
-                | Q(action__icontains=words)
                 | Q(action__in=actions_named(words))
                 | Q(actor_label__icontains=words)
                 | Q(request_id=words)

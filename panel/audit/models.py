@@ -7,7 +7,7 @@ from django.db import models
 
 
 class AuditEntry(models.Model):
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(auto_now_add=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     actor_label = models.CharField(max_length=120)  # kept after the account is deleted; "system" for the panel itself
     token_prefix = models.CharField(max_length=16, blank=True)
@@ -15,15 +15,21 @@ class AuditEntry(models.Model):
     object_type = models.CharField(max_length=80)
     object_id = models.CharField(max_length=64)
     object_label = models.CharField(max_length=200)
+    # of the object at that time; null for objects without a team, or with several (audit.teams)
+    team = models.ForeignKey("accounts.Team", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     before = models.JSONField(null=True)  # secrets appear as "(secret)"
     after = models.JSONField(null=True)
-    request_id = models.CharField(max_length=32, blank=True)
+    request_id = models.CharField(max_length=32, blank=True, db_index=True)
     address = models.GenericIPAddressField(null=True)
 
     class Meta:
         ordering = ["-at", "-pk"]
         verbose_name_plural = "audit entries"
-        indexes = [models.Index(fields=["object_type", "object_id", "-at"])]
+        indexes = [
+            models.Index(fields=["object_type", "object_id", "-at"]),
+            models.Index(fields=["-at", "-id"], name="audit_newest"),
+            models.Index(fields=["team", "-at", "-id"], name="audit_newest_of_team"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.actor_label} {self.action} {self.object_label}"

@@ -6,52 +6,23 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from django.apps import apps
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from panel.accounts.models import Team, User
-from panel.accounts.permissions import Action, in_scope
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, in_scope, team_keys
 from panel.audit.models import AuditEntry
-
-# Path from each audited kind of object to its team; other kinds are visible to administrators only.
-TEAM_PATHS = {
-    "websites.site": "team",
-    "websites.certificate": "team",
-    "websites.serverblock": "site__team",
-    "websites.location": "block__site__team",
-    "websites.upstream": "site__team",
-    "websites.phppool": "site__team",
-    "deployments.revision": "site__team",
-    "deployments.drift": "site__team",
-    "deployments.deployment": "items__site__team",
-    "benchmarks.scenario": "team",
-    "benchmarks.run": "targets__site__team",
-}
-
-
-# Objects that may name sites of several teams: visible to users with access to all of them.
-SHARED = {"deployments.deployment", "benchmarks.run"}
 
 
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
-    """Entries that `user` may read. Deleted objects have no team, so their entries are for administrators."""
+    """Entries that `user` may read: for administrators all, for others their own actions and those on objects that
+    belonged to one of their teams. Objects of several teams are for administrators.
+    """
     entries = AuditEntry.objects.all()
     if not user.is_active or not in_scope(user, Action.VIEW):
         return entries.none()
     if user.is_admin:
         return entries
-    mine = Q(actor=user)
-    teams = user.teams.all()
-    others = Team.objects.exclude(pk__in=teams)
-    for label, path in TEAM_PATHS.items():
-        model: type[Model] = apps.get_model(label)
-        # Ids are stored as text, because they refer to several tables.
-        rows = model._default_manager.filter(**{f"{path}__in": teams})
-        if label in SHARED:
-            rows = rows.exclude(pk__in=model._default_manager.filter(**{f"{path}__in": others}).values("pk"))
-        ids = rows.values_list("pk", flat=True)
-        mine |= Q(object_type=label, object_id__in=[str(pk) for pk in ids])
-    return entries.filter(mine)
+    return entries.filter(Q(actor=user) | Q(team__in=team_keys(user)))
 
 
 @dataclass(frozen=True)

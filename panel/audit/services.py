@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.audit.models import AuditEntry
+from panel.audit.teams import teams_of
 from panel.core.fields import EncryptedTextField
 from panel.core.middleware import current_request_id
 
@@ -59,14 +60,18 @@ def audit_record(
     """Write one row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did not or does not
     exist).
     """
-    return AuditEntry.objects.create(**_columns(actor, action, target, before, after))
+    (team,) = teams_of([target])
+    return AuditEntry.objects.create(**_columns(actor, action, target, before, after), team_id=team)
 
 
 def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Change]) -> None:
     """Write rows for many objects with one statement."""
-    rows = [_columns(actor, action, *target) for target in targets]
-    if rows:
-        AuditEntry.objects.bulk_create([AuditEntry(at=timezone.now(), **row) for row in rows])
+    changes = list(targets)
+    teams = teams_of(target for target, _before, _after in changes)
+    AuditEntry.objects.bulk_create(
+        AuditEntry(at=timezone.now(), **_columns(actor, action, *change), team_id=team)
+        for change, team in zip(changes, teams, strict=True)
+    )
 
 
 def _columns(

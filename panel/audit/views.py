@@ -7,7 +7,6 @@ import json
 from collections.abc import Generator
 from typing import cast
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -19,6 +18,7 @@ from panel.audit import selectors, words
 from panel.audit.forms import AuditFilterForm
 from panel.audit.models import AuditEntry
 from panel.core import cells
+from panel.core.pages import MOST, page_of
 from panel.core.stream import as_served
 from panel.core.ui import Crumb
 
@@ -34,7 +34,7 @@ def _form(request: HttpRequest) -> AuditFilterForm:
 @require_safe
 def entry_list(request: HttpRequest) -> HttpResponse:
     form = _form(request)
-    page = Paginator(form.found(), 50).get_page(request.GET.get("page"))
+    page = page_of(form.found(), 50, request.GET.get("page"), most=MOST)
     told = words.told(page.object_list, is_admin=cast(User, request.user).is_admin)
     return render(request, "audit/list.html", {"filters": form, "page": page, "told": told})
 

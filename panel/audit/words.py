@@ -53,11 +53,14 @@ ACTIONS: dict[str, str | Promise] = {
     "host.drift": _("Drift check started"),
     "host.install_native": _("Installation of gallop started"),
     "host.pause": _("Host paused"),
+    "host.key_replaced": _("SSH key of a host replaced"),
+    "host.rotate_key": _("Replacement of a host's SSH key started"),
     "host.prepare": _("Installation of application packages started"),
     "host.register": _("Panel's own host registered"),
     "host.resume": _("Host resumed"),
     "host.service": _("Web server started, stopped, or reloaded"),
     "host.tag": _("Tags of a host changed"),
+    "host.teams": _("Teams of a host changed"),
     "host.trust_key": _("Host key trusted"),
     "host.update": _("Host changed"),
     "import.adopt": _("Site adopted from its host"),
@@ -75,10 +78,25 @@ ACTIONS: dict[str, str | Promise] = {
     "php_pool.delete": _("PHP pool deleted"),
     "php_pool.update": _("PHP pool changed"),
     "pin.release": _("Adopted file released"),
+    "mail_server.delete": _("Mail server deleted"),
+    "mail_server.test": _("Test mail sent"),
+    "mail_server.update": _("Mail server changed"),
     "report.create": _("Report created"),
     "report.delete": _("Report deleted"),
     "report.prune": _("Old reports removed"),
     "report.send": _("Report sent again"),
+    "change_window.delete": _("Change window deleted"),
+    "change_window.set": _("Change window changed"),
+    "maintenance.end": _("Maintenance ended"),
+    "maintenance.start": _("Maintenance started"),
+    "placement.copy": _("Copy of a site changed"),
+    "placement.delete": _("Placement deleted"),
+    "placement.set": _("Placement changed"),
+    "publication.cancel": _("Publication cancelled"),
+    "publication.request": _("Publication requested"),
+    "release.create": _("Release stored"),
+    "preview.cancel": _("Preview cancelled"),
+    "preview.request": _("Preview requested"),
     "rollout.approve": _("Wave of a rollout approved"),
     "rollout.end": _("Rollout ended early"),
     "rollout.fail": _("Wave of a rollout failed"),
@@ -135,6 +153,7 @@ ACTIONS: dict[str, str | Promise] = {
     "upstream.update": _("Upstream changed"),
     "user.create": _("Account added"),
     "user.delete": _("Account deleted"),
+    "user.link": _("Link for a password created"),
     "user.password": _("Password changed"),
     "user.profile": _("Own profile changed"),
     "user.setup": _("First account created"),
@@ -151,6 +170,8 @@ KINDS: dict[str, str | Promise] = {
     "benchmarks.run": _("Benchmark run"),
     "benchmarks.scenario": _("Scenario"),
     "benchmarks.suiterun": _("Suite run"),
+    "core.mailserver": _("Mail server"),
+    "deployments.changewindow": _("Change window"),
     "deployments.deployment": _("Deployment"),
     "deployments.drift": _("Drift"),
     "deployments.pinnedfile": _("Adopted file"),
@@ -160,6 +181,9 @@ KINDS: dict[str, str | Promise] = {
     "reports.report": _("Report"),
     "reports.schedule": _("Schedule"),
     "comparisons.comparison": _("Server comparison"),
+    "publishing.publication": _("Publication"),
+    "publishing.release": _("Release"),
+    "previews.preview": _("Preview"),
     "rollouts.rollout": _("Rollout"),
     "websites.allowance": _("Allowance"),
     "websites.certificate": _("Certificate"),
@@ -184,6 +208,9 @@ _PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "reports.report": ("reports:detail", ("uuid",)),
     "reports.schedule": ("reports:schedule", ("pk",)),
     "comparisons.comparison": ("comparisons:detail", ("uuid",)),
+    "publishing.publication": ("publishing:detail", ("uuid",)),
+    "publishing.release": ("publishing:content", ("site__name",)),
+    "previews.preview": ("previews:detail", ("uuid",)),
     "rollouts.rollout": ("rollouts:detail", ("uuid",)),
     "websites.certificate": ("websites:certificate", ("name",)),
     "websites.location": ("websites:location", ("block__site__name", "pk")),
@@ -202,8 +229,8 @@ def action_words(action: str) -> str:
 
 
 def actions_named(words: str) -> list[str]:
-    """Actions whose names contain the words, for the search."""
-    return [action for action, name in ACTIONS.items() if words.lower() in str(name).lower()]
+    """Actions whose names contain the words (in the API or on pages), for the search."""
+    return [action for action, name in ACTIONS.items() if words.lower() in f"{action} {name}".lower()]
 
 
 def kind_words(object_type: str) -> str:

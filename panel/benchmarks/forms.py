@@ -22,7 +22,8 @@ from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PROTOCOLS, Network, Suite
 from panel.benchmarks.tools.arguments import TOOLS, Field
 from panel.core.forms import Form, LinesField
-from panel.hosts.models import Connection, Host
+from panel.hosts.models import Connection
+from panel.hosts.selectors import hosts_visible
 from panel.websites.listing import site_tags, sites_tagged
 from panel.websites.models import Site
 
@@ -251,6 +252,9 @@ class RunFilterForm(Form):
 # --- suites ---
 
 
+_SAME_HOST = _("same host as the web servers")
+
+
 def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
     """Fields to choose a part of the suite; no choice of a kind means all.
 
@@ -295,16 +299,19 @@ def _link_fields() -> dict[str, forms.Field]:
     )
     fields["load_from"] = forms.ChoiceField(
         label=_("Load generator on"),
-        choices=_load_hosts,
+        choices=[("", _SAME_HOST)],
         required=False,
         help_text=_("With another host, Paddock emulates the link between both hosts. Both must use SSH."),
     )
     return fields
 
 
-def _load_hosts() -> list[tuple[str, Any]]:
-    hosts = Host.objects.exclude(connection=Connection.LOCAL).order_by("name")
-    return [("", _("same host as the web servers")), *((name, name) for name in hosts.values_list("name", flat=True))]
+def offer_load_hosts(fields: Mapping[str, forms.Field], user: User) -> None:
+    """Offer the hosts that the user can see as load generators."""
+    field = fields["load_from"]
+    assert isinstance(field, forms.ChoiceField)
+    hosts = hosts_visible(user).exclude(connection=Connection.LOCAL).order_by("name")
+    field.choices = [("", _SAME_HOST), *((name, name) for name in hosts.values_list("name", flat=True))]
 
 
 def _network(data: Mapping[str, Any]) -> Network | None:
@@ -334,9 +341,10 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
 class SuiteForm(Form):
     """Form to start a suite by hand; its ids are unique among the forms of the page."""
 
-    def __init__(self, *args: Any, suite: Suite, kept: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, suite: Suite, user: User, kept: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": f"{suite.slug}-%s"})
         self.fields |= suite_fields(suite, kept)
+        offer_load_hosts(self.fields, user)
 
     @property
     def choice(self) -> Choice:

@@ -11,6 +11,8 @@ from panel.benchmarks.records import HistoryPoint, TargetSummary
 from panel.benchmarks.runs.measured import Measured, measured_from
 from panel.benchmarks.tools.arguments import clean
 from panel.deployments.models import SiteStatus
+from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
 
 HISTORY_RUNS = 200
@@ -38,9 +40,16 @@ def runs_visible(user: User) -> QuerySet[Run]:
 
 
 def suites_visible(user: User) -> QuerySet[SuiteRun]:
-    """All suite runs: they belong to hosts, which belong to no team."""
+    """Suite runs on hosts that the user can see, with load from such a host; of deleted hosts, the user's own."""
     rows = SuiteRun.objects.select_related("host", "requested_by")
-    return rows if user.is_active and in_scope(user, Action.VIEW) else rows.none()
+    if not user.is_active or not in_scope(user, Action.VIEW):
+        return rows.none()
+    if user.is_admin:
+        return rows
+    hosts = hosts_visible(user)
+    hidden = Host.objects.exclude(pk__in=hosts.values("pk")).values_list("name", flat=True)
+    seen = Q(host__in=hosts.values("pk")) | Q(host=None, requested_by=user)
+    return rows.filter(seen).exclude(chosen__load_from__in=list(hidden))
 
 
 def with_runs(rows: QuerySet[SuiteRun]) -> QuerySet[SuiteRun]:

@@ -48,7 +48,7 @@ class AccountForm(PartForm[AcmeAccount]):
 class AutomaticForm(PartForm[AutomaticCertificate]):
     class Meta:
         model = AutomaticCertificate
-        fields = ("account", "dns", "key_type", "profile", "https_port", "http3")
+        fields = ("account", "dns", "key_type", "profile", "https_port", "http3", "hsts_max_age_s")
         labels = {
             "account": _("Account"),
             "dns": _("DNS account"),
@@ -56,10 +56,15 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
             "profile": _("Profile"),
             "https_port": _("HTTPS port"),
             "http3": _("HTTP/3, if the web server supports it"),
+            "hsts_max_age_s": _("HSTS, in seconds"),
         }
         help_texts = {
             "dns": _("Proves the names by DNS records, which wildcard names need. Leave empty to use HTTP."),
             "profile": _("A profile of the authority, for example `shortlived`. Leave empty for its default."),
+            "hsts_max_age_s": _(
+                "Browsers refuse plain HTTP for this time after each visit, even if HTTPS is turned off. Start with "
+                "86400 (a day); 31536000 is a year. Leave empty for none."
+            ),
             "https_port": _("Port of the listeners that Paddock adds to server blocks without TLS."),
         }
 

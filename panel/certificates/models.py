@@ -109,6 +109,9 @@ class AutomaticCertificate(BaseModel):
         default=443, validators=[MinValueValidator(1), MaxValueValidator(65535)]
     )  # of the listeners that are added
     http3 = models.BooleanField(default=True)  # where the web server supports it
+    hsts_max_age_s = models.PositiveIntegerField(  # Strict-Transport-Security of server blocks without one; null: none
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(63_072_000)]
+    )
     # When the next order is begun; null while one is under way.
     next_at = models.DateTimeField(null=True, editable=False, db_index=True)
     ari_at = models.DateTimeField(null=True, editable=False)  # when to ask the authority again when to renew

@@ -157,6 +157,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
             "profile",
             "https_port",
             "http3",
+            "hsts_max_age_s",
             "next_at",
             "reason",
             "failures",
@@ -181,3 +182,4 @@ class AutomaticHttpsInput(StrictSerializer):
     profile = serializers.CharField(max_length=64, default="", allow_blank=True)
     https_port = serializers.IntegerField(default=443, min_value=1, max_value=65535)
     http3 = Truth(default=True)
+    hsts_max_age_s = serializers.IntegerField(default=None, allow_null=True, min_value=1, max_value=63_072_000)

@@ -172,6 +172,7 @@ def automatic_enable(
     profile: str = "",
     https_port: int = 443,
     http3: bool = True,
+    hsts_max_age_s: int | None = None,
     dns: DnsAccount | None = None,
 ) -> Order:
     """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
@@ -186,10 +187,9 @@ def automatic_enable(
     _refuse_names(site, dns)
     if AutomaticCertificate.objects.filter(site=site).exists():
         raise Conflict(f"Automatic HTTPS of {site} is already on.")
-    automatic = AutomaticCertificate(site=site, account=account, dns=dns)
-    values = {"key_type": key_type, "profile": profile, "https_port": https_port, "http3": http3}
-    for name, value in values.items():
-        setattr(automatic, name, value)
+    values: dict[str, object] = {"key_type": key_type, "profile": profile, "https_port": https_port}
+    values |= {"http3": http3, "hsts_max_age_s": hsts_max_age_s}
+    automatic = AutomaticCertificate(site=site, account=account, dns=dns, **values)
     automatic.full_clean()
     automatic.save()
     _answer_challenges(site, dns is None)

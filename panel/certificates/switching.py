@@ -32,7 +32,7 @@ WAIT_S = 300.0
 
 
 def names_of(site: Site, live: Revision | None, *, wildcards: bool) -> list[str]:
-    """The names of the live site, which are what a certificate is ordered for."""
+    """The domain names of the live site, for which a certificate is ordered. ApplicationError for none or too many."""
     names = site_names(spec_of(live), wildcards=wildcards) if live is not None else []
     if not names:
         raise ApplicationError(f"{site} has no exact domain name. Add one to a server block and deploy the site.")
@@ -83,7 +83,9 @@ def _secure(actor: User, automatic: AutomaticCertificate, block: ServerBlock) ->
         secure = {"port": automatic.https_port, "tls": True, "http2": True, "http3": http3}
         rows += [row | secure for row in list({row["address"]: row for row in rows}.values())]
         values["redirect_to_https"] = True
-    if block.certificate != automatic.certificate or "redirect_to_https" in values:
+    if automatic.hsts_max_age_s is not None and block.hsts_max_age_s is None:
+        values["hsts_max_age_s"] = automatic.hsts_max_age_s
+    if block.certificate != automatic.certificate or len(values) > 1:
         block_update(actor=actor, block=block, listens=rows, **values)
 
 

@@ -8,8 +8,11 @@ from typing import Any, TypeVar
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, validate_slug
+from django.forms.utils import flatatt
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -90,6 +93,31 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
             for message in messages:
                 form.add_error(field if field in form.fields else None, message)
     return None
+
+
+class LongSelect(forms.Select):
+    """A select for hundreds of choices without groups, which Django's would render with one template each."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        chosen = {str(item) for item in self.format_value(value)}
+        options = format_html_join(
+            "",
+            '<option value="{}"{}>{}</option>',
+            (
+                (key, mark_safe(" selected") if str(key) in chosen else "", label)
+                for key, label in ((("" if key is None else str(key)), label) for key, label in self.choices)
+            ),
+        )
+        found = flatatt({**self.build_attrs(self.attrs, attrs), "name": name})
+        return format_html("<select{}>{}</select>", found, options)
+
+
+class MomentField(forms.DateTimeField):
+    """A date and time in the user's time zone, chosen in the browser's own control."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+        super().__init__(required=False, widget=widget, **kwargs)
 
 
 class LinesField(forms.CharField):

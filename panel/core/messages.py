@@ -17,7 +17,10 @@ class Task(StrEnum):
     BENCHMARK_RUN = "panel.benchmarks.tasks.run"
     COMPARISON_RUN = "panel.comparisons.tasks.run"
     CERTIFICATE_ORDER = "panel.certificates.tasks.run"
+    PUBLICATION_RUN = "panel.publishing.tasks.run"
+    PREVIEW_RUN = "panel.previews.tasks.run"
     ROLLOUT_ADVANCE = "panel.rollouts.tasks.advance"
+    PASSWORD_FORGOTTEN = "panel.accounts.tasks.password_forgotten"  # noqa: S105 - a name
     REPORT_DELIVER = "panel.reports.tasks.deliver"
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
+from email.utils import parseaddr
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F
+from django.utils.translation import gettext_lazy as _
 
 from panel.core import words
 from panel.core.errors import Conflict
+from panel.core.fields import EncryptedTextField
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
@@ -135,3 +142,34 @@ class PeriodicDate(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.next_at:%Y-%m-%d %H:%M:%S}"
+
+
+class MailServer(BaseModel):
+    """The mail server that administrators set; at most one row. Without it, the environment counts (core/mail.py)."""
+
+    class Security(models.TextChoices):
+        STARTTLS = "starttls", _("STARTTLS (usually port 587)")
+        TLS = "tls", _("TLS (usually port 465)")
+        NONE = "none", _("None: only for a server on this host")
+
+    only = models.BooleanField(default=True, unique=True, editable=False)
+    host = models.CharField(max_length=253)
+    port = models.PositiveIntegerField(default=587, validators=[MinValueValidator(1), MaxValueValidator(65535)])
+    security = models.CharField(max_length=8, choices=Security.choices, default=Security.STARTTLS)
+    username = models.CharField(max_length=200, blank=True)
+    password = EncryptedTextField(blank=True, default="")
+    sender = models.CharField(max_length=200)  # the From header: Paddock <paddock@example.com>
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def clean(self) -> None:
+        faults = {}
+        if not _HOST.fullmatch(self.host):
+            faults["host"] = _("Enter a host name or an IP address.")
+        if "@" not in parseaddr(self.sender)[1] or not self.sender.isprintable():
+            faults["sender"] = _("Enter a mail address, for example Paddock <paddock@example.com>.")
+        if self.password and self.security == self.Security.NONE:
+            faults["security"] = _("A password is sent only over TLS.")
+        if faults:
+            raise ValidationError(faults)

@@ -54,6 +54,8 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "draft": ("neutral", "edit"),
     "disabled": ("neutral", "neutral"),
     "stopped": ("neutral", "stop"),
+    "resources": ("warn", "warn"),
+    "reboot": ("info", "refresh"),
     "cancelled": ("neutral", "neutral"),
     "skipped": ("neutral", "neutral"),
     "waiting": ("info", "wait"),

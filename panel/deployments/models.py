@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
+from panel.deployments.change_windows import ChangeWindow as ChangeWindow
 from panel.deployments.fields import PlanField
 from panel.deployments.health_changes import Health as Health
 from panel.deployments.health_changes import HealthChange as HealthChange
@@ -87,6 +88,7 @@ class DeploymentKind(models.TextChoices):
     MOVE = "move", _("Move to another web server")
     OVERWRITE = "overwrite", _("Overwrite drift")
     CERTIFICATE = "certificate", _("Renew certificates")  # the live revisions with other certificate files
+    MAINTENANCE = "maintenance", _("Maintenance")  # the live revisions with or without a maintenance page
     MAIN = "main", _("Change the main file")  # of a distribution's nginx; belongs to no site
 
 
@@ -132,6 +134,10 @@ class Deployment(Job):
 
     class Meta:
         ordering = ["-created_at", "-pk"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="deployments_newest"),
+            models.Index(fields=["finished_at"], name="deployments_finished"),
+        ]
 
     def __str__(self) -> str:
         # Every audit entry uses this name; get_status_display() would be twenty times slower.

@@ -113,7 +113,7 @@ def _line(row: Check) -> Line:
 
 
 def response_words(seen: Mapping[str, Any] | None) -> str:
-    """200, 301 to https://shop.example/, or why there was no response; "" where nothing was asked."""
+    """A response in words: `200`, `301 to https://shop.example/`, or why there was none; "" if nothing was sent."""
     if seen is None:
         return ""
     if not seen.get("status"):

@@ -30,8 +30,8 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
     rows = rows.defer("superseded_by__plan", "superseded_by__comparison")  # as long as its own, and not needed here
     if user.is_admin:
         return visible(rows, user)
-    sites = visible(Site.objects.all(), user)
-    return visible(rows, user, team_path="items__site__team").filter(items__site__in=sites).distinct()
+    items = visible(DeploymentItem.objects.all(), user, team_path="site__team")
+    return rows.filter(pk__in=items.values("deployment"))
 
 
 def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:

@@ -184,6 +184,9 @@ _ANYWAY = "Keep the new configuration even if its own sites respond worse than b
 class ConfirmInput(StrictSerializer):
     accept_drift = Truth(required=False, default=False)
     deploy_anyway = Truth(required=False, default=False, help_text=_ANYWAY)
+    despite_windows = Truth(
+        required=False, default=False, help_text="Deploy outside the hosts' change windows; administrators only."
+    )
 
 
 class RollbackInput(StrictSerializer):

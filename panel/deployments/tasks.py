@@ -9,6 +9,7 @@ from celery import shared_task
 from panel.core.claims import Attempt
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
+from panel.deployments.maintenance import services as maintenance
 from panel.deployments.retention import services as retention
 from panel.deployments.waking import deployments_wake
 from panel.deployments.watching import services as watching
@@ -30,6 +31,7 @@ def run(*uuids: str) -> None:
 def sweep() -> None:
     """Wake workers for everything that waits, including jobs of dead workers."""
     deployments_wake(execution.orphans_queue())
+    maintenance.maintenance_due_end()
 
 
 @shared_task

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from panel.deployments.views import deployments, drift
+from panel.deployments.views import deployments, drift, maintenance, windows
 
 app_name = "deployments"
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -15,6 +15,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<slug:name>/empty-cache", deployments.empty_cache, name="empty-cache"),
     path("sites/<slug:name>/overwrite", drift.overwrite, name="overwrite"),
     path("servers/<int:pk>/main-file", deployments.main_file, name="main-file"),
+    path("windows", windows.window_list, name="windows"),
+    path("windows/new", windows.window_edit, name="window-add"),
+    path("windows/<int:pk>", windows.window_edit, name="window"),
+    path("windows/<int:pk>/delete", windows.window_delete, name="window-delete"),
+    path("maintenance", maintenance.start, name="maintenance"),
+    path("maintenance/end", maintenance.end, name="maintenance-end"),
     path("drift", drift.drift_list, name="drift"),
     path("drift/checks", drift.checks, name="drift-checks"),
     path("drift/check", drift.check, name="drift-check"),

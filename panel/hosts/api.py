@@ -17,18 +17,21 @@ from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
 from panel.api.traffic import HostTrafficSerializer
 from panel.hosts import selectors, services
-from panel.hosts.logs import ServerLog, host_log_tail, host_logs
+from panel.hosts.logs import ServerLog, host_log_search, host_log_tail, host_logs
 from panel.hosts.models import Host, HostJob, HostJobKind, WebServer
+from panel.hosts.resources.serializers import ResourcesSerializer, resources_of
 from panel.hosts.serializers import (
     JOB_KINDS,
     AdoptInput,
     HostBulkInput,
+    HostChange,
     HostDelete,
     HostInput,
     HostJobSerializer,
     HostSerializer,
     PrepareInput,
     ServiceInput,
+    SignInSerializer,
     TrustInput,
     WebServerInput,
     WebServerSerializer,
@@ -77,13 +80,14 @@ class Hosts(Resource):
         "check",
         "install_native",
         "check_drift",
+        "replace_key",
         "adopt_server",
         "prepare",
     }
     parameters = {"logs": LOG_PARAMETERS}
 
     def rows(self) -> QuerySet[Host]:
-        return selectors.hosts_visible(self.actor)
+        return selectors.hosts_visible(self.actor).prefetch_related("teams")
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:
@@ -91,13 +95,13 @@ class Hosts(Resource):
         host = services.host_create(actor=self.actor, **self.body(HostInput))
         return self.answer(host, status=201, location=f"/api/v1/hosts/{host.name}/")
 
-    @extend_schema(request=HostInput)
+    @extend_schema(request=HostChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
         """Change a host. A new address, port or user deletes the stored private key and passwords: send them again."""
         host = self.get_object()
         expected = self.expected_version(host)
         services.host_update(
-            actor=self.actor, host=host, expected_version=expected, **self.body(HostInput, partial=True)
+            actor=self.actor, host=host, expected_version=expected, **self.body(HostChange, partial=True)
         )
         return self.answer(host)
 
@@ -109,6 +113,13 @@ class Hosts(Resource):
         confirm = self.body(HostDelete)["confirm"]
         services.host_delete(actor=self.actor, host=host, confirm=confirm, expected_version=expected)
         return Response(status=204)
+
+    @extend_schema(responses=SignInSerializer)
+    @action(detail=True, url_path="sign-in")
+    def sign_in(self, request: Request, name: str = "") -> Response:
+        """Public key of the stored private key, and the commands that allow it on the host. Administrators only."""
+        require(self.actor, Action.ADMINISTER)
+        return Response(SignInSerializer(self.get_object()).data)
 
     @extend_schema(request=TrustInput, responses=HostSerializer)
     @action(detail=True, methods=["post"], url_path="trust-key")
@@ -161,6 +172,12 @@ class Hosts(Resource):
         return self._queue_job(HostJobKind.INSTALL_NATIVE)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
+    @action(detail=True, methods=["post"], url_path="replace-key")
+    def replace_key(self, request: Request, name: str = "") -> Response:
+        """Replace the SSH key: the new one is allowed on the host and tried before the old one is removed."""
+        return self._queue_job(HostJobKind.ROTATE_KEY)
+
+    @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="check-drift")
     def check_drift(self, request: Request, name: str = "") -> Response:
         """Check whether managed files were edited on the host; results are at /drifts/."""
@@ -184,6 +201,13 @@ class Hosts(Resource):
         headers = {"Location": f"/api/v1/web-servers/{web_server.pk}/"}
         return Response(WebServerSerializer(web_server).data, status=201, headers=headers)
 
+    @extend_schema(responses=ResourcesSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def resources(self, request: Request, name: str = "") -> Response:
+        """Return the last reading of the host's resources, its problems, and the history of the last 14 days."""
+        host = self.get_object()
+        return Response(ResourcesSerializer(resources_of(host)).data)
+
     @extend_schema(responses=HostTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def traffic(self, request: Request, name: str = "") -> Response:
@@ -196,11 +220,17 @@ class Hosts(Resource):
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def logs(self, request: Request, name: str = "") -> Response:
-        """Return the last lines of a common log of the host's web servers; without `log`, the list of logs."""
+        """Return the last lines of a common log of the host's web servers; without `log`, the list of logs.
+
+        With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
+        """
         require(self.actor, Action.ADMINISTER)
         host = self.get_object()
         return logs_answer(
-            request, host_logs(host), lambda log, lines: host_log_tail(host, cast(ServerLog, log), lines=lines)
+            request,
+            host_logs(host),
+            lambda log, lines: host_log_tail(host, cast(ServerLog, log), lines=lines),
+            lambda log, wanted: host_log_search(host, cast(ServerLog, log), wanted),
         )
 
 

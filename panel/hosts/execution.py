@@ -18,7 +18,7 @@ from panel.core import claims
 from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
-from panel.hosts import jobs
+from panel.hosts import jobs, key_rotation
 from panel.hosts.locks import HeldLocks, HostBusy, host_lock
 from panel.hosts.models import HostJob, HostJobKind
 
@@ -31,6 +31,7 @@ HANDLERS: dict[str, Handler] = {
     HostJobKind.SERVICE: jobs.service,
     HostJobKind.INSTALL_NATIVE: jobs.install_native,
     HostJobKind.PREPARE: jobs.prepare,
+    HostJobKind.ROTATE_KEY: key_rotation.rotate,
 }
 # These only read; all others exclude deployments and benchmarks while they run.
 WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT}

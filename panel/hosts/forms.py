@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from panel.accounts.models import Team, User
 from panel.core.forms import Form, InWords, LinesField, TagFilterField, TagsFormField, leave_to_model
 from panel.core.tags import tags_counted, tags_to_text
 from panel.hosts import rules
+from panel.hosts.logs import Search
 from panel.hosts.models import Connection, Engine, Host, HostStatus, WebServer
+from panel.hosts.selectors import host_tags, web_servers_visible
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -24,6 +28,31 @@ def _roots_from_text(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+class LogSearchForm(Form):
+    """Search in a log. `log` is the key of the log; `day` is a day in the user's time zone."""
+
+    log = forms.CharField(required=False, widget=forms.HiddenInput)
+    text = forms.CharField(
+        label=_("Search the log"),
+        required=False,
+        strip=False,
+        max_length=500,
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Text in a line, such as an address")}),
+    )
+    day = forms.DateField(label=_("Day"), widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
+
+    def clean_day(self) -> dt.date:
+        day: dt.date = self.cleaned_data["day"]
+        if not 2000 <= day.year <= 2100:
+            raise forms.ValidationError(_("Choose a day between 2000 and 2100."))
+        return day
+
+    @property
+    def search(self) -> Search:
+        """The search of a valid form."""
+        return Search(self.cleaned_data["day"], self.cleaned_data["text"])
+
+
 class HostFilterForm(Form):
     q = forms.CharField(
         label=_("Search hosts"),
@@ -35,24 +64,39 @@ class HostFilterForm(Form):
     engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     tag = TagFilterField()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         tag = self.fields["tag"]
         assert isinstance(tag, TagFilterField)
-        tag.offer(tags_counted(Host.objects.all()))
+        tag.offer(host_tags(user))
 
 
 class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
-    """Choice of a web server, with its host's tags; long lists can be filtered by text or tag."""
+    """Choice of a web server, with its host's tags; long lists can be filtered by text or tag.
+
+    `offer` sets the choices: without it there is none.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
-        queryset = WebServer.objects.select_related("host")
         super().__init__(
-            queryset=queryset, widget=forms.Select(attrs={"data-narrow": _("Filter by name or tag")}), **kwargs
+            queryset=WebServer.objects.none(),
+            widget=forms.Select(attrs={"data-narrow": _("Filter by name or tag")}),
+            **kwargs,
         )
+
+    def offer(self, user: User) -> None:
+        """Offer the web servers of hosts that the user can see."""
+        self.queryset = web_servers_visible(user)
 
     def label_from_instance(self, obj: WebServer) -> str:
         return f"{obj} · {tags_to_text(obj.host.tags)}" if obj.host.tags else str(obj)
+
+
+def offer_web_servers(form: forms.BaseForm, user: User) -> None:
+    """Offer the web servers of hosts that the user can see in the form's field `web_server`."""
+    field = form.fields["web_server"]
+    assert isinstance(field, ServerChoiceField)
+    field.offer(user)
 
 
 class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
@@ -74,7 +118,10 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         label=_("Private key"),
         required=False,
         widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
-        help_text=_("OpenSSH or PEM format, without passphrase. Stored encrypted and not shown again."),
+        help_text=_(
+            "OpenSSH or PEM format, without passphrase. Stored encrypted and not shown again. If you enter neither a "
+            "key nor a password, Paddock creates a key."
+        ),
     )
     password = forms.CharField(
         label=_("Password"), required=False, strip=False, widget=forms.PasswordInput(attrs=_SECRET)
@@ -86,7 +133,19 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         widget=forms.PasswordInput(attrs=_SECRET),
         help_text=_("Leave empty if sudo needs no password (NOPASSWD)."),
     )
+    new_key = forms.BooleanField(
+        label=_("Create a new key"),
+        required=False,
+        help_text=_("Replaces the stored key. Paddock cannot sign in until you add the new key on the host."),
+    )
     tags = TagsFormField(label=_("Tags"))
+    teams = forms.ModelMultipleChoiceField(
+        label=_("Teams"),
+        queryset=Team.objects.order_by("name"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Only these teams see the host and put sites on it. Select none to let every team use it."),
+    )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     class Meta:
@@ -124,9 +183,11 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         tags = self.fields["tags"]
         assert isinstance(tags, TagsFormField)
         tags.tell_known(tags_counted(Host.objects.all()))
+        if self.instance.pk:
+            self.initial["teams"] = list(self.instance.teams.all())
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
         if self.instance.connection == Connection.LOCAL:
-            for name in ("address", "port", "username", "use_sudo", *self.SECRETS):
+            for name in ("address", "port", "username", "use_sudo", "new_key", *self.SECRETS):
                 del self.fields[name]
             return
         for name, words in (("address", rules.NO_ADDRESS), ("username", rules.NO_USERNAME)):
@@ -140,6 +201,8 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
                 )
         if self.instance.pk:
             self.initial["version"] = self.instance.row_version
+        else:
+            del self.fields["new_key"]  # a new host without secrets is given a key
 
     def _kept(self, name: str) -> str:
         return str(self.cleaned_data.get(name) or self.stored[name])

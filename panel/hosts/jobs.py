@@ -8,6 +8,7 @@ from agents.protocol import plain
 from panel.core.errors import ApplicationError
 from panel.hosts import native
 from panel.hosts.models import Connection, Host, HostJob, HostStatus, WebServer
+from panel.hosts.resources.services import resources_read
 from panel.hosts.services.hosts import host_offer_key
 from panel.hosts.services.web_servers import running_set, web_servers_found
 from panel.hosts.targets import engine_control, target_for
@@ -37,6 +38,7 @@ def check(job: HostJob) -> dict[str, object]:
             engines = facts.pop("engines")
             facts["other_servers"] = web_servers_found(host, engines)
             running = [_observe(agent, web_server) for web_server in host.web_servers.all()]
+            resources_read(host, agent)
     except RemoteError as error:
         lost(host, error)
         raise
@@ -61,6 +63,7 @@ def _look(host: Host) -> None:
         agent.call("hello", timeout=SERVICE_TIMEOUT_S)
         for web_server in host.web_servers.all():
             _observe(agent, web_server)
+        resources_read(host, agent)
 
 
 def lost(host: Host, error: RemoteError) -> None:

@@ -11,6 +11,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.tags import with_tags
 from panel.hosts.models import Host, WebServer
+from panel.hosts.selectors import hosts_visible
 
 ORDERINGS = {
     "name": ("name",),
@@ -23,13 +24,14 @@ ORDERINGS = {
 
 
 def hosts_listed(user: User) -> QuerySet[Host]:
-    """All hosts, for every user with view permission, with web servers and `site_count`. Secrets are not loaded."""
+    """Hosts that the user can see, with web servers and `site_count`. Secrets are not loaded."""
     if not may(user, Action.VIEW):
         return Host.objects.none()
     counted = WebServer.objects.filter(host=OuterRef("pk")).order_by().values("host")
     sites = counted.annotate(total=Count("sites")).values("total")
     return (
-        Host.objects.defer("private_key", "password", "sudo_password")
+        hosts_visible(user)
+        .defer("private_key", "next_private_key", "password", "sudo_password")
         .prefetch_related(Prefetch("web_servers", queryset=WebServer.objects.order_by("engine", "label")))
         .annotate(site_count=Coalesce(Subquery(sites), 0))
     )

@@ -1,12 +1,15 @@
-"""Last lines of a log on a host, read by its agent: without a shell, and only below the given folders."""
+"""Lines of a log on a host, the last or those of a day; read by its agent, only below the given folders."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from panel.hosts.log_periods import LogPeriod, log_period
 from panel.hosts.models import Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -62,3 +65,24 @@ def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -
         answer = session.call("tail", {"path": path, "roots": list(roots), "lines": lines}, timeout=TIMEOUT_S)
     found: list[str] = answer["lines"]
     return found
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search in a log: the lines of `day`, in the current time zone, that contain `text` in upper or lower case."""
+
+    day: dt.date
+    text: str = ""
+    most: int = 200
+
+
+def log_search(host: Host, path: str, roots: Sequence[str], wanted: Search) -> LogPeriod:
+    """Matching lines of the log and its rotated files; raises the errors of `log_period`."""
+    begin = timezone.make_aware(dt.datetime.combine(wanted.day, dt.time()))
+    end = timezone.make_aware(dt.datetime.combine(wanted.day + dt.timedelta(days=1), dt.time()))
+    return log_period(host, path, roots=roots, begin=begin, end=end, text=wanted.text, most=wanted.most)
+
+
+def host_log_search(host: Host, log: ServerLog, wanted: Search) -> LogPeriod:
+    """Matching lines of one of `host_logs`; raises the errors of `log_period`."""
+    return log_search(Host.objects.get(pk=host.pk), log.path, [log.root], wanted)

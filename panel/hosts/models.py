@@ -6,6 +6,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
@@ -64,6 +65,9 @@ class Host(BaseModel):
     port = models.PositiveIntegerField(default=22, validators=[MinValueValidator(1), MaxValueValidator(65535)])
     username = models.CharField(max_length=32, blank=True, validators=[validate_username])
     private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
+    # while the key is being replaced (key_rotation.py): the new one, and the line of the old one until it is removed
+    next_private_key = EncryptedTextField(blank=True, default="", editable=False)
+    former_public_key = models.TextField(blank=True, default="", editable=False)
     password = EncryptedTextField(blank=True, default="")
     use_sudo = models.BooleanField(default=False)
     sudo_password = EncryptedTextField(blank=True, default="")
@@ -74,12 +78,18 @@ class Host(BaseModel):
     site_roots = models.JSONField(default=list, blank=True, validators=[validate_site_roots])
     facts = models.JSONField(default=dict, blank=True)
     facts_at = models.DateTimeField(null=True, blank=True)
+    resources = models.JSONField(
+        default=dict, blank=True, editable=False
+    )  # the last reading (hosts.resources.readings)
+    resources_at = models.DateTimeField(null=True, blank=True, editable=False)
     status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
     status_detail = models.TextField(blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # maintenance: no deployments, measurements or automatic checks
     is_paused = models.BooleanField(default=False)
     tags = TagsField()
+    # the teams that see the host and put sites on it; none: every team. Set by hosts.services.teams
+    teams = models.ManyToManyField(Team, blank=True, related_name="hosts")
 
     class Meta:
         ordering = ["name"]
@@ -89,6 +99,36 @@ class Host(BaseModel):
 
     def clean(self) -> None:
         rules.host(self)
+
+    def permits(self, team: Team) -> bool:
+        """Return whether `team` may put sites on this host."""
+        teams = {row.pk for row in self.teams.all()}
+        return not teams or team.pk in teams
+
+
+class HostReading(models.Model):
+    """Use of a host's resources during the minutes after `at`: means of its readings, and the highest ("most").
+
+    Shares from 0 to 1; null where the host reported no value.
+    """
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="readings")
+    at = models.DateTimeField()
+    count = models.PositiveSmallIntegerField(default=1)
+    cpu = models.FloatField(null=True)
+    cpu_most = models.FloatField(null=True)
+    load_most = models.FloatField(null=True)  # over one minute
+    memory = models.FloatField(null=True)
+    memory_most = models.FloatField(null=True)
+    swap_most = models.FloatField(null=True)
+    disk_most = models.FloatField(null=True)  # of the fullest file system
+
+    class Meta:
+        ordering = ["at"]
+        constraints = [models.UniqueConstraint(fields=["host", "at"], name="hosts_one_reading_per_time")]
+
+    def __str__(self) -> str:
+        return f"{self.host.name} at {self.at:%Y-%m-%d %H:%M}"
 
 
 class WebServer(BaseModel):
@@ -139,6 +179,7 @@ class HostJobKind(models.TextChoices):
     SERVICE = "service", _("Control web server")  # params: web_server, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
+    ROTATE_KEY = "rotate_key", _("Replace the SSH key")
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of the plan to install
 
 

@@ -1,4 +1,6 @@
-"""Forget old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`)."""
+"""Forget old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`), and old readings of
+their resources.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ import datetime as dt
 from django.conf import settings
 from django.utils import timezone
 
-from panel.hosts.models import HostJob
+from panel.hosts.models import HostJob, HostReading
 
 AT_ONCE = 1000
+KEEP_READINGS = dt.timedelta(days=14)
 
 
 def old_forget(now: dt.datetime | None = None) -> int:
@@ -20,3 +23,9 @@ def old_forget(now: dt.datetime | None = None) -> int:
     old = list(HostJob.objects.filter(finished_at__lt=before).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     HostJob.objects.filter(pk__in=old).delete()
     return len(old)
+
+
+def readings_forget(now: dt.datetime | None = None) -> int:
+    """Delete readings older than KEEP_READINGS; return their number."""
+    deleted, _by_model = HostReading.objects.filter(at__lt=(now or timezone.now()) - KEEP_READINGS).delete()
+    return deleted

@@ -21,7 +21,7 @@ NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/w
 
 
 def host(host: Host) -> None:
-    """Check that a host has a site folder, and over SSH an address, a user and a readable secret. Secrets other than
+    """Check that a host has a site folder, and over SSH an address, a user and readable secrets. Secrets other than
     keys are single lines.
     """
     faults: dict[str, str] = {} if host.site_roots else {"site_roots": str(NO_ROOTS)}
@@ -36,8 +36,6 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
         faults["address"] = str(NO_ADDRESS)
     if not host.username:
         faults["username"] = str(NO_USERNAME)
-    if not host.private_key and not host.password:
-        faults["private_key"] = _("Enter a private key or a password for SSH.")
     for name in ("password", "sudo_password"):
         value = str(getattr(host, name))
         if any(character in value for character in "\r\n\0") or len(value) > MAX_SECRET:

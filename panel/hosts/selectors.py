@@ -1,32 +1,45 @@
-"""Reads of hosts, their web servers and jobs. All users can see hosts, but never their secrets."""
+"""Reads of hosts, their web servers and jobs: those of the user's teams, and those of no team. Never their secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from panel.accounts.models import User
+from panel.accounts.permissions import team_keys
 from panel.core.jobs import JobStatus
+from panel.core.tags import tags_counted
 from panel.hosts.models import Host, HostJob, WebServer
-from panel.remote.keys import fingerprint
+from panel.remote.keys import fingerprint, public_line
+
+M = TypeVar("M", bound=Model)
 
 
 def hosts_visible(user: User) -> QuerySet[Host]:
-    """Hosts that the user can see: all, because hosts belong to no team."""
-    return Host.objects.all() if user.is_active else Host.objects.none()
+    """Hosts that the user can see: those of the user's teams, and those that every team may use."""
+    if not user.is_active:
+        return Host.objects.none()
+    if user.is_admin:
+        return Host.objects.all()
+    given = Host.teams.through._default_manager.all()
+    own = given.filter(team__in=team_keys(user)).values("host")
+    return Host.objects.filter(~Q(pk__in=given.values("host")) | Q(pk__in=own))
 
 
 def web_servers_visible(user: User) -> QuerySet[WebServer]:
-    web_servers = WebServer.objects.select_related("host", "state")
-    return web_servers if user.is_active else web_servers.none()
+    return _of_visible_hosts(WebServer.objects.select_related("host", "state"), user)
 
 
 def host_jobs_visible(user: User) -> QuerySet[HostJob]:
-    jobs = HostJob.objects.select_related("host", "requested_by")
-    return jobs if user.is_active else jobs.none()
+    return _of_visible_hosts(HostJob.objects.select_related("host", "requested_by"), user)
+
+
+def _of_visible_hosts(rows: QuerySet[M], user: User) -> QuerySet[M]:
+    return rows if user.is_admin and user.is_active else rows.filter(host__in=hosts_visible(user).values("pk"))
 
 
 def busy_hosts(hosts: Iterable[Host]) -> set[int]:
@@ -35,9 +48,37 @@ def busy_hosts(hosts: Iterable[Host]) -> set[int]:
     return set(rows.values_list("host_id", flat=True))
 
 
+def host_tags(user: User) -> dict[str, int]:
+    """Tags of the hosts that the user can see, with the number of hosts that have each."""
+    return tags_counted(hosts_visible(user))
+
+
 def pinned_fingerprint(host: Host) -> str:
     """SHA256:... of the trusted key, "" if there is none."""
     return fingerprint(host.host_key) if host.host_key else ""
+
+
+def public_key(host: Host) -> str:
+    """Line of authorized_keys for the stored private key, "" if there is none."""
+    if not host.private_key:
+        return ""
+    return public_line(host.private_key)
+
+
+def sign_in_command(host: Host) -> str:
+    """Shell command that the host's user runs on the host to let Paddock sign in; "" without a stored private key."""
+    line = public_key(host)
+    if not line:
+        return ""
+    return f"(umask 077; mkdir -p ~/.ssh; printf '\\n%s\\n' '{line}' >> ~/.ssh/authorized_keys)"
+
+
+def sudo_command(host: Host) -> str:
+    """Shell command that root runs on the host to let the user run the agent; "" if no such rule is needed."""
+    if not host.use_sudo or host.sudo_password:
+        return ""
+    rule = f"{host.username} ALL=(root) NOPASSWD: ALL"
+    return f"(umask 227; echo '{rule}' > /etc/sudoers.d/paddock)"
 
 
 def offered_fingerprint(host: Host) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from rest_framework import serializers
 
+from panel.accounts.permissions import team_keys
 from panel.api.serializers import (
     StrictModelSerializer,
     StrictSerializer,
     TagsListField,
+    TeamField,
     names_or_tags,
     refuse_tags_unless,
 )
@@ -24,6 +27,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)
+    teams = serializers.SerializerMethodField(
+        help_text="Teams that see and use the host, as far as the caller sees them; empty for a host of every team."
+    )
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
     offered_fingerprint = serializers.SerializerMethodField()
@@ -47,6 +53,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "layout",
             "site_roots",
             "tags",
+            "teams",
             "status",
             "status_detail",
             "host_key_fingerprint",
@@ -58,6 +65,15 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "created_at",
             "updated_at",
         ]
+
+    def get_teams(self, host: Host) -> list[str]:
+        return sorted(team.slug for team in host.teams.all() if self._own_teams is None or team.pk in self._own_teams)
+
+    @cached_property
+    def _own_teams(self) -> set[int] | None:
+        """Primary keys of the caller's teams, read once for all hosts of a list; None for an administrator."""
+        user = self.context["request"].user
+        return None if user.is_admin else set(team_keys(user))
 
     def get_host_key_fingerprint(self, host: Host) -> str:
         return selectors.pinned_fingerprint(host)
@@ -76,7 +92,10 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
 
 class HostInput(StrictModelSerializer):
+    """A new host without `private_key` and `password` is given a new key; `sign-in/` responds with its public key."""
+
     tags = TagsListField(required=False)
+    teams = TeamField(many=True, required=False, help_text="Only these teams see and use the host; none: every team.")
 
     class Meta:
         model = Host
@@ -92,6 +111,7 @@ class HostInput(StrictModelSerializer):
             "layout",
             "site_roots",
             "tags",
+            "teams",
         ]
         extra_kwargs = {
             **{name: {"required": True, "allow_blank": False} for name in ("address", "username")},
@@ -101,6 +121,32 @@ class HostInput(StrictModelSerializer):
                 for name in ("private_key", "password", "sudo_password")
             },
         }
+
+
+class HostChange(HostInput):
+    new_key = serializers.BooleanField(
+        required=False, help_text="Replace the private key with a new one, whose public key `sign-in/` responds with."
+    )
+
+    class Meta(HostInput.Meta):
+        fields = [*HostInput.Meta.fields, "new_key"]
+
+
+class SignInSerializer(serializers.Serializer[Host]):
+    """Public key of a host and the shell commands that allow it there."""
+
+    public_key = serializers.SerializerMethodField(help_text="Line for authorized_keys; empty without a private key.")
+    sign_in_command = serializers.SerializerMethodField(help_text="Adds the public key; run as the host's user.")
+    sudo_command = serializers.SerializerMethodField(help_text="Allows sudo without a password; run as root.")
+
+    def get_public_key(self, host: Host) -> str:
+        return selectors.public_key(host)
+
+    def get_sign_in_command(self, host: Host) -> str:
+        return selectors.sign_in_command(host)
+
+    def get_sudo_command(self, host: Host) -> str:
+        return selectors.sudo_command(host)
 
 
 class TrustInput(StrictSerializer):
@@ -121,6 +167,7 @@ JOB_KINDS = {
     "check": HostJobKind.CHECK,
     "check-drift": HostJobKind.DRIFT,
     "install-gallop": HostJobKind.INSTALL_NATIVE,
+    "replace-key": HostJobKind.ROTATE_KEY,
 }
 
 

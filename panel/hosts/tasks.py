@@ -28,5 +28,6 @@ def sweep() -> None:
 
 @shared_task
 def forget() -> None:
-    """Forget old jobs of hosts."""
+    """Forget old jobs of hosts, and old readings of their resources."""
     retention.old_forget()
+    retention.readings_forget()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts.views import applications, bulk, changes, pages, traffic
+from panel.hosts.views import applications, bulk, changes, logs, pages, resources, traffic
 from panel.websites.views import allowances
 
 app_name = "hosts"
@@ -16,8 +16,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+tags/", bulk.bulk_tag, name="bulk_tag"),
     path("<slug:name>/", pages.detail, name="detail"),
     path("<slug:name>/live/", pages.live, name="live"),
-    path("<slug:name>/logs/", pages.logs, name="logs"),
+    path("<slug:name>/logs/", logs.logs, name="logs"),
     path("<slug:name>/local-services/", allowances.local_services, name="local_services"),
+    path("<slug:name>/resources/", resources.resources, name="resources"),
     path("<slug:name>/traffic/", traffic.traffic, name="traffic"),
     path("<slug:name>/edit/", changes.edit, name="edit"),
     path("<slug:name>/delete/", changes.delete, name="delete"),

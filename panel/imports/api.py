@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,8 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, require
-from panel.api.base import UUID_REGEX, Resource, one, require_sudo
-from panel.api.problems import ApiError
+from panel.api.base import UUID_REGEX, Resource, base64_decoded, one, require_sudo
 from panel.hosts.models import WebServer
 from panel.hosts.selectors import web_servers_visible
 from panel.imports import selectors, services
@@ -87,11 +84,7 @@ class Imports(Resource):
         """Read an archive of a configuration folder as the configuration of `web_server`."""
         require(self.actor, Action.ADMINISTER)
         values = self.body(UploadInput)
-        try:
-            data = base64.b64decode(values["archive"], validate=True)
-        except (binascii.Error, ValueError) as error:
-            problem = {"pointer": "/archive", "detail": f"This is not valid Base64: {error}."}
-            raise ApiError("invalid", "The archive cannot be read.", [problem]) from error
+        data = base64_decoded(values["archive"], "/archive")
         record = services.import_read_upload(
             actor=self.actor, web_server=self._web_server(values["web_server"]), filename=values["filename"], data=data
         )

@@ -9,6 +9,8 @@ import hmac
 import io
 
 import paramiko
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from panel.remote.errors import InvalidKey
 
@@ -41,6 +43,12 @@ def load_private_key(text: str) -> paramiko.PKey:
     )
 
 
+def new_private_key() -> str:
+    """A new Ed25519 private key in OpenSSH format, without a passphrase."""
+    key = Ed25519PrivateKey.generate()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
 def key_line(key: paramiko.PKey) -> str:
     """The public key in the format of authorized_keys and known_hosts, without host and comment."""
     return f"{key.get_name()} {key.get_base64()}"
@@ -71,3 +79,8 @@ def fingerprint(line: str) -> str:
     """SHA256:... as printed by ssh-keygen -l."""
     digest = hashlib.sha256(parse_key_line(line)[1]).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def public_line(private_key: str) -> str:
+    """Line of authorized_keys for a private key. It allows no forwarding and no terminal, as Paddock needs neither."""
+    return f"restrict {key_line(load_private_key(private_key))} paddock"

@@ -186,7 +186,7 @@ class SshLink:
                 return channel
             channel.close()
             if bundle.NOT_THERE in said and not uploaded:
-                self._web_server()
+                self._upload_agent()
                 uploaded = True
             elif len(pythons) > 1 and ("not found" in said or "No such file" in said):
                 pythons.pop(0)
@@ -235,7 +235,7 @@ class SshLink:
                 select.select([channel.fileno()], [], [], 0.1)
         return f"the agent sent no output within {START_TIMEOUT_S:g} s"
 
-    def _web_server(self) -> None:
+    def _upload_agent(self) -> None:
         made = bundle.bundle()
         try:
             with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
@@ -290,7 +290,7 @@ def _forget_old(sftp: paramiko.SFTPClient) -> None:
 
 
 def open_link(target: Target) -> Link:
-    """A started agent. Raises a RemoteError."""
+    """Start the agent on the target, and return the connection to it. Raises a RemoteError."""
     if target.kind == "local":
         try:
             return LocalLink(target)

@@ -1,6 +1,6 @@
-"""One thread that listens to all agents: it sleeps until a link has data, and reads the data.
+"""One thread that reads the messages of all agents. It sleeps until a connection has data.
 
-One thread per agent would need a stack each, and another thread switch for every message.
+A thread for each agent would need memory for its stack, and would make the system switch threads for every message.
 """
 
 from __future__ import annotations

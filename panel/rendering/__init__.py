@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from panel.rendering import apache, challenges, checks, confinement, nginx, openlitespeed
+from panel.rendering import apache, challenges, checks, confinement, maintenance, nginx, openlitespeed
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
 __all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
@@ -36,6 +36,8 @@ def render(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
 def _check(spec: SiteSpec) -> None:
     checks.site(spec)
     confinement.check(spec)
+    if spec.maintenance is not None:
+        maintenance.check(spec.maintenance)
 
 
 def has_web_server_files(engine: str) -> bool:

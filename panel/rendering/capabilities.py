@@ -24,6 +24,7 @@ from panel.rendering.spec import (
     Header,
     Listen,
     Location,
+    Maintenance,
     PhpPool,
     RateLimit,
     Rewrite,
@@ -39,6 +40,7 @@ OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "nat
 
 _KINDS = (
     SiteSpec,
+    Maintenance,
     ServerBlock,
     Listen,
     TlsFiles,

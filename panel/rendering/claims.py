@@ -283,11 +283,11 @@ def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -
 
 
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
-    """Claims in `own` that would take over requests now handled by `others`, sites of other teams on the same web
+    """Names and sockets of `own` that would receive requests of `others`, the sites of other teams on the same web
     server.
 
-    A name may take requests from a default server, which exists for unclaimed names; a name for which is_wide is true
-    may not.
+    A name may receive requests that a default server handles now, because a default server is for names that nobody
+    has. A name with a wildcard for many names (`is_wide`) may not.
     """
     index = NameIndex((name, None) for block in others for name in block.names)
     listens = [listen for block in others for listen in block.listens]

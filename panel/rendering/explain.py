@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from panel.rendering import challenges, confinement, names
+from panel.rendering import challenges, confinement, maintenance, names
 from panel.rendering.choice import Choice
 from panel.rendering.locations import Place, locations_of
 from panel.rendering.normalise import BadPath, normalise, split_target
 from panel.rendering.outcome import Outcome, of_block, of_place, with_error_pages
 from panel.rendering.pcre import budget
 from panel.rendering.rewriting import ROUNDS, Moved, rewritten
-from panel.rendering.spec import Listen, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, Maintenance, ServerBlock, SiteSpec
 
-StepName = Literal["listener", "server", "path", "rewrite", "location", "answer", "raw"]
+StepName = Literal["listener", "server", "path", "maintenance", "rewrite", "location", "answer", "raw"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,16 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
         host = replace(host, spec=replace(host.spec, blocks=blocks))
     if host.block.redirect_to_https and not host.listen.tls:
         return _to_https(host, request, steps)
+    if host.spec.maintenance and not path.startswith(challenges.PREFIX):
+        return _in_maintenance(host, host.spec.maintenance, steps)
     return _location(host, path, query, request, steps)
+
+
+def _in_maintenance(host: _Host, settings: Maintenance, steps: list[Step]) -> Explanation:
+    reasons = (f"visitors from {', '.join(settings.allowed)} see the site",) if settings.allowed else ()
+    step = Step("maintenance", f"{maintenance.STATUS}: the site is in maintenance", reasons)
+    outcome = Outcome("return", status=maintenance.STATUS, text=settings.text)
+    return Explanation((*steps, step), outcome, host.spec.name, host.pointer)
 
 
 def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host], Step]:

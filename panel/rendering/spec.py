@@ -199,6 +199,15 @@ class ServerBlock:
 
 
 @dataclass(frozen=True)
+class Maintenance:
+    """A page with status 503 instead of the site, for everybody except the `allowed` addresses."""
+
+    text: str
+    retry_after_s: int
+    allowed: tuple[str, ...] = ()  # addresses and networks in CIDR notation
+
+
+@dataclass(frozen=True)
 class SiteSpec:
     name: str  # [a-z0-9-]+, part of file names
     blocks: tuple[ServerBlock, ...]
@@ -206,6 +215,7 @@ class SiteSpec:
     php_pools: tuple[PhpPool, ...] = ()
     cache_mb: int = 100  # limit for the cached responses of all locations
     challenge_folder: str = ""  # folder of ACME challenge files on the host; "": no challenges are served
+    maintenance: Maintenance | None = None
 
 
 @dataclass(frozen=True)

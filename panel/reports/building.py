@@ -12,7 +12,6 @@ from django.urls import reverse
 
 from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
-from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.records import FigureEstimate, HostFacts, Summary
 from panel.benchmarks.runs import change_texts, results, run_changes
@@ -21,6 +20,7 @@ from panel.benchmarks.suites import SUITES, choosing
 from panel.benchmarks.suites import comparing as suite_comparing
 from panel.benchmarks.suites import results as suite_results
 from panel.benchmarks.suites.tables import Table as SuiteTable
+from panel.core.charts import Chart
 from panel.hosts.models import Engine
 from panel.reports import headline
 from panel.reports.document import Cell, Document, Picture, Section, Table, picture

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from panel.core.claims import Claim, orphans_queue
 from panel.core.jobs import JobStatus
+from panel.core.mail import Refused, Unreachable
 from panel.reports import mail, webhook
 from panel.reports.choices import Channel
 from panel.reports.models import Delivery
@@ -56,9 +57,9 @@ def _try(row: Delivery) -> Tried:
     send = mail.send if row.channel == Channel.MAIL else webhook.send
     try:
         return Tried(True, send(row))
-    except mail.Refused as error:
+    except Refused as error:
         return Tried(False, str(error))
-    except mail.Unreachable as error:
+    except Unreachable as error:
         return Tried(False, str(error), again=True)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from panel.benchmarks.charts.svg import Chart
-from panel.benchmarks.charts.svg import Table as ChartTable
+from panel.core.charts import Chart
+from panel.core.charts import Table as ChartTable
 
 FORMAT = 1
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.forms import timezone_choices
 from panel.accounts.models import Team, User
-from panel.benchmarks.forms import SitesForm, offer_rows, suite_choice, suite_fields
+from panel.benchmarks.forms import SitesForm, offer_load_hosts, offer_rows, suite_choice, suite_fields
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.suites import SUITES
@@ -119,6 +119,7 @@ class ScheduleForm(SitesForm):
         if kind == Kind.SUITE:
             is_stored = schedule is not None and schedule.suite == self.chosen_suite.slug
             self.fields |= suite_fields(self.chosen_suite, initial.get("cases", ()) if is_stored else ())
+            offer_load_hosts(self.fields, user)
 
     @property
     def chosen_suite(self) -> Suite:

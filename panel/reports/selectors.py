@@ -10,6 +10,8 @@ from django.utils import timezone
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, in_scope
 from panel.audit.models import AuditEntry
+from panel.benchmarks.selectors import suites_visible
+from panel.hosts.selectors import hosts_visible
 from panel.reports.choices import NOTEWORTHY, Outcome
 from panel.reports.models import Occurrence, Report, Schedule, ScheduleSite, Watch
 
@@ -26,11 +28,12 @@ def schedules_visible(user: User) -> QuerySet[Schedule]:
         return rows
     teams = user.teams.all()
     foreign = ScheduleSite.objects.filter(site__isnull=False).exclude(site__team__in=teams)
-    return rows.filter(Q(team=None) | Q(team__in=teams)).exclude(sites__in=foreign).distinct()
+    of_teams = rows.filter(Q(team=None) | Q(team__in=teams)).exclude(sites__in=foreign).distinct()
+    return of_teams.filter(Q(host=None) | Q(host__in=hosts_visible(user).values("pk")))
 
 
 def reports_visible(user: User) -> QuerySet[Report]:
-    """Reports only about sites of the user's teams; suites belong to hosts, which have no team."""
+    """Reports only about sites of the user's teams, and those of suites on hosts that the user can see."""
     rows = Report.objects.select_related("schedule", "run", "suite_run")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -40,6 +43,7 @@ def reports_visible(user: User) -> QuerySet[Report]:
     others = Team.objects.exclude(pk__in=teams)
     own = Report.objects.filter(teams__in=teams).values("pk")
     mine = rows.filter(Q(team=None) | Q(team__in=teams)).filter(Q(about_sites=False) | Q(pk__in=own))
+    mine = mine.filter(Q(about_sites=True, suite_run=None) | Q(suite_run__in=suites_visible(user).values("pk")))
     return mine.exclude(pk__in=Report.objects.filter(teams__in=others).values("pk"))
 
 

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, TeamField
 from panel.benchmarks.serializers import SuiteChoiceSerializer
 from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
 from panel.reports.choices import Form
 from panel.reports.models import Delivery, Occurrence, Report, Schedule
 
@@ -40,6 +41,11 @@ class ScheduleSerializer(StrictModelSerializer):
     webhook_secret = serializers.CharField(write_only=True, required=False, allow_blank=True, max_length=500)
     has_webhook_secret = serializers.SerializerMethodField()
     run_as = serializers.CharField(source="run_as.username", read_only=True, default=None, allow_null=True)
+
+    def validate_host(self, host: Host | None) -> Host | None:
+        if host is not None and not hosts_visible(self.context["request"].user).filter(pk=host.pk).exists():
+            self.fields["host"].fail("does_not_exist", slug_name="name", value=host.name)
+        return host
 
     class Meta:
         model = Schedule

@@ -16,8 +16,9 @@ import json
 import time
 
 from panel.core.errors import ApplicationError
+from panel.core.mail import Refused, Unreachable
 from panel.core.webhooks import check_url, post, resolve
-from panel.reports.mail import Refused, Unreachable, report_url
+from panel.reports.mail import report_url
 from panel.reports.models import Delivery
 
 MOST_BYTES = 64 * 1024

@@ -18,6 +18,7 @@ from panel.core.claims import Claim
 from panel.core.errors import ApplicationError
 from panel.deployments.confirmation.holding import held_release, waiting_cancel
 from panel.deployments.models import TERMINAL, Deployment, DeploymentStatus
+from panel.deployments.windows.selectors import Closed, closed_hosts
 from panel.rollouts import gates, undoing
 from panel.rollouts.choices import RolloutStatus, WaveStatus, Wish
 from panel.rollouts.gates import Finding
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 SOON_S = 0.5  # until the next look at deployments that run
 OBSERVE_EVERY_S = 10.0
+WINDOW_LOOK_S = 30.0  # until the next look at a host outside its change windows
 DEPLOY_WITHIN_S = 900.0  # a wave that takes longer has failed
 ENDED = "Not started, because the rollout ended before this wave."
 
@@ -142,7 +144,11 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
     if rollout.start_at is not None and rollout.start_at > timezone.now():
         rollout.progress = f"Starts at {rollout.start_at:%Y-%m-%d %H:%M:%S} UTC."
         return Next(RolloutStatus.QUEUED, (rollout.start_at - timezone.now()).total_seconds())
-    pks = [row.pk for row in deployments_of(wave)]
+    deployments = deployments_of(wave)
+    if closed := closed_hosts(row.host for row in deployments):
+        rollout.progress = f"Wave {wave.position} waits. {closed[0].words}"[:200]
+        return Next(RolloutStatus.QUEUED, _until(closed))
+    pks = [row.pk for row in deployments]
     queued = Deployment.objects.filter(pk__in=pks).exclude(status=DeploymentStatus.PLANNED)
     try:
         if queued.count() < len(pks):  # otherwise a worker died after it had released them
@@ -155,6 +161,14 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
     Rollout.objects.filter(pk=rollout.pk, started_at=None).update(started_at=wave.started_at)
     rollout.progress = f"Deploying wave {wave.position}."
     return Next(RolloutStatus.QUEUED, SOON_S)
+
+
+def _until(closed: Sequence[Closed]) -> float:
+    """Seconds until the last of these hosts may be changed, at most WINDOW_LOOK_S, because windows can be edited."""
+    opens = [item.opens_at for item in closed]
+    known = [moment for moment in opens if moment is not None]
+    left_s = max(((moment - timezone.now()).total_seconds() for moment in known), default=WINDOW_LOOK_S)
+    return WINDOW_LOOK_S if len(known) < len(opens) else min(max(left_s, SOON_S), WINDOW_LOOK_S)
 
 
 def _deploying(rollout: Rollout, wave: Wave) -> Next:

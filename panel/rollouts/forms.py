@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import InWords
+from panel.core.forms import InWords, MomentField
 from panel.rollouts.models import MOST_SOAK_S
 from panel.rollouts.services import Rules
 
@@ -44,12 +44,7 @@ class RolloutForm(InWords, forms.Form):
         max_length=1000,
         help_text=_("Paddock sends a POST request after each wave. A 2xx response lets the wave pass."),
     )
-    start_at = forms.DateTimeField(
-        label=_("Start"),
-        required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        help_text=_("In your time zone. Leave empty to start at once."),
-    )
+    start_at = MomentField(label=_("Start"), help_text=_("In your time zone. Leave empty to start at once."))
     needs_approval = forms.BooleanField(label=_("A person approves each wave before the next one"), required=False)
     needs_other_person = forms.BooleanField(label=_("A person other than me has to approve"), required=False)
     accept_drift = forms.BooleanField(required=False)

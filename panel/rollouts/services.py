@@ -154,7 +154,7 @@ def _wish(actor: User, rollout: Rollout, wish: Wish, when: Sequence[str], *, act
 
 @transaction.atomic
 def rollout_resume(*, actor: User, rollout: Rollout) -> Rollout:
-    """Go on after a pause."""
+    """Resume a paused rollout. Raises Conflict if it is not paused."""
     _require(actor, rollout)
     paused = Rollout.objects.filter(pk=rollout.pk, status=RolloutStatus.PAUSED)
     if not paused.update(status=RolloutStatus.QUEUED, wish=Wish.NONE, error="", next_at=None):

@@ -21,6 +21,7 @@ from panel.core.ui import Crumb
 from panel.core.views.jobs import job_context
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.selectors import deployments_visible, is_whole_visible
+from panel.deployments.views.deployments import crumbs
 from panel.rollouts import services
 from panel.rollouts.choices import RolloutStatus, WaveStatus
 from panel.rollouts.forms import RolloutForm
@@ -32,15 +33,11 @@ PAGE = 50
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
-def _crumbs(*more: Crumb) -> list[Crumb]:
-    return [Crumb(_("Deployments"), reverse("deployments:list")), *more]
-
-
 @require_safe
 def rollout_list(request: Request) -> HttpResponse:
     rows = with_waves(rollouts_visible(request.user))
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
-    return render(request, "rollouts/list.html", {"page": page, "crumbs": _crumbs()})
+    return render(request, "rollouts/list.html", {"page": page, "crumbs": crumbs()})
 
 
 @form_page
@@ -64,7 +61,7 @@ def start(request: Request, uuid: UUID) -> HttpResponse:
         "batch": batch,
         "drifted": [path for row in batch for path in row.plan.drifted],
         "is_open": plan.status == DeploymentStatus.PLANNED and plan.confirmed_at is None,
-        "crumbs": _crumbs(Crumb(_("Plan"), reverse("deployments:detail", args=[uuid]))),
+        "crumbs": crumbs(Crumb(_("Plan"), reverse("deployments:detail", args=[uuid]))),
     }
     return render(request, "rollouts/start.html", context, status=422 if form.is_bound and form.errors else 200)
 
@@ -84,7 +81,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     rollout = get_object_or_404(rollouts_visible(request.user), uuid=uuid)
     context = {
         "rollout": rollout,
-        "crumbs": _crumbs(Crumb(_("Rollouts"), reverse("rollouts:list"))),
+        "crumbs": crumbs(Crumb(_("Rollouts"), reverse("rollouts:list"))),
         "offers": _offers(rollout),
         **job_context(JOB, rollout, request.user),
     }

@@ -359,6 +359,17 @@ def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: 
         raise ValidationError(faults)
 
 
+def refuse_host_of_others(site: Site, web_server: WebServer | None = None, *, field: str = "web_server") -> None:
+    """Reject a web server (by default the site's own) on a host that belongs to other teams. Raises ValidationError at
+    `field`.
+    """
+    web_server = web_server or site.web_server
+    if web_server is None or web_server.host.permits(site.team):
+        return
+    words = _("The host %(host)s belongs to other teams than %(team)s. Choose another host, or ask an administrator.")
+    raise ValidationError({field: words % {"host": web_server.host.name, "team": site.team.name}})
+
+
 def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(), field: str = "") -> None:
     """Reject foreign paths after every change of a site's paths, team or web server, even if the site is disabled,
     because its logs can be read.

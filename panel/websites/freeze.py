@@ -14,6 +14,7 @@ from panel.websites import field_names, paths
 from panel.websites.models import (
     Certificate,
     Location,
+    Maintenance,
     RawSnippet,
     ServerBlock,
     Site,
@@ -23,7 +24,7 @@ from panel.websites.models import (
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
     """The same sites with all their parts, loaded in a constant number of queries."""
     return list(
-        sites.select_related("team", "web_server__host").prefetch_related(
+        sites.select_related("team", "web_server__host", "maintenance").prefetch_related(
             Prefetch("blocks", ServerBlock.objects.select_related("certificate__host")),
             "blocks__listens",
             "blocks__names",
@@ -92,7 +93,13 @@ def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
         ),
         cache_mb=site.cache_mb,
         challenge_folder=challenges.folder_of(web_server.paths["config_root"]) if site.answers_challenges else "",
+        maintenance=maintenance_of(site),
     )
+
+
+def maintenance_of(site: Site) -> spec.Maintenance | None:
+    row: Maintenance | None = getattr(site, "maintenance", None)
+    return spec.Maintenance(row.text, row.retry_after_s, tuple(row.allowed)) if row else None
 
 
 class _Snippets:

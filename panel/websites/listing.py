@@ -36,7 +36,7 @@ def sites_listed(user: User) -> QuerySet[Site]:
     names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
     return (
         sites_visible(user)
-        .select_related("state")
+        .select_related("state", "maintenance", "placed__placement__site")
         .prefetch_related("blocks", names)
         .annotate(is_pending=Case(When(IS_PENDING, then=Value(True)), default=Value(False)))
     )

@@ -8,7 +8,8 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError
-from panel.hosts.logs import Log, log_tail
+from panel.hosts.log_periods import LogPeriod
+from panel.hosts.logs import Log, Search, log_search, log_tail
 from panel.hosts.models import WebServer
 from panel.websites import paths
 from panel.websites.models import Site
@@ -38,15 +39,27 @@ def log_roots(web_server: WebServer) -> list[str]:
     return [root for root in [*web_server.host.site_roots, web_server.paths.get("log_dir", "")] if root]
 
 
-def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
-    """At most `lines` lines from the end of one of `site_logs`.
+def may_read(user: User, site: Site, log: Log) -> WebServer:
+    """The web server whose host has the log of `site_logs`.
 
-    Raises PermissionDenied if the file is, contains, or is inside a path of another team, whatever the site's setting,
-    which may predate the check. Also raises RemoteError and Conflict like `log_tail`.
+    Raises ApplicationError for a site without a web server, and PermissionDenied if the file is, contains, or is inside
+    a path of another team, whatever the site's setting, which may predate the check.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="web_server")
     host = site.web_server.host
     if not may(user, Action.ADMINISTER) and paths.foreign_paths([log.path], site.team, host):
         raise PermissionDenied(paths.refusal(log.path, host))
-    return log_tail(host, log.path, roots=log_roots(site.web_server), lines=lines)
+    return site.web_server
+
+
+def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
+    """At most `lines` lines from the end of one of `site_logs`. Raises the errors of `may_read` and `log_tail`."""
+    web_server = may_read(user, site, log)
+    return log_tail(web_server.host, log.path, roots=log_roots(web_server), lines=lines)
+
+
+def site_log_search(user: User, site: Site, log: Log, wanted: Search) -> LogPeriod:
+    """Lines of one of `site_logs` on a day. Raises the errors of `may_read` and `log_period`."""
+    web_server = may_read(user, site, log)
+    return log_search(web_server.host, log.path, log_roots(web_server), wanted)

@@ -18,7 +18,7 @@ from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel, CheckedModel
 from panel.core.tags import TagsField
 from panel.hosts.models import Engine, Host, WebServer
-from panel.rendering import claims
+from panel.rendering import claims, maintenance
 from panel.websites import rules, shapes, validators
 
 PORT = [MinValueValidator(1), MaxValueValidator(65535)]
@@ -423,3 +423,28 @@ class Allowance(BaseModel):
 
     def clean(self) -> None:
         rules.check_allowance(self)
+
+
+class Maintenance(BaseModel):
+    """A site that is in maintenance, or is being put into it: visitors see a page instead of the site.
+
+    Written by deployments.maintenance. It belongs to the live version, not to the draft: every deployment of the draft
+    keeps it.
+    """
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="maintenance")
+    text = models.CharField(max_length=maintenance.MAX_TEXT, validators=[validators.validate_line])
+    retry_after_s = models.PositiveIntegerField(
+        default=600, validators=[MinValueValidator(1), MaxValueValidator(604_800)]
+    )
+    allowed = models.JSONField(  # addresses and networks whose visitors see the site: ["192.0.2.0/24"]
+        default=list, blank=True, validators=[shapes.validate_sources]
+    )
+    ends_at = models.DateTimeField(null=True, blank=True, db_index=True)  # null: when somebody ends it
+    end_tried_at = models.DateTimeField(null=True, blank=True, editable=False)  # last attempt of the panel to end it
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    def __str__(self) -> str:
+        return f"maintenance of {self.site.name}"

@@ -10,7 +10,9 @@ from django.utils import timezone
 
 from panel.accounts.models import Role, User
 from panel.accounts.permissions import Action, may, visible
-from panel.websites.models import Allowance, Certificate, ServerBlock, Site
+from panel.hosts.selectors import hosts_visible
+from panel.rendering.targets import LocalServices
+from panel.websites.models import Allowance, AllowanceKind, Certificate, ServerBlock, Site
 from panel.websites.web_server_specs import services_of
 
 
@@ -32,6 +34,22 @@ def local_services_of(site: Site) -> list[str]:
         return []
     allowed = services_of(site.team, site.web_server.host).allowed
     return sorted({value for value in allowed if _is_one_service(value)})
+
+
+def php_sockets(user: User) -> list[tuple[str, str]]:
+    """Sockets of PHP pools that the user can choose for a new site, each with its host: those that checks of hosts
+    found, if the user may use them.
+    """
+    rows = allowances_visible(user).filter(kind=AllowanceKind.SERVICE).values_list("host", "value")
+    allowed: dict[int | None, list[str]] = {}
+    for host_id, value in [] if user.is_admin else rows:
+        allowed.setdefault(host_id, []).append(value)
+    found = []
+    for host in hosts_visible(user).only("name", "facts").order_by("name"):
+        addresses = [f"unix:{path}" for path in host.facts.get("php_sockets", ()) if isinstance(path, str)]
+        services = LocalServices(allowed=tuple(allowed.get(host.pk, ())), is_any=user.is_admin)
+        found += [(address, host.name) for address in addresses if services.permits(address)]
+    return found
 
 
 def _is_one_service(value: str) -> bool:

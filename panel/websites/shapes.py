@@ -225,6 +225,14 @@ def validate_access_rules(value: Any) -> None:
         _text(item, "source", validators.validate_access_source)
 
 
+def validate_sources(value: Any) -> None:
+    """Validate a list of addresses and networks."""
+    for item in _list_of(value, str, '["192.0.2.1", "10.0.0.0/8"]'):
+        validators.validate_access_source(item)
+        if item == "all":
+            raise ValidationError(_("Enter addresses or networks, not “all”."), code="shape")
+
+
 def _dictionary(value: Any, example: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValidationError(_("Enter names and values such as %(example)s."), params={"example": example})

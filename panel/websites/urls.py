@@ -73,6 +73,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/explain/", explain.explain, name="explain"),
     path("<slug:name>/raw/", insight.raw, name="raw"),
     path("<slug:name>/logs/", insight.logs, name="logs"),
+    path("<slug:name>/requests/", insight.requests, name="requests"),
     path("<slug:name>/traffic/", insight.traffic, name="traffic"),
     path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),
     path("<slug:name>/servers/", comparisons.site_comparisons, name="comparisons"),

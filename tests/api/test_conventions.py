@@ -15,7 +15,7 @@ from panel.accounts.models import Team
 from panel.api import idempotency
 from panel.api.models import IdempotencyRecord
 from panel.audit.models import AuditEntry
-from panel.websites.models import Site
+from panel.websites.models import ServerBlock, ServerName, Site
 from tests.api.caller import SITE, Caller, caller_of, pointers
 from tests.support.cast import Cast
 
@@ -199,6 +199,13 @@ def test_cursor_pagination_has_no_gaps(owner: Caller, sites: list[str]) -> None:
 )
 def test_lists_filter_by_name(owner: Caller, sites: list[str], query: str, count: int) -> None:
     assert len(names_in(owner.get(f"sites/?{query}"))) == count
+
+
+def test_site_with_several_matching_names_is_listed_once(owner: Caller, sites: list[str]) -> None:
+    block = ServerBlock.objects.create(site=Site.objects.get(name=sites[0]))
+    for name in ("www.shop.example", "shop.example"):
+        ServerName.objects.create(block=block, name=name)
+    assert names_in(owner.get("sites/?blocks__names__name__icontains=shop.example")) == [sites[0]]
 
 
 @pytest.mark.parametrize(

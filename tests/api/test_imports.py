@@ -10,7 +10,7 @@ from panel.audit.models import AuditEntry
 from panel.imports.models import Import
 from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
-from tests.imports import archives
+from tests.support import archives
 from tests.support.cast import Cast
 
 

@@ -7,10 +7,12 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 
+from panel.accounts.models import Team
 from panel.audit.models import AuditEntry
 from panel.audit.selectors import audit_visible, changes
 from panel.audit.services import audit_record
 from panel.core.stream import PIECES_AT_ONCE
+from panel.deployments.models import Deployment, DeploymentItem
 from panel.websites.models import Site
 from tests.support.cast import Cast, cast
 
@@ -119,3 +121,34 @@ def test_audit_list_query_count_does_not_grow(
     as_user(client, people.viewer)
     with django_assert_max_num_queries(25):  # type: ignore[operator]
         assert client.get("/audit/").status_code == 200
+
+
+def test_entries_of_deleted_objects_stay_visible_to_their_team(people: Cast, site: Site) -> None:
+    audit_record(actor=people.admin, action="site.delete", target=site, before={"name": "shop"})
+    site.delete()
+    for person, sees in ((people.owner, True), (people.viewer, True), (people.outsider, False)):
+        assert audit_visible(person).filter(action="site.delete").exists() is sees  # type: ignore[arg-type]
+
+
+def test_entries_about_sites_of_several_teams_are_for_administrators_and_their_actor(people: Cast, site: Site) -> None:
+    other = Site.objects.create(name="other", team=Team.objects.create(name="Other", slug="other"))
+    deployment = Deployment.objects.create(host=people.host)
+    for target in (site, other):
+        DeploymentItem.objects.create(deployment=deployment, site=target)
+    audit_record(actor=people.owner, action="deployment.confirm", target=deployment)
+    for person, sees in ((people.admin, True), (people.owner, True), (people.viewer, False), (people.outsider, False)):
+        assert audit_visible(person).filter(action="deployment.confirm").exists() is sees  # type: ignore[arg-type]
+    deployment.items.get(site=other).delete()
+    audit_record(actor=people.admin, action="deployment.finish", target=deployment)
+    assert audit_visible(people.viewer).filter(action="deployment.finish").exists()  # type: ignore[arg-type]
+
+
+def test_long_audit_log_says_that_it_shows_only_part(
+    client: Client, people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(120):
+        audit_record(actor=people.admin, action="site.update", target=site)
+    assert "There are more" not in as_user(client, people.admin).get("/audit/").content.decode()
+    monkeypatch.setattr("panel.audit.views.MOST", 100)
+    page = client.get("/audit/?page=99").content.decode()
+    assert "51–100 of 100" in page and "There are more: use the filters to find older ones." in page

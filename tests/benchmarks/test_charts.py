@@ -7,11 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from panel.benchmarks.charts import pictures, svg
-from panel.benchmarks.charts.svg import Chart
+from panel.benchmarks.charts import pictures
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics.summary import BY_NAME, summarize
 from panel.benchmarks.tools.parsers.metrics import Latency, Metrics
+from panel.core import charts
+from panel.core.charts import Chart
 
 NAMES = ("shop (nginx, web1)", "shop-apache (Apache httpd, web1)", '<script>"x"</script> & co')
 
@@ -100,7 +101,7 @@ def test_metric_without_values_has_no_chart() -> None:
 def test_equal_charts_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = all_charts()[0]
     first = chart.svg
-    monkeypatch.setattr(svg, "_draw", lambda spec: pytest.fail("drawn again"))
+    monkeypatch.setattr(charts, "_draw", lambda spec: pytest.fail("drawn again"))
     assert chart.svg == first
 
 
@@ -114,9 +115,9 @@ def test_charts_share_no_ids() -> None:
     "drawn", ["<svg><script/></svg>", '<svg style="x"/>', '<svg onload="x"/>', "<svg><foreignObject/></svg>"]
 )
 def test_chart_that_breaks_policy_is_rejected(drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "_draw", lambda spec: drawn)
+    monkeypatch.setattr(charts, "_draw", lambda spec: drawn)
     with pytest.raises(ValueError, match="content security policy"):
-        svg.svg({"fresh": drawn}, "x.")
+        charts.svg({"fresh": drawn}, "x.")
 
 
 @pytest.mark.parametrize("column", [1, 2])

@@ -83,3 +83,16 @@ def test_automatic_https_takes_over_a_certificate_that_was_renewed_on_the_host(w
     former.refresh_from_db()
     assert former.host == world.machine.host and not former.blocks.exists()
     assert Path(paths[0]).read_text() == bundle.certificate_pem, "the file of the host stays as it is"
+
+
+@pytest.mark.parametrize("engine", [Engine.NGINX, Engine.APACHE, Engine.NATIVE])
+def test_hsts_is_sent_over_https_once_it_is_wanted(make_world: Make, engine: Engine) -> None:
+    world = make_world(engine)
+    site = world.site()
+    order = world.run(world.enable(site, world.authority(), hsts_max_age_s=86_400))
+    assert order.status == "succeeded", order.error
+    assert world.pebble is not None
+    secure = ask(world.https_port, "/", host="shop.example", tls=True)
+    assert secure.headers["strict-transport-security"] == "max-age=86400"
+    plain = world.machine.get("shop")
+    assert plain.status == 301 and "strict-transport-security" not in plain.headers

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import User
+from panel.api.jobs import _DESCRIBE
 from panel.certificates.choices import OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order
 from panel.core.jobs import KINDS, Job, JobStatus
@@ -70,10 +71,21 @@ def listen(person: User, uuid: UUID) -> tuple[int, str]:
 
 
 def test_every_model_of_a_job_has_a_kind() -> None:
-    names = {"deployment", "run", "suite", "comparison", "host_job", "delivery", "certificate_order", "rollout"}
+    names = {
+        "deployment",
+        "run",
+        "suite",
+        "comparison",
+        "host_job",
+        "delivery",
+        "certificate_order",
+        "rollout",
+        "preview",
+        "publication",
+    }
     assert set(KINDS) == names
     assert {model.__name__ for model in Job.__subclasses__()} == {
-        *("HostJob", "Deployment", "Run", "Comparison", "Delivery", "Order", "Rollout")
+        *("HostJob", "Deployment", "Run", "Comparison", "Delivery", "Order", "Rollout", "Preview", "Publication")
     }
 
 
@@ -157,3 +169,7 @@ def test_job_kinds_name_the_api_form(people: Cast) -> None:
 def test_delivery_cannot_be_cancelled(people: Cast) -> None:
     answer = signed_in(people.admin).post(f"/api/v1/jobs/{delivery(people).uuid}/cancel/")
     assert answer.status_code in (403, 409)
+
+
+def test_every_kind_of_job_is_described_over_the_api() -> None:
+    assert set(_DESCRIBE) == set(KINDS)

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
-from panel.hosts.models import HostStatus
+from panel.hosts.models import Engine, HostStatus, WebServer
 from panel.remote import pool
 from tests.deployments.real_host import Machine
 from tests.deployments.server_traits import SERVERS, Served, nginx_served, openlitespeed_served
 from tests.support.apache import ApacheInstance
 from tests.support.cast import Cast, cast
+from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 from tests.support.openlitespeed import OpenLiteSpeedInstance
 from tests.support.sshd import SshServer
@@ -78,3 +80,18 @@ def remote(transactional_db: None, nginx: NginxInstance) -> Iterator[Machine]:
     with SshServer(nginx.root / "sshd") as sshd:
         yield Machine(nginx.root, sshd)
         pool.close()
+
+
+@pytest.fixture(params=[Engine.NGINX, Engine.APACHE, Engine.NATIVE])
+def placed(
+    request: pytest.FixtureRequest, transactional_db: None, agent_home: Path, nginx: NginxInstance
+) -> Iterator[tuple[Machine, WebServer]]:
+    """This machine with each of the bundled or packaged web servers in turn."""
+    machine = Machine(nginx.root)
+    if request.param == Engine.APACHE:
+        server: Any = ApacheInstance(nginx.root / "apache")
+    else:
+        server = GallopInstance(nginx.root / "gallop") if request.param == Engine.NATIVE else nginx
+    yield machine, machine.web_server(server, request.param)
+    if server is not nginx:
+        server.stop()

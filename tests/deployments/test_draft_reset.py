@@ -16,7 +16,7 @@ from panel.deployments.rollback.services import draft_restore
 from panel.rendering import spec
 from panel.websites import freeze
 from panel.websites import services as websites
-from panel.websites.models import Site
+from panel.websites.models import Maintenance, Site
 from tests.api.caller import caller_of
 from tests.deployments.sample_plans import live, planned, shop
 from tests.support.cast import Cast, signed_in
@@ -188,7 +188,8 @@ def test_draft_reset_restores_every_field(people: Cast) -> None:
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="shop", names=["shop.example"])
     empty = websites.site_export(site)
     websites.site_define(actor=people.admin, site=site, data=data)
-    Site.objects.update(answers_challenges=True)  # kept beside the definition
+    Site.objects.update(answers_challenges=True)  # kept beside the definition, as is a maintenance
+    Maintenance.objects.create(site=site, text="Soon", allowed=["192.0.2.1"])
     site.refresh_from_db()
     before = freeze.site_spec(site, people.nginx)
     kinds = {kind for kind, _member in _said(before)}

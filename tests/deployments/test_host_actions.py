@@ -5,10 +5,12 @@ OpenLiteSpeed takes part where PADDOCK_OPENLITESPEED names an installation (serv
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from panel.core.claims import Attempt
 from panel.core.jobs import JobStatus
@@ -19,8 +21,10 @@ from panel.hosts.services import host_job_request
 from panel.websites import services as websites
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
+from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine
 from tests.deployments.server_traits import Served
+from tests.support.cast import signed_in
 from tests.support.http_client import ask
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
@@ -102,3 +106,51 @@ def test_host_check_finds_web_server_and_its_facts(remote: Machine, shop: Site) 
     web_server.refresh_from_db()
     assert (web_server.is_running, bool(web_server.version)) == (True, True)
     assert str(web_server) in job.result["servers"]
+
+
+def test_log_of_day_is_searched_in_rotated_files_by_page_and_api(remote: Machine, shop: Site) -> None:
+    folder = Path(shop.blocks.get().access_log).parent
+    today = timezone.now()
+    with gzip.open(folder / "shop.access.log.1.gz", "wt") as file:
+        file.write(f'192.0.2.9 - - [{today:%d/%b/%Y}:00:00:00 +0000] "GET /needle/old HTTP/1.1" 500 90 "-" "<b>x"\n')
+        file.write('192.0.2.9 - - [01/Jan/2026:00:00:00 +0000] "GET /needle/january HTTP/1.1" 200 9 "-" "x"\n')
+    for name in ("/needle/new", "/other"):
+        remote.get("shop", name)
+    key = f"access_log-{shop.blocks.get().pk}"
+    owner = signed_in(remote.people.owner)
+
+    def page(text: str) -> str:
+        query = {"log": key, "text": text, "day": f"{today:%Y-%m-%d}"}
+        return owner.get("/sites/shop/logs/", query).content.decode()
+
+    assert eventually(lambda: "/needle/new" in page("NEEDLE"))
+    found = page("NEEDLE")
+    assert "2 lines match." in found and "/needle/old" in found and "&lt;b&gt;x" in found
+    assert "january" not in found and "/other" not in found
+    assert "No line of that day matches." in page("nothing like it")
+    api = caller_of(remote.people.owner)
+    answer = api.get(f"sites/shop/logs/?log={key}&search=needle&lines=1").json()
+    assert (answer["matching"], answer["is_complete"]) == (2, True)
+    assert "/needle/new" in answer["lines"][0]
+    assert api.get(f"sites/shop/logs/?log={key}&day=yesterday").status_code == 400
+
+
+def test_requests_of_site_are_counted_from_its_access_log(remote: Machine, shop: Site) -> None:
+    sent = sum(len(remote.get("shop", "/").text) for _ in range(6))
+    for _ in range(3):
+        remote.get("shop", "/missing")
+    api = caller_of(remote.people.owner)
+    assert eventually(lambda: api.get("sites/shop/requests/").json()["whole"]["statuses"]["4"] == 3)
+    answer = api.get("sites/shop/requests/?hours=2").json()
+    assert len(answer["steps"]) in (2, 3) and sum(step["requests"] for step in answer["steps"]) >= 9
+    assert answer["whole"]["sent_bytes"] > sent
+    own = Path(shop.blocks.get().access_log).read_text().splitlines()
+    assert answer["whole"]["requests"] == len(own), "another reader of the same log counts as many"
+    owner = signed_in(remote.people.owner)
+    for hours in ("24", "168"):
+        page = owner.get(f"/sites/shop/requests/?hours={hours}").content.decode()
+        assert f"<dd>{answer['whole']['requests']}</dd>" in page
+        assert "its rotated" in page
+    assert signed_in(remote.people.outsider).get("/sites/shop/requests/").status_code == 404
+    websites.block_update(actor=remote.people.admin, block=shop.blocks.get(), access_log="")
+    assert "has no access log of its own" in owner.get("/sites/shop/requests/").content.decode()

@@ -97,7 +97,7 @@ def test_added_host_is_asked_for_its_key(admin: Client, people: Cast) -> None:
         ({"port": 0}, "port"),
         ({"username": "-l root"}, "username"),
         ({"username": "a$(id)"}, "username"),
-        ({"password": ""}, "private_key"),
+        ({"password": "two\nlines"}, "password"),
         ({"private_key": "nonsense"}, "private_key"),
         ({"site_roots": "srv/www"}, "site_roots"),
         ({"site_roots": ""}, "site_roots"),

@@ -14,7 +14,7 @@ from panel.imports.models import Import
 from panel.websites import services as websites
 from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine
-from tests.imports.archives import zipped
+from tests.support.archives import zipped
 from tests.support.cast import cast, signed_in
 from tests.support.nginx import NginxInstance
 

@@ -11,7 +11,7 @@ from panel.imports import services
 from panel.imports.report import FoundSite, Report
 from panel.websites.models import Site
 from panel.websites.services import site_export
-from tests.imports import archives
+from tests.support import archives
 from tests.support.cast import Cast, cast, web_server
 
 OLS = {

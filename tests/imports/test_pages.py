@@ -18,7 +18,7 @@ from panel.hosts.models import Engine
 from panel.imports.models import Import
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
-from tests.imports import archives
+from tests.support import archives
 from tests.support.cast import Cast, cast, signed_in
 from tests.support.nginx import NginxInstance
 

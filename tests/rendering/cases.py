@@ -11,6 +11,7 @@ from panel.rendering.spec import (
     Header,
     Listen,
     Location,
+    Maintenance,
     PhpPool,
     RateLimit,
     Rewrite,
@@ -371,7 +372,26 @@ def hostile() -> SiteSpec:
     return SiteSpec("hostile", (block,))
 
 
+def maintenance() -> SiteSpec:
+    """The page before rewrites, access rules, redirects and challenges of a site with TLS."""
+    secure = ServerBlock(
+        (*HTTP, *HTTPS),
+        ("a.example",),
+        root="/srv/a",
+        rewrites=(Rewrite("^/old$", "/new", "last"),),
+        error_pages=(ErrorPage((503,), "/busy.html"),),
+        headers=(Header("X-Frame-Options", "DENY"),),
+        tls=TLS,
+        redirect_to_https=True,
+        locations=(Location("~", r"\.php$", "php", php_pool="main"), Location("=", "/away", "return", return_code=404)),
+    )
+    plain = ServerBlock(HTTP, ("b.example",), root="/srv/b")
+    page = Maintenance('Back at 10:00 & "thanks" for 100% patience, {$x}', 300)
+    folder = "/etc/paddock/challenges"
+    return SiteSpec("maintenance", (secure, plain), (), (PHP,), challenge_folder=folder, maintenance=page)
+
+
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache, rewritten, confined, challenges,
+    hostile, logs, cache, rewritten, confined, challenges, maintenance,
 )  # fmt: skip

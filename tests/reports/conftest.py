@@ -144,6 +144,7 @@ def ended_suite(
     row = SuiteRun.objects.create(
         suite=suite,
         preset="short",
+        host=run.targets.get().web_server.host,
         host_name="here",
         title=f"{definition.title} on here",
         plan=[definition.short[0].stored()],

@@ -14,6 +14,9 @@ from panel.accounts.models import Role
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
 from panel.deployments.planning import services as planning
+from panel.deployments.windows.services import change_window_set
+from panel.hosts.models import Host
+from panel.hosts.services import hosts_tag
 from panel.rollouts.advancing import rollout_advance, rollouts_due
 from panel.rollouts.models import Rollout, Wave
 from panel.rollouts.services import (
@@ -31,6 +34,7 @@ from tests.rollouts.conftest import Fleet
 from tests.support.cast import user
 from tests.support.http_client import ask
 from tests.support.ports import free_port
+from tests.support.waiting import eventually
 
 OLD = [f"old {number}" for number in range(5)]
 NEW = [f"new {number}" for number in range(5)]
@@ -246,3 +250,28 @@ def test_one_host_can_be_deployed_later_and_the_rollout_can_be_ended_before(flee
     assert rollout.status == "cancelled" and fleet.text(0) == "old 0"
     plan.refresh_from_db()
     assert plan.status == DeploymentStatus.CANCELLED
+
+
+def test_wave_waits_for_the_window_of_its_hosts(fleet: Fleet) -> None:
+    """The second wave's host is frozen; the rollout goes on when the freeze ends."""
+    fleet.change()
+    admin = fleet.machine.people.admin
+    hosts_tag(actor=admin, hosts=[Host.objects.get(name="node-1")], add=["frozen"])
+    ends_at = timezone.now() + dt.timedelta(days=1)
+    window = change_window_set(
+        actor=admin, name="Sale", kind="freeze", tags=["frozen"], begins_at=timezone.now(), ends_at=ends_at
+    )
+    rollout = fleet.start()
+
+    def waits() -> bool:
+        rollout_advance(rollout.uuid)
+        fleet.work()
+        rollout.refresh_from_db()
+        return "node-1 cannot be changed" in rollout.progress
+
+    assert eventually(waits, timeout_s=30)
+    assert fleet.texts() == [*NEW[:1], *OLD[1:]]
+    change_window_set(actor=admin, window=window, ends_at=timezone.now() + dt.timedelta(milliseconds=1))
+    rollout.next_at = None
+    rollout.save(update_fields=["next_at"])
+    assert fleet.go_on(rollout).status == "succeeded" and fleet.texts() == NEW

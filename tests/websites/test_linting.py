@@ -106,6 +106,8 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("status-exposed", L0, raw("stub_status;")),
 ]
 ONLY_A_PERSON = [
+    ("name-at-start", L0, raw("proxy_pass http://api.example.com:3000;")),
+    ("no-certificate", "blocks/0", {"listens": [{"port": 443, "tls": True, "default_server": True}]}),
     ("if-misuse", L0, raw('if ($http_x = "1") { add_header X-A 1; }')),
     (
         "response-splitting",
@@ -139,7 +141,8 @@ FINE: list[dict[str, Any]] = [
     raw("add_header X-Own 1;"),
     {"snippets": {"nginx": "ssl_protocols TLSv1.2 TLSv1.3;"}},
     {"snippets": {"nginx": "ssl_ciphers HIGH:!aNULL:!MD5;"}},
-    raw("proxy_pass http://api.example.com:3000;"),
+    raw("proxy_pass http://127.0.0.1:3000;"),
+    raw("proxy_pass http://localhost:3000;"),
     raw("if ($request_method = POST) { return 405; }"),
     located(access_rules=[OFFICE, NOBODY]),
     located(access_rules=[{"action": "deny", "source": "10.1.2.3"}]),
@@ -384,3 +387,30 @@ def test_fix_and_definition_restore_keep_unchanged_rows(people: Cast) -> None:
     block_after = found.blocks.get()
     assert block_after == block_before and block_after.row_version > block_before.row_version
     assert [row.pk for row in block_after.locations.all()] == [row.pk for row in after[1:]]
+
+
+@pytest.mark.parametrize("engine", ["nginx", "apache"])
+def test_names_that_must_resolve_at_start_are_found_where_server_needs_them(people: Cast, engine: str) -> None:
+    made = site_define(
+        actor=people.admin,
+        data={
+            "name": "shop",
+            "team": people.team.slug,
+            "web_server": (people.nginx if engine == "nginx" else people.apache).pk,
+            "upstreams": [
+                {"name": "app", "servers": [{"address": "127.0.0.1:3000"}, {"address": "app.internal:3000"}]},
+                {"name": "own", "servers": [{"address": "localhost:3000"}, {"address": "unix:/run/app.sock"}]},
+            ],
+            "php_pools": [{"name": "php", "address": "php.internal:9000"}],
+            "blocks": [block()],
+        },
+    )
+    found = [item for item in linting.site_findings(made) if item.code == "name-at-start"]
+    places = ["upstreams/0/servers/1", "php_pools/0"] if engine == "nginx" else []
+    assert [item.where for item in found] == places
+    assert all("/etc/hosts" in item.why for item in found)
+
+
+def test_nginx_does_not_start_without_name_that_warning_is_about(people: Cast, tmp_path: Path) -> None:
+    made = site(people, **raw("proxy_pass http://name-of-nobody.invalid:3000;"))
+    assert "host not found in upstream" in refusal(made, people.nginx, tmp_path)

@@ -45,7 +45,7 @@ def test_static_site_gets_folder_below_first_site_root(owner: Client, people: Ca
 
 def test_php_site_gets_pool_and_front_controller(owner: Client, people: Cast) -> None:
     owner.post(URL, answers(people, kind="php", php_address="unix:/run/php/php8.2-fpm.sock"))
-    location = Location.objects.get(block__site__name="shop")
+    location = Location.objects.get(block__site__name="shop", handler="php")
     assert (location.match, location.pattern, location.handler) == ("~", r"\.php$", "php")
     assert location.php_pool is not None
     assert location.php_pool.address == "unix:/run/php/php8.2-fpm.sock"

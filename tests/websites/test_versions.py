@@ -132,6 +132,7 @@ DOES_NOT_COUNT = {
     "certificate_upload",
     "site_clone",
     "site_create",
+    "site_from_preset",
     "site_delete",
     "site_export",
     "sites_tag",

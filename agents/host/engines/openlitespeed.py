@@ -47,7 +47,9 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Compare errors. The server runs despite them, so a host may have had some for years."""
+        """The output of a test in which only new errors count as failures. OpenLiteSpeed runs despite errors, so a host
+        may have old ones.
+        """
         old = [_lasting(line) for line in before.output.splitlines() if _is_error(line)]
         new: list[str] = []
         standing: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -12,13 +11,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from panel.accounts.models import Role, SetupSecret, Team, User
+from panel.accounts.services.digests import secret_digest
 from panel.accounts.services.users import set_password_checked
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def setup_link_path() -> Path:
@@ -54,7 +50,7 @@ def setup_link_ensure(*, renew: bool = False) -> str:
     secret = secrets.token_urlsafe(32)
     with transaction.atomic():
         SetupSecret.objects.filter(used_at=None).delete()
-        SetupSecret.objects.create(digest=_digest(secret))
+        SetupSecret.objects.create(digest=secret_digest(secret))
         path = f"/setup/{secret}/"
         _write_private(setup_link_path(), path + "\n")
     return path
@@ -63,7 +59,8 @@ def setup_link_ensure(*, renew: bool = False) -> str:
 def setup_is_open(secret: str) -> bool:
     """Return whether `secret` permits the creation of the first account now."""
     return (
-        not User.objects.exists() and SetupSecret.objects.filter(digest=_digest(secret), used_at__isnull=True).exists()
+        not User.objects.exists()
+        and SetupSecret.objects.filter(digest=secret_digest(secret), used_at__isnull=True).exists()
     )
 
 
@@ -74,7 +71,7 @@ def setup_complete(*, secret: str, username: str, password: str, email: str = ""
     values.
     """
     with transaction.atomic():
-        claimed = SetupSecret.objects.filter(digest=_digest(secret), used_at=None).update(used_at=timezone.now())
+        claimed = SetupSecret.objects.filter(digest=secret_digest(secret), used_at=None).update(used_at=timezone.now())
         if not claimed or User.objects.exists():
             raise ApplicationError("This setup link is not valid, or the panel already has an account.", code="gone")
         user = User(username=username, email=email, role=Role.ADMIN, timezone=timezone_name)

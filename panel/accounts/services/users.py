@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from panel.accounts.guessing import Guesser, Kind, guess, guesses_forget
-from panel.accounts.models import Role, Team, User
+from panel.accounts.models import AccountLink, Role, Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
@@ -73,12 +73,21 @@ def _keep_an_admin(user: User) -> None:
         )
 
 
-def user_create(*, actor: User, username: str, password: str, teams: Iterable[Team] = (), **values: Any) -> User:
+def links_end(user: User) -> None:
+    """End unused links with which the user could set a password."""
+    AccountLink.objects.filter(user=user, used_at=None).update(used_at=timezone.now())
+
+
+def user_create(*, actor: User, username: str, password: str | None, teams: Iterable[Team] = (), **values: Any) -> User:
+    """Create an account; without a password (None), its user cannot sign in before setting one by a link."""
     require(actor, Action.ADMINISTER)
     user = User(username=username, timezone=actor.timezone)  # a likely default; users can change it
     _assign(user, values)
     with transaction.atomic():
-        set_password_checked(user, password)
+        if password is None:
+            user.set_unusable_password()
+        else:
+            set_password_checked(user, password)
         user.full_clean()
         user.save()
         user.teams.set(teams)
@@ -104,6 +113,8 @@ def user_update(
             user.teams.set(teams)
         if password or not user.is_active:
             sessions_end(user)
+        if password or not user.is_active or before["email"] != user.email:
+            links_end(user)
         after = snapshot(user)
         if password:
             guesses_forget(user)
@@ -133,6 +144,8 @@ def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, m
         actor.email, actor.timezone, actor.theme, actor.mail_alerts = email, timezone_name, theme, mail_alerts
         actor.full_clean()
         actor.save(update_fields=["email", "timezone", "theme", "mail_alerts"])
+        if before["email"] != email:
+            links_end(actor)
         audit_record(actor=actor, action="user.profile", target=actor, before=before, after=snapshot(actor))
     return actor
 
@@ -146,6 +159,7 @@ def password_change(*, actor: User, current: str, new: str, guesser: Guesser, se
     with transaction.atomic():
         set_password_checked(actor, new)
         actor.save(update_fields=["password"])
+        links_end(actor)
         sessions_end(actor, keep=session_key)
         audit_record(actor=actor, action="user.password", target=actor)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
@@ -23,6 +22,7 @@ from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
 from panel.alerts.models import AlertMail
 from panel.core.errors import ApplicationError
+from panel.core.mail import has_server
 
 
 @require_http_methods(["GET", "POST"])
@@ -42,7 +42,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "crumbs": [SETTINGS],
-        "has_mail": bool(settings.EMAIL_HOST),
+        "has_mail": has_server(),
         "alerts": AlertMail.objects.filter(user=user).first(),
     }
     return render(request, "accounts/profile.html", context, status=form_status(form))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -16,9 +16,10 @@ from django.views.decorators.http import require_GET, require_http_methods
 from panel.accounts import selectors
 from panel.accounts.forms import TeamForm, UserForm
 from panel.accounts.models import Team, User
-from panel.accounts.services import second_factor, users
+from panel.accounts.services import links, second_factor, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, form_status, submit
+from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm
 from panel.core.ui import Crumb
 from panel.hosts.models import Host
@@ -59,13 +60,44 @@ def user_list(request: HttpRequest) -> HttpResponse:
 def user_new(request: HttpRequest) -> HttpResponse:
     form = UserForm(request.POST or None)
     if request.method == "POST":
-        user = submit(form, lambda data: users.user_create(actor=actor_of(request), **data))
-        if user:
-            messages.success(request, _("The account %(name)s was created.") % {"name": user.username})
+        made = submit(form, lambda data: _user_made(request, data))
+        if isinstance(made, links.NewLink):
+            return _link_page(request, made)
+        if made:
+            messages.success(request, _("The account %(name)s was created.") % {"name": made.username})
             return redirect("accounts:users")
     return render(
         request, "accounts/user_form.html", {"form": form, "crumbs": [SETTINGS, USERS]}, status=form_status(form)
     )
+
+
+def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.NewLink:
+    """The account with its password, or a link by which the user sets one."""
+    if data["password"]:
+        return users.user_create(actor=actor_of(request), **data)
+    values = {name: value for name, value in data.items() if name != "password"}
+    return links.user_invite(actor=actor_of(request), **values)
+
+
+def _link_page(request: HttpRequest, made: links.NewLink) -> HttpResponse:
+    """The only page that shows the link."""
+    context = {"made": made, "url": request.build_absolute_uri(made.path), "crumbs": [SETTINGS, USERS]}
+    return render(request, "accounts/link_made.html", context)
+
+
+@never_cache
+@require_http_methods(["POST"])
+@admin_required
+@sudo_required
+def user_link(request: HttpRequest, pk: int) -> HttpResponse:
+    """A link by which the user sets a new password."""
+    account = get_object_or_404(User, pk=pk)
+    try:
+        made = links.link_create(actor=actor_of(request), user=account)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+        return redirect("accounts:user", pk=pk)
+    return _link_page(request, made)
 
 
 @never_cache

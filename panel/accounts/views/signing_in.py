@@ -23,6 +23,7 @@ from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
 from panel.accounts.guessing import Kind, device_remember, guess, guesser_at_sign_in, wrong_secret_counted
 from panel.accounts.models import User
 from panel.accounts.services import setup as setup_services
+from panel.accounts.services.links import can_mail
 from panel.accounts.services.sessions import session_mark
 from panel.accounts.sudo import second_factor_passed, sudo_check
 from panel.accounts.views.common import form_status, submit
@@ -120,6 +121,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         form.add_error(None, _(_WRONG))
     target = safe_next(request, "")
     context = {"form": form, "next": target, "is_set_up": User.objects.exists(), "is_cut": _is_cut(request, target)}
+    context["can_mail"] = can_mail()
     return render(request, "accounts/login.html", context, status=form_status(form))
 
 

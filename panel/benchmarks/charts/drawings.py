@@ -5,11 +5,11 @@ and builds their tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from panel.benchmarks.charts.svg import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, Spec, nominal, shapes
 from panel.benchmarks.statistics.summary import Figure
+from panel.core.charts import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, Spec, date_axis, nominal, shapes
 
 Rows = Sequence[Mapping[str, Any]]
 _INNER = WIDTH - 40  # px between the axes
@@ -198,18 +198,9 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
         "width": _INNER,
         "height": 220,
         "data": {"values": values},
-        "encoding": {"x": _dates([datetime.fromisoformat(row["at"]) for row in values])},
+        "encoding": {"x": date_axis([datetime.fromisoformat(row["at"]) for row in values])},
         "layer": [*_lines(y, names), *(_changes(y, changes) if changes else ())],
     }
-
-
-def _dates(times: list[datetime]) -> Spec:
-    """Labels of the time axis in UTC: by day, or by minute for a span of a few days. Only a few are printed."""
-    is_long = max(times) - min(times) > timedelta(days=4)
-    axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}
-    if len(set(times)) <= 3:
-        axis["values"] = sorted({round(time.timestamp() * 1000) for time in times})
-    return {"field": "at", "type": "temporal", "scale": {"type": "utc"}, "axis": axis}
 
 
 def _lines(y: Spec, names: list[str]) -> list[Spec]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from panel.benchmarks.charts import drawings
-from panel.benchmarks.charts.svg import Chart, Table
 from panel.benchmarks.records import FigureEstimate, FigureRatio, HistoryPoint, Spread, Summary, TargetSummary
 from panel.benchmarks.runs.measured import Measured
 from panel.benchmarks.statistics.changepoints import change_points
 from panel.benchmarks.statistics.summary import BY_NAME, Figure
+from panel.core.charts import Chart, Table
 
 
 class RatioRow(FigureRatio):

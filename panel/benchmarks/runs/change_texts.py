@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from panel.benchmarks.charts import pictures
-from panel.benchmarks.charts.svg import Table
 from panel.benchmarks.runs.run_changes import Change, Reality
 from panel.benchmarks.statistics.intervals import Interval
 from panel.benchmarks.statistics.summary import BY_NAME
+from panel.core.charts import Table
 
 HEAD = ("Target", "Metric", "Verdict", "Before", "Now", "Ratio", "Interval", "Normal variation")
 

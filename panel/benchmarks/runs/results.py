@@ -8,7 +8,6 @@ from django.db.models import QuerySet
 
 from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
-from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run
 from panel.benchmarks.records import FigureEstimate, Summary, TargetSummary
@@ -18,6 +17,7 @@ from panel.benchmarks.statistics.summary import BY_NAME, FIGURES, Figure
 from panel.benchmarks.suites import links
 from panel.benchmarks.tools.arguments import TOOLS
 from panel.benchmarks.tools.commands import BUNDLED
+from panel.core.charts import Chart
 
 
 class FigureCell(TypedDict):

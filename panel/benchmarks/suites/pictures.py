@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from panel.benchmarks.charts import drawings, pictures
-from panel.benchmarks.charts.svg import Chart, Table
 from panel.benchmarks.records import Spread
 from panel.benchmarks.statistics.summary import BY_NAME
 from panel.benchmarks.suites import published
 from panel.benchmarks.suites.definitions import Case, Setup, Suite
 from panel.benchmarks.suites.tables import Outcome, printed_value
+from panel.core.charts import Chart, Table
 
 ELSEWHERE = "(published)"
 

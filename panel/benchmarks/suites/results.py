@@ -7,7 +7,6 @@ from typing import Any
 
 from panel.benchmarks import selectors
 from panel.benchmarks.charts import pictures
-from panel.benchmarks.charts.svg import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.runs import results
 from panel.benchmarks.suites import SUITES, choosing, links, published
@@ -16,6 +15,7 @@ from panel.benchmarks.suites import ratios as suite_ratios
 from panel.benchmarks.suites import tables as suite_tables
 from panel.benchmarks.suites.definitions import Case, Setup, Suite, speaking, stored_case
 from panel.benchmarks.suites.tables import Outcome, Table
+from panel.core.charts import Chart
 
 
 @dataclass(frozen=True)

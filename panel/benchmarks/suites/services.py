@@ -220,9 +220,7 @@ def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None
 
 
 def may_steer(actor: User, row: SuiteRun) -> bool:
-    """Return whether `actor` may cancel, repeat or delete the suite run: its requester, or an administrator. Hosts
-    belong to no team.
-    """
+    """Return whether `actor` may cancel, repeat or delete the suite run: its requester, or an administrator."""
     return may(actor, Action.BENCHMARK) and (actor.is_admin or row.requested_by_id == actor.pk)
 
 

@@ -96,16 +96,16 @@ def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None
 
 def _set_up(
     run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target], check: Callable[[], None]
-) -> tuple[standings.Plan, list[_Held], list[TestbedUp]]:
+) -> tuple[standings.Plan, list[HeldTestbed], list[TestbedUp]]:
     """Start the servers' test bed and, on another host, the load's; return each agent's report."""
     for attempt in range(1, _ATTEMPTS + 1):
-        held: list[_Held] = []
+        held: list[HeldTestbed] = []
         plan = _plan(run, rows, web_servers, remotes)
         requests = [plan.request, *([plan.load] if plan.load else [])]
         try:
             ups = []
             for remote, request in zip(remotes, requests, strict=True):
-                held.append(_Held(remote, request.id, standings.request_json(request)))
+                held.append(HeldTestbed(remote, request.id, standings.request_json(request)))
                 ups.append(held[-1].up(check))
             return plan, held, ups
         except OperationRefused as error:
@@ -118,7 +118,7 @@ def _set_up(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _end(held: list[_Held]) -> None:
+def _end(held: list[HeldTestbed]) -> None:
     """Stop all parts, the load's first. ApplicationError with everything that is left anywhere."""
     remains = []
     for item in reversed(held):
@@ -130,7 +130,7 @@ def _end(held: list[_Held]) -> None:
         raise ApplicationError(" ".join(remains))
 
 
-def _told(held: list[_Held], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
+def _told(held: list[HeldTestbed], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
     """Report on each host's part, the lost one's first."""
     away = [item for item in held if item.result is None]
     here = [item for item in held if item.result is not None]
@@ -233,8 +233,8 @@ def program(web_server: WebServer) -> standings.Program:
     )
 
 
-class _Held:
-    """The agent's `testbed` request, with a waiting thread of its own."""
+class HeldTestbed:
+    """The agent's `testbed` request, with a waiting thread of its own. `ident` is the test bed's id."""
 
     def __init__(self, remote: Target, ident: str, request: Message) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name

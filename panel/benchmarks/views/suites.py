@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors
 from panel.benchmarks.forms import SuiteForm
@@ -49,7 +50,7 @@ def suite_list(request: Request) -> HttpResponse:
     """Show the suites and their runs."""
     hosts = list(hosts_visible(request.user).filter(status=HostStatus.READY))
     context = {
-        "offers": [_offer(slug, next(iter(hosts), None)) for slug in SUITES],
+        "offers": [_offer(request.user, slug, next(iter(hosts), None)) for slug in SUITES],
         "hosts": hosts,
         "page": Paginator(selectors.suites_visible(request.user), PAGE).get_page(request.GET.get("page")),
         "may_benchmark": may(request.user, Action.BENCHMARK),
@@ -59,14 +60,14 @@ def suite_list(request: Request) -> HttpResponse:
     return render(request, "benchmarks/suites.html", context)
 
 
-def _offer(slug: str, host: Host | None) -> dict[str, object]:
+def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
     """One suite with its form; `host` is preselected."""
     suite = SUITES[slug]
     return {
         "suite": suite,
         "source": published.suite(slug),
         "presets": presets_expected(slug, host=host),
-        "form": SuiteForm(suite=suite),
+        "form": SuiteForm(suite=suite, user=user),
         "prepared": [item for item in suite.applications if item.ready_made],
     }
 
@@ -76,7 +77,7 @@ def suite_expected(request: Request, suite: str) -> HttpResponse:
     """Estimated duration of each preset for the chosen part and host: the form's buttons, or with `words` text only."""
     if suite not in SUITES:
         raise Http404
-    form = SuiteForm(request.GET, suite=SUITES[suite])
+    form = SuiteForm(request.GET, suite=SUITES[suite], user=request.user)
     if form.is_valid():
         host = hosts_visible(request.user).filter(name=request.GET.get("host", "")).first()
         found = presets_expected(suite, form.setups, form.choice, host)
@@ -92,7 +93,7 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
     if suite not in SUITES:
         raise Http404
     host = get_object_or_404(hosts_visible(request.user), name=request.POST.get("host", ""))
-    form = SuiteForm(request.POST, suite=SUITES[suite])
+    form = SuiteForm(request.POST, suite=SUITES[suite], user=request.user)
     try:
         if not form.is_valid():
             raise ApplicationError(form.wrong)

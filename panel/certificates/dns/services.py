@@ -38,7 +38,7 @@ def dns_account_create(*, actor: User, team: Team, name: str, kind: str, setting
 def dns_account_update(
     *, actor: User, account: DnsAccount, settings: Mapping[str, Any], expected_version: int | None = None
 ) -> DnsAccount:
-    """Change settings; those that are missing or empty secrets stay as they are."""
+    """Change settings. Missing settings and empty secrets keep their stored values."""
     if _needs(account.kind) is Action.ADMINISTER:
         require(actor, Action.ADMINISTER)
     changed = json.dumps(_checked(account.kind, settings, account.values))

@@ -173,7 +173,7 @@ def _hook(action: str, values: Mapping[str, str], record: Record) -> None:
 
 
 def _hook_environment() -> dict[str, str]:
-    """The panel's own secrets are no business of the program."""
+    """Environment of the hook program, without the panel's own secrets."""
     return {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TZ")}
 
 

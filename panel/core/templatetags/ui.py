@@ -159,6 +159,12 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 @register.filter
+def percent(share: float | None) -> str:
+    """Share from 0 to 1 as a whole percentage: 0.934 -> 93 %."""
+    return "–" if share is None else f"{number(100 * share)} %"
+
+
+@register.filter
 def codes(text: Any) -> SafeString:
     """Escaped text, with parts in backticks as code."""
     return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", conditional_escape(text)))  # noqa: S308

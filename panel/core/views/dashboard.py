@@ -16,7 +16,8 @@ from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_
 from panel.core.ui import Text
 from panel.deployments.models import DeploymentStatus, SiteStatus
 from panel.deployments.selectors import with_own_sites
-from panel.hosts.models import Host, HostStatus, WebServer
+from panel.hosts.models import HostStatus
+from panel.hosts.selectors import hosts_visible, web_servers_visible
 from panel.websites.models import Site
 
 
@@ -45,14 +46,14 @@ def _figures(user: User) -> dict[str, int]:
     sites = visible(Site.objects.all(), user)
     live = [SiteStatus.LIVE, SiteStatus.DRIFTED]
     counted = sites.aggregate(sites=Count("pk"), live=Count("pk", filter=Q(state__status__in=live)))
-    hosts = Host.objects.aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
+    hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
     since = timezone.now() - RECENT
     week = visible_deployments(user).filter(finished_at__gt=since).values_list("status", "is_verified")
     done = [is_verified for status, is_verified in week if status != DeploymentStatus.CANCELLED]
     return {
         **counted,
         **hosts,
-        "servers": WebServer.objects.count(),
+        "servers": web_servers_visible(user).count(),
         "deployments": len(done),
         "verified": sum(done),
         "runs": visible_runs(user).filter(created_at__gt=since).count(),

@@ -60,7 +60,9 @@ def _is_readable(user: Any, uuid: UUID) -> bool:
 
 
 def _events(uuid: UUID) -> AsyncIterator[str]:
-    """`live` events with the region whenever it changed, until the job has ended; then `done` with its status."""
+    """Server-sent events of a job: `live` with the changed part of its page after each change, and finally `done` with
+    its status.
+    """
 
     kinds: list[JobKind] = []  # of the job, once it is known
 

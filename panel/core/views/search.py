@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -14,7 +15,7 @@ from panel.accounts.permissions import Action, may, visible
 from panel.benchmarks.selectors import runs_visible
 from panel.core.tags import tags_counted
 from panel.core.ui import Text
-from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Certificate, PhpPool, ServerBlock, ServerName, Site, UpstreamServer
 
 MIN_LENGTH = 2
@@ -48,7 +49,7 @@ def search_all(user: User, words: str) -> list[Group]:
     groups = [
         Group("site", _("Sites"), "sites", _sites(user, words)),
         Group("domain", _("Domains"), "link", _domains(user, words)),
-        Group("host", _("Hosts"), "hosts", _hosts(words)),
+        Group("host", _("Hosts"), "hosts", _hosts(user, words)),
         Group("tag", _("Tags"), "tag", _tags(user, words)),
         Group("certificate", _("Certificates"), "certificate", _certificates(user, words)),
         Group("backend", _("Upstreams"), "route", _backends(user, words)),
@@ -107,16 +108,15 @@ def _domains(user: User, words: str) -> list[Hit]:
     return [Hit(row.name, _site_url(row.block.site.name), row.block.site.name) for row in rows]
 
 
-def _hosts(words: str) -> list[Hit]:
-    found = Host.objects.filter(name__icontains=words) | Host.objects.filter(address__icontains=words)
-    rows = found[:PER_GROUP]  # hosts belong to no team, so all users can see them
+def _hosts(user: User, words: str) -> list[Hit]:
+    rows = hosts_visible(user).filter(Q(name__icontains=words) | Q(address__icontains=words))[:PER_GROUP]
     return [Hit(row.name, reverse("hosts:detail", args=[row.name]), row.address) for row in rows]
 
 
 def _tags(user: User, words: str) -> list[Hit]:
     """Tags that contain the words, with the lists that they filter."""
     sites = visible(Site.objects.filter(tags__icontains=words), user)
-    hosts = Host.objects.filter(tags__icontains=words)
+    hosts = hosts_visible(user).filter(tags__icontains=words)
     found: list[tuple[str, Hit]] = []
     for rows, address, count in ((sites, "websites:list", _sites_counted), (hosts, "hosts:list", _hosts_counted)):
         for tag, number in tags_counted(rows).items():

@@ -22,6 +22,7 @@ from panel.deployments.revisions.rendered import site_files
 from panel.deployments.rollback import services as rollback
 from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
 from panel.hosts.models import WebServer
+from panel.hosts.selectors import web_servers_visible
 from panel.rendering import capabilities
 from panel.rendering.errors import NotExpressible
 from panel.websites import freeze, web_server_specs
@@ -173,7 +174,7 @@ class DeployableSites(Sites):
     def move(self, request: Request, name: str = "") -> Response:
         """Plan to move the site to another web server, on this host or another."""
         site = self.get_object()
-        web_server = web_server_named(self.body(MoveInput)["web_server"])
+        web_server = web_server_named(self.actor, self.body(MoveInput)["web_server"])
         assert web_server is not None
         return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server))
 
@@ -182,7 +183,7 @@ class DeployableSites(Sites):
         raw = self.request.query_params.get("web_server")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("web_server", "Set the ID of the web server; /api/v1/web-servers/ lists them.")
-        web_server = WebServer.objects.select_related("host").filter(pk=raw).first() if raw else site.web_server
+        web_server = web_servers_visible(self.actor).filter(pk=raw).first() if raw else site.web_server
         if raw and web_server is None:
             raise parameter_error("web_server", f"No web server has the ID {raw}; /api/v1/web-servers/ lists them.")
         if web_server is None:

@@ -18,6 +18,7 @@ from panel.deployments.planning.disabled_files import disabled_revision_ids
 from panel.deployments.planning.live_versions import live_versions_follow
 from panel.deployments.planning.selectors import live_numbers, live_revision
 from panel.deployments.waking import deployments_wake
+from panel.deployments.windows.services import refuse_closed
 from panel.hosts.models import WebServer
 from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
@@ -25,6 +26,8 @@ from panel.websites.services import site_enable
 from panel.websites.versions import plans_outdate
 
 _RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
+# Changes that people plan; what restores or renews a live state, and maintenance pages, are allowed at any time.
+IN_WINDOWS = (DeploymentKind.DEPLOY, DeploymentKind.MOVE, DeploymentKind.DISABLE, DeploymentKind.MAIN)
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
 UNKNOWN_RESULT = (
@@ -45,6 +48,7 @@ def deployment_confirm(
     deployment: Deployment,
     accept_drift: bool = False,
     deploy_anyway: bool = False,
+    despite_windows: bool = False,
     held: Collection[int] = (),
 ) -> list[Deployment]:
     """Confirm a plan: queue the deployment and the others of its batch. Those in `held` (ids) wait for their wave of a
@@ -52,15 +56,10 @@ def deployment_confirm(
 
     Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
     files were edited on the host and `accept_drift` is false, because they would be overwritten. With `deploy_anyway`
-    the deployment's own sites may respond worse than before; the audit records this.
+    the deployment's own sites may respond worse than before; the audit records this. A host outside its change windows
+    is refused as well, unless an administrator sets `despite_windows`.
     """
-    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
-    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
-    rows = rows.select_related("site__team", "revision__web_server__host")
-    items = list(rows.defer("revision__spec", "revision__files"))
-    of = {row.pk: row for row in batch}
-    for item in items:
-        item.deployment = of[item.deployment_id]
+    batch, items = _batch_of(deployment)
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     _require_main(actor, batch)
     for row in batch:
@@ -69,6 +68,8 @@ def deployment_confirm(
         if row.status != DeploymentStatus.PLANNED or row.confirmed_at:
             raise Conflict(f"{deployment} was already confirmed or discarded. Nothing was changed.")
     refuse_paused(row.host for row in batch)
+    now = [row.host for row in batch if row.kind in IN_WINDOWS and row.pk not in held]
+    refuse_closed(actor, now, despite_windows=despite_windows)
     _refuse_drift(batch, accept_drift)
     with transaction.atomic():
         sites_lock(item.site_id for item in items)
@@ -76,6 +77,18 @@ def deployment_confirm(
         _refuse_stale(items)
         _confirm_rows(actor, batch, deploy_anyway, held)
     return batch
+
+
+def _batch_of(deployment: Deployment) -> tuple[list[Deployment], list[DeploymentItem]]:
+    """The deployments of the batch with their hosts, and their items with sites and revisions."""
+    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
+    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
+    rows = rows.select_related("site__team", "revision__web_server__host")
+    items = list(rows.defer("revision__spec", "revision__files"))
+    of = {row.pk: row for row in batch}
+    for item in items:
+        item.deployment = of[item.deployment_id]
+    return batch, items
 
 
 def deployments_confirm_themselves(deployments: Sequence[Deployment]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from panel.rendering import maintenance
 from panel.rendering.errors import NotExpressible
 from panel.rendering.explain import Request, explain
 from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec
@@ -10,6 +11,8 @@ from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec
 def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) -> tuple[int, ...]:
     """The statuses that server block `number` asks for at this address: of a deny, a redirect, a password."""
     block = spec.blocks[number]
+    if spec.maintenance is not None:
+        return (maintenance.STATUS,)
     if not _asks_for_something(block, listen):
         return ()
     scheme = "https" if listen.tls else "http"

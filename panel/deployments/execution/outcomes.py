@@ -19,6 +19,7 @@ from panel.deployments.guards import history_forget
 from panel.deployments.health import Observed
 from panel.deployments.locking import sites_lock
 from panel.deployments.main_file.services import main_done
+from panel.deployments.maintenance.rows import rows_settle
 from panel.deployments.models import (
     Deployment,
     DeploymentItem,
@@ -40,6 +41,8 @@ from panel.websites.models import Site
 from panel.websites.paths import logs_follow
 from panel.websites.versions import plans_outdate
 
+# These deploy what was live, so the draft differs from it as before.
+_OF_LIVE_REVISIONS = (DeploymentKind.OVERWRITE, DeploymentKind.CERTIFICATE, DeploymentKind.MAINTENANCE)
 STATUS_OF = {
     "applied": DeploymentStatus.SUCCEEDED,
     "unchanged": DeploymentStatus.SUCCEEDED,
@@ -101,6 +104,7 @@ def ends_record(claim: Claim, ends: Sequence[End]) -> None:
     for end in mine:
         if end.status != DeploymentStatus.SUCCEEDED:
             _not_succeeded(end.deployment)
+    rows_settle(DeploymentItem.objects.filter(deployment__in=owned).values_list("site", flat=True))
 
 
 def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
@@ -213,7 +217,7 @@ def _states_set(
         if item.previous_id and not item.revision_id and kind == DeploymentKind.MOVE:
             continue  # removed here after it was deployed elsewhere: its state names the new host
         status = _status(item, kind)
-        deploys = item.revision_id and kind not in (DeploymentKind.OVERWRITE, DeploymentKind.CERTIFICATE)
+        deploys = item.revision_id and kind not in _OF_LIVE_REVISIONS
         version = item.version if deploys or status == SiteStatus.DRAFT else before.get(item.site_id)
         state = SiteState(site_id=item.site_id, status=status, live_version=version, deployed_at=now)
         state.revision_id, state.disabled_revision_id = item.revision_id, item.disabled_after_id

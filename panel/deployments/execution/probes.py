@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agents.protocol import Probe
 from panel.deployments.execution.intents import intended
+from panel.rendering import maintenance
 from panel.rendering.errors import NotExpressible
 from panel.rendering.locations import locations_of
 from panel.rendering.samples import reaching
@@ -102,6 +103,9 @@ def _health(asked: Asked, number: int, listen: Listen, host: str) -> Probe:
     redirects = asked.new.blocks[number].redirect_to_https and not listen.tls
     if redirects:  # what is expected is expected behind the redirect
         return made
+    if asked.new.maintenance is not None:
+        shows_page = not maintenance.excepts(asked.new, made.address)
+        return replace(made, status=maintenance.STATUS) if shows_page else made
     return replace(made, status=health.status, text=health.text, headers=health.headers)
 
 

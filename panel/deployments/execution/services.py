@@ -165,7 +165,7 @@ class _Batch:
                 self._lost(job, Lost(error), threads)
 
     def _wait(self, job: Dispatch, work: Callable[[], Verdict]) -> None:
-        """Run `work` in a thread of its own, without queries."""
+        """Run `work`, and hand its result to the thread that writes to the database. Called in a thread of its own."""
         try:
             verdict = work()
         except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it

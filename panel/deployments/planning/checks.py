@@ -51,9 +51,9 @@ def sites_check(
 
 
 def clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[checks.Problem]]:
-    """Conflicts if all sites were on `web_server`, for example a port already in use there.
+    """Conflicts that the sites would have on `web_server`, by site id: for example a port that another site uses.
 
-    Checked with the database in that state, which is rolled back afterwards.
+    The sites are moved in the database, checked, and moved back by rolling the transaction back.
     """
     with transaction.atomic():
         Site.objects.filter(pk__in=[site.pk for site in sites]).update(web_server=web_server)

@@ -49,6 +49,6 @@ def disabled_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
 
 
 def disabled_revision_ids(sites: Iterable[Site]) -> dict[int, int]:
-    """Ids of those revisions, by site id."""
+    """Ids of the revisions whose files are kept on the host while their sites are disabled, by site id."""
     states = SiteState.objects.filter(site__in=[site.pk for site in sites], disabled_revision__isnull=False)
     return dict(states.values_list("site_id", "disabled_revision_id"))

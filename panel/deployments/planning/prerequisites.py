@@ -35,7 +35,7 @@ class SiteNeeds:
     ports: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
     def has(self, missing: Missing) -> bool:
-        """Return whether the site needs this."""
+        """Return whether the site needs the missing folder, socket, service, or port."""
         if missing.kind == "port":
             return missing.name in {_socket_name(*port) for port in self.ports}
         named = {"folder": self.folders, "socket": self.sockets, "service": self.services}

@@ -34,9 +34,11 @@ from panel.deployments.planning.live_versions import live_versions_recognize
 from panel.deployments.planning.plans import plans_make
 from panel.deployments.planning.selectors import live_revision, live_revisions
 from panel.deployments.planning.superseding import supersede
-from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep
+from panel.deployments.revisions.rendered import frozen_now, is_unchecked, revisions_keep, spec_of
 from panel.deployments.rollback.services import is_said
 from panel.hosts.models import Host, WebServer
+from panel.websites import freeze
+from panel.websites.checks import refuse_host_of_others
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
@@ -123,9 +125,11 @@ def _by_host(
     return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), then)
 
 
-def changes_plan(kind: DeploymentKind, changes: Iterable[tuple[Host, Change]]) -> list[Deployment]:
-    """Plan changes that the panel makes by itself: nobody is asked for permission."""
-    return _by_host(None, kind, changes)
+def changes_plan(
+    kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], actor: User | None = None
+) -> list[Deployment]:
+    """Plan changes that another service made: it has checked the permission, or the panel acts by itself."""
+    return _by_host(actor, kind, changes)
 
 
 def deployment_plan(
@@ -229,6 +233,12 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         )
     if not site.enabled:
         raise ApplicationError(f"{site} is disabled. Enable it first.", field="enabled")
+    if freeze.maintenance_of(site) or spec_of(revision).maintenance:
+        raise ApplicationError(
+            f"{site} cannot be rolled back between maintenance and its content. End the maintenance, or choose a "
+            "revision without a maintenance page.",
+            field="revision",
+        )
     old_parts_check(actor, site, revision)
     if is_unchecked(revision):
         raise ApplicationError(
@@ -304,6 +314,8 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
     their web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
     """
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    for site in (*deployed, *nowhere):
+        refuse_host_of_others(site, web_server)
     disabled = disabled_revisions(deployed)
     if disabled and len(disabled) < len(deployed) + len(nowhere):
         names = ", ".join(site.name for site in deployed if site.pk in disabled)

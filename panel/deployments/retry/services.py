@@ -24,7 +24,7 @@ def can_replan(deployment: Deployment) -> bool:
     The second half of a move cannot be planned without the first.
     """
     waits = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
-    if deployment.kind == DeploymentKind.CERTIFICATE:  # which the panel plans by itself
+    if deployment.kind in (DeploymentKind.CERTIFICATE, DeploymentKind.MAINTENANCE):  # which the panel plans by itself
         return False
     is_left = deployment.kind == DeploymentKind.MAIN or deployment.items.exists()
     return (waits or deployment.status in _ENDED) and deployment.waits_for_id is None and is_left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -69,8 +69,9 @@ def draft_restore(*, actor: User, site: Site, revision: Revision, expected_versi
 
 
 def is_said(site: Site, revision: Revision) -> bool:
-    """Return whether the draft equals the revision."""
-    return freeze.site_spec(site, revision.web_server) == spec_of(revision)
+    """Return whether the draft equals the revision. A maintenance page belongs to neither."""
+    draft, earlier = freeze.site_spec(site, revision.web_server), spec_of(revision)
+    return replace(draft, maintenance=None) == replace(earlier, maintenance=None)
 
 
 def restore_changes_snippets(site: Site, revision: Revision) -> bool:

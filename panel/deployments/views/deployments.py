@@ -7,8 +7,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -17,13 +16,15 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.core.pages import MOST, page_of
 from panel.core.ui import Crumb
 from panel.core.views.jobs import job_context
 from panel.deployments import selectors
 from panel.deployments.caches import services as caches
+from panel.deployments.confirmation.services import IN_WINDOWS
 from panel.deployments.forms import FilterForm
 from panel.deployments.job_kinds import JOB
 from panel.deployments.main_file.services import main_plan
@@ -40,8 +41,11 @@ from panel.deployments.planning.selectors import live_revision
 from panel.deployments.retry import services as retry
 from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.rollback.services import is_said
+from panel.deployments.windows.selectors import closed_hosts
 from panel.hosts.models import WebServer
 from panel.hosts.selectors import hosts_visible
+from panel.previews.selectors import latest_previews, may_preview
+from panel.publishing.selectors import moves_of
 from panel.rendering.urls import open_url
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -112,7 +116,9 @@ def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> Query
     data = form.cleaned_data
     if data["q"]:
         named = selectors.of_own_sites(user, Deployment.objects.all(), name__icontains=data["q"])
-        rows = rows.filter(Q(pk__in=named) | Q(host__name__icontains=data["q"]))
+        hosts = hosts_visible(user).filter(name__icontains=data["q"])
+        on_hosts = Deployment.objects.filter(host__in=list(hosts.values_list("pk", flat=True)))
+        rows = rows.filter(pk__in=named.order_by().values("pk").union(on_hosts.order_by().values("pk")))
     for name in ("status", "kind", "host"):
         if data[name]:
             rows = rows.filter(**{name: data[name]})
@@ -121,10 +127,10 @@ def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> Query
 
 @require_safe
 def deployment_list(request: Request) -> HttpResponse:
-    form = FilterForm(request.GET or None)
+    form = FilterForm(request.GET or None, user=request.user)
     rows = selectors.deployments_visible(request.user)
     rows = selectors.with_items(_filtered(request.user, rows, form) if form.is_bound else rows)
-    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    page = page_of(rows, PAGE, request.GET.get("page"), most=MOST)
     page.object_list = selectors.with_own_sites(request.user, page.object_list)
     return render(request, "deployments/list.html", {"page": page, "filters": form})
 
@@ -171,6 +177,11 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # other kinds deploy no draft
             context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
+        context["closed"] = closed_hosts(row.host for row in batch if row.kind in IN_WINDOWS)
+        context["may_administer"] = may(request.user, Action.ADMINISTER)
+        context["previews"] = latest_previews(request.user, batch)
+        context["moves"] = moves_of(request.user, batch)
+        context["may_preview"] = may_preview(request.user, deployment)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
 
 
@@ -302,13 +313,15 @@ def empty_cache(request: Request, name: str) -> HttpResponse:
 @require_POST
 def confirm(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
-    is_ticked = {name: request.POST.get(name) == "on" for name in ("accept_drift", "deploy_anyway")}
+    names = ("accept_drift", "deploy_anyway", "despite_windows")
+    is_ticked = {name: request.POST.get(name) == "on" for name in names}
     try:
         services.deployment_confirm(
             actor=request.user,
             deployment=deployment,
             accept_drift=is_ticked["accept_drift"],
             deploy_anyway=is_ticked["deploy_anyway"],
+            despite_windows=is_ticked["despite_windows"],
         )
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))

@@ -6,7 +6,7 @@ import getpass
 import hmac
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from django.db import transaction
 from django.db.models import F, ProtectedError
 from django.utils import timezone
 from django.utils.text import slugify
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from panel.accounts.models import User
+from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError, Conflict
@@ -27,8 +28,9 @@ from panel.hosts.models import Connection, Host, HostJobKind, HostStatus, WebSer
 from panel.hosts.selectors import host_losses
 from panel.hosts.services.base import store
 from panel.hosts.services.jobs import host_job_request
+from panel.hosts.services.teams import host_teams_set
 from panel.remote import pool, ssh
-from panel.remote.keys import fingerprint, parse_key_line
+from panel.remote.keys import fingerprint, new_private_key, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
 PLACE = frozenset({"address", "port"})
@@ -44,30 +46,49 @@ SECRETS_GONE = gettext_lazy(
 FIELDS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
 
-def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
+def host_create(
+    *, actor: User, name: str, address: str, username: str, teams: Collection[Team] = (), **values: Any
+) -> Host:
     """Add a host over SSH, not yet trusted. A first check is queued that reads the offered key; no secret is sent.
 
-    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots, tags. Raises PermissionDenied,
+    Without a private key and a password, the host is given a new key; selectors.sign_in_command adds it on the host.
+    `teams` see and use the host; none: every team. `values`: port, private_key, password, use_sudo, sudo_password,
+    layout, site_roots, tags. Raises PermissionDenied,
     ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
+    if not given.get("private_key") and not given.get("password"):
+        given["private_key"] = new_private_key()
     with transaction.atomic():
         store(actor=actor, instance=host, action="host.create", values=given, allowed=FIELDS)
+        host_teams_set(actor=actor, host=host, teams=teams)
         host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
     return host
 
 
-def host_update(*, actor: User, host: Host, expected_version: int | None = None, **values: Any) -> Host:
+def host_update(
+    *,
+    actor: User,
+    host: Host,
+    expected_version: int | None = None,
+    new_key: bool = False,
+    teams: Collection[Team] | None = None,
+    **values: Any,
+) -> Host:
     """Change a host. Its pinned key stays, so a different machine at a new address is detected before anything is sent.
 
     A new address, port or user deletes stored secrets not included in `values`; at least one to sign in with must
-    remain. A host with new connection settings is checked immediately.
+    remain. A host with new connection settings is checked immediately. `new_key` replaces the private key with a new
+    one, which must be added on the host (selectors.sign_in_command).
     """
     require(actor, Action.ADMINISTER)
+    if new_key:
+        values["private_key"] = _created_key(values.get("private_key"))
     with transaction.atomic():
         old = Host.objects.select_for_update().get(pk=host.pk)
         values |= _secrets_cleared(old, values)
+        _require_sign_in(old, values)
         store(
             actor=actor,
             instance=host,
@@ -76,16 +97,39 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
             allowed=FIELDS,
             expected_version=expected_version,
         )
-        if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
-            WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
-        changed = {name for name in WAY & set(values) if getattr(old, name) != getattr(host, name)}
-        if changed & PLACE:
-            host.offered_host_key = host.status_detail = ""
-            host.save(update_fields=["offered_host_key", "status_detail"])
-        if changed and host.connection == Connection.SSH:
-            host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
+        if teams is not None:
+            host_teams_set(actor=actor, host=host, teams=teams)
+        _follow_change(actor, old, host, set(values))
     transaction.on_commit(lambda: pool.forget(old.name), robust=True)
     return host
+
+
+def _follow_change(actor: User, old: Host, host: Host, names: set[str]) -> None:
+    """Record what the change of these fields means for web servers and keys, and check new connection settings."""
+    if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
+        WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
+    if old.private_key != host.private_key or old.username != host.username or old.address != host.address:
+        Host.objects.filter(pk=host.pk).update(next_private_key="", former_public_key="")
+    changed = {name for name in WAY & names if getattr(old, name) != getattr(host, name)}
+    if changed & PLACE:
+        host.offered_host_key = host.status_detail = ""
+        host.save(update_fields=["offered_host_key", "status_detail"])
+    if changed and host.connection == Connection.SSH:
+        host_job_request(actor=actor, host=host, kind=HostJobKind.CHECK)
+
+
+def _created_key(entered: object) -> str:
+    if entered:
+        raise ValidationError({"private_key": _("Enter a private key or select “Create a new key”, not both.")})
+    return new_private_key()
+
+
+def _require_sign_in(old: Host, values: dict[str, object]) -> None:
+    if old.connection == Connection.LOCAL:
+        return
+    if not any(values.get(name, getattr(old, name)) for name in ("private_key", "password")):
+        message = _("Enter a private key or a password for SSH, or select “Create a new key”.")
+        raise ValidationError({"private_key": message})
 
 
 def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
@@ -204,7 +248,7 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
         raise ApplicationError(str(NO_TOKEN), code="session_required")
     if not host.offered_host_key:
         raise Conflict(f"{host.name} has no host key to confirm. Read its key again.")
-    kind, _ = parse_key_line(host.offered_host_key)
+    kind, _blob = parse_key_line(host.offered_host_key)
     shown = fingerprint(host.offered_host_key)
     if confirmed.strip() not in (shown, host.offered_host_key):
         message = (

@@ -17,14 +17,19 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.permissions import Action, require
 from panel.core.http import Request
 from panel.core.row_selection import go_on, ticked
-from panel.core.tags import tags_counted
 from panel.core.ui import Crumb
 from panel.core.views.tags import TagsPage, tags_page
 from panel.hosts import services
 from panel.hosts.listing import hosts_listed
 from panel.hosts.models import Host, HostJobKind
+from panel.hosts.selectors import host_tags
 
-KINDS = {"check": HostJobKind.CHECK, "drift": HostJobKind.DRIFT, "install-gallop": HostJobKind.INSTALL_NATIVE}
+KINDS = {
+    "check": HostJobKind.CHECK,
+    "drift": HostJobKind.DRIFT,
+    "install-gallop": HostJobKind.INSTALL_NATIVE,
+    "replace-key": HostJobKind.ROTATE_KEY,
+}
 PAUSING = {"pause": True, "resume": False}
 
 
@@ -80,7 +85,7 @@ def bulk_tag(request: Request) -> HttpResponse:
         done=ngettext("Changed the tags of %d host.", "Changed the tags of %d hosts.", len(hosts)) % len(hosts),
         back=Crumb(_("Hosts"), reverse("hosts:list")),
     )
-    known = tags_counted(Host.objects.all())
+    known = host_tags(request.user)
     return tags_page(
         request, hosts, page=page, known=known, change=partial(services.hosts_tag, actor=request.user, hosts=hosts)
     )

@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from panel.accounts.permissions import Action, may, require
-from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.jobs import JobStatus
 from panel.core.row_selection import can_select_all, the_others
@@ -22,8 +21,8 @@ from panel.core.ui import Crumb
 from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
-from panel.hosts.logs import host_log_tail, host_logs
-from panel.hosts.models import Engine, Host
+from panel.hosts.models import Engine, Host, HostStatus
+from panel.hosts.resources.selectors import host_troubles, is_current, last_reading
 from panel.websites.listing import changed_by_host
 from panel.websites.selectors import sites_visible
 
@@ -46,7 +45,7 @@ def _crumbs() -> list[Crumb]:
 @login_required
 @require_safe
 def host_list(request: Request) -> HttpResponse:
-    filters = HostFilterForm(request.GET)
+    filters = HostFilterForm(request.GET, user=request.user)
     hosts = hosts_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.
     hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
@@ -86,6 +85,12 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
         "has_gallop": any(web_server.engine == Engine.NATIVE for web_server in web_servers),
         "others": _others(host),
         "facts": _facts(host),
+        "reading": last_reading(host),
+        "is_current": is_current(host),
+        "troubles": host_troubles(host),
+        "needs_sign_in": host.status in (HostStatus.NEW, HostStatus.UNREACHABLE),
+        "sign_in_command": selectors.sign_in_command(host),
+        "sudo_command": selectors.sudo_command(host),
         "may_administer": may(request.user, Action.ADMINISTER),
     }
 
@@ -140,29 +145,3 @@ def detail(request: Request, name: str) -> HttpResponse:
 def live(request: Request, name: str) -> HttpResponse:
     """The part of the detail page that follows running jobs."""
     return render(request, "hosts/live.html", _live_context(request, host_get(request, name)))
-
-
-@login_required
-@require_safe
-def logs(request: Request, name: str) -> HttpResponse:
-    """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
-    host = host_get(request, name, Action.ADMINISTER)
-    found = host_logs(host)
-    wanted = request.GET.get("log", "")
-    chosen = next((log for log in found if wanted in ("", log.key)), None)
-    if wanted and chosen is None:
-        raise Http404
-    context: dict[str, object] = {
-        "host": host,
-        "logs": found,
-        "chosen": chosen,
-        "is_followed": request.GET.get("follow") == "1",
-        "crumbs": [*_crumbs(), Crumb(host.name, reverse("hosts:detail", args=[host.name]))],
-    }
-    if chosen is not None:
-        try:
-            context["text"] = "\n".join(host_log_tail(host, chosen))
-        except ApplicationError as error:
-            context["fault"] = error.message
-    is_part = request.htmx and request.htmx.target == "log"
-    return render(request, "components/log.html" if is_part else "hosts/logs.html", context)

@@ -55,7 +55,7 @@ def taken(made: Host, node: Node) -> str | None:
 
 
 def _whole(made: Host) -> str:
-    """Set the cache of the locations; otherwise return the reason why not."""
+    """Set the cache of the locations. Return the reason if the model cannot express it, "" otherwise."""
     said = {node.low: node for node in made.own if node.low in WORDS}
     enabled = [node for node in made.own if node.low == "cacheenable"]
     seconds = _seconds(said)

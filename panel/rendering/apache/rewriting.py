@@ -42,7 +42,8 @@ def encodes_queries(web_server: WebServerSpec) -> bool:
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """The result, with `$uri` in its query moved to a capture that BCTLS encodes; httpd rejects spaces there.
+    """The result, with `$uri` in its query moved to a capture that the flag BCTLS encodes, because httpd rejects spaces
+    there.
 
     A capture in the path stays unchanged if the path names a file.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from panel.rendering import challenges, checks, handlers, logformats, names, reach, snippets
+from panel.rendering import challenges, checks, handlers, logformats, maintenance, names, reach, snippets
 from panel.rendering.apache import cache, indexes, rewrites, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
@@ -103,7 +103,7 @@ def _body(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: st
         *(_tls(source.tls, at) if secure and source.tls else []),
         *_logs(source, web_server, at),
     ]
-    body += [*_answers(source, at), *_printed(everywhere, spec, source, at)]
+    body += [*_answers(source, at), *_printed(everywhere, spec, source, at), *_maintenance_page(spec)]
     body += cache.of_host(web_server, source)
     body += _locations(spec, web_server, source, everywhere, at)
     if source.snippet:
@@ -250,6 +250,7 @@ def _locations(
         rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
         sections.append(rewrites.asked_anew(encodes=encodes))
+    rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []
     rules = [*first, *rewriting.line_breaks(source), *rules]
     if _mentions_raw_uri(source):
@@ -257,6 +258,26 @@ def _locations(
     if any(location.upstream_tls for location in source.locations):
         sections.insert(0, directive("SSLProxyEngine", "on"))
     return [directive("RewriteEngine", "On", gap=True), *rules, *sections] if rules else sections
+
+
+def _maintenance_page(spec: SiteSpec) -> list[Node]:
+    if spec.maintenance is None:
+        return []
+    asked = f"expr=%{{REQUEST_STATUS}} == '{maintenance.STATUS}'"
+    return [
+        directive("ErrorDocument", maintenance.STATUS, expression(maintenance.page(spec.maintenance)), gap=True),
+        directive("Header", "always", "set", "Retry-After", spec.maintenance.retry_after_s, asked),
+        directive("Header", "always", "set", "Cache-Control", "no-store", asked),
+    ]
+
+
+def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
+    """Rules that send every request to the page, unless it comes from an allowed address."""
+    if spec.maintenance is None:
+        return []
+    allowed = [checks.source(item, "/maintenance/allowed") for item in spec.maintenance.allowed]
+    others = [directive("RewriteCond", "expr", f"! %{{REMOTE_ADDR}} -ipmatch '{item}'") for item in allowed]
+    return [*others, directive("RewriteRule", "^", "-", f"[R={maintenance.STATUS},L]")]
 
 
 def _moved(

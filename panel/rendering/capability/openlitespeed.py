@@ -274,6 +274,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed serves expired responses only while another request fetches a new one",
                 "for up to 200 s after expiry", lambda context: context.owner.cache.stale_on_error),
     ),
+    "Maintenance.text": (missing("OpenLiteSpeed has no directive for a page with status 503", "its own page"),),
+    "Maintenance.retry_after_s": (missing("OpenLiteSpeed adds no headers to its own pages", "no Retry-After header"),),
+    "Maintenance.allowed": (missing("OpenLiteSpeed cannot make exceptions by address", "none: it refuses them"),),
     "SiteSpec.cache_mb": (
         missing("OpenLiteSpeed has no cache size limit", "expired responses are removed over time",
                 lambda context: any(True for _ in locations(context.spec))),

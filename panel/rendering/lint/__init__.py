@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from panel.rendering.lint import access, expressions, model, raw, reach, rewrites
+from panel.rendering.lint import access, expressions, model, raw, reach, rewrites, start
 from panel.rendering.lint.finding import Finding, Socket
 from panel.rendering.spec import SiteSpec, WebServerSpec
 
@@ -20,10 +20,11 @@ def findings(spec: SiteSpec, web_server: WebServerSpec, defaults: Collection[Soc
 
     `defaults`: (address, port) pairs for which other sites of the web server are the default server.
     """
-    found: list[Finding] = []
+    found = list(start.of_site(spec, web_server))
     known = set(defaults)
     for number, block in enumerate(spec.blocks):
         where = f"blocks/{number}"
+        found += start.of_block(block, where)
         found += model.of_block(block, where, known)
         known |= {(listen.address, listen.port) for listen in block.listens}  # report each socket once
         found += rewrites.of(block, block, where)

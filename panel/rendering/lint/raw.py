@@ -8,11 +8,12 @@ from typing import Any
 
 from panel.rendering import variables
 from panel.rendering.errors import NotExpressible
-from panel.rendering.lint import access
+from panel.rendering.lint import access, start
 from panel.rendering.lint.finding import Finding, Fix, part
 from panel.rendering.readers import Read, Unreadable
 from panel.rendering.readers.engines import READERS
 from panel.rendering.spec import Location, ServerBlock
+from panel.rendering.targets import is_name, target_of
 
 _NGINX = ("nginx", "native")
 _WEAK = {"sslv2", "sslv3", "tlsv1", "tlsv1.0", "tlsv1.1"}
@@ -23,6 +24,7 @@ _OPEN = re.compile(
     r"https?://(?:[^/]*?\$\{?(?:http_|host\b|arg_|cookie_|args\b|query_string\b|\d)|\$\{?(?:request_)?uri\b)"
 )
 _OPEN_REWRITE = re.compile(r"(?:https?|ws)://[^/]*(?:%\{(?:HTTP_HOST|QUERY_STRING|HTTP:)|\$\d|%\d)")
+_PASSES = {"proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"}
 _HARMLESS_IN_IF = {"return", "rewrite", "break", "set"}
 
 
@@ -35,6 +37,7 @@ def of_location(block: ServerBlock, location: Location, where: str, engine: str)
     yield from _tls(location.snippet, where, engine)
     yield from _open_proxy(location.snippet, where, engine)
     if engine in _NGINX:
+        yield from _names_at_start(location, where, engine)
         yield from _lost_headers(block, location, where, engine)
         yield from _if(location, where, engine)
         yield from access.status_shown(location, where, _read(location.snippet, engine))
@@ -84,6 +87,17 @@ def _removable(code: str, where: str, engine: str, text: str, item: Read, what: 
         return Finding(code, where, what, why, is_raw=True)
     fix = f"Remove {item.name} from the raw directives"
     return Finding(code, where, what, why, fix, _replacing(where, engine, rest), is_raw=True)
+
+
+# --- names ---
+
+
+def _names_at_start(location: Location, where: str, engine: str) -> Iterator[Finding]:
+    """Find upstreams with a fixed name; nginx resolves a name with a variable for each request."""
+    for item in _all(_read(location.snippet, engine)):
+        target = item.args[0] if item.args else ""
+        if item.name in _PASSES and "$" not in target and is_name(target):
+            yield start.name_at_start(where, target_of(target).host, engine)
 
 
 # --- TLS ---

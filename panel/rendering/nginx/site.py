@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from panel.rendering import challenges, checks, snippets
+from panel.rendering import challenges, checks, maintenance, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
@@ -15,6 +15,8 @@ from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
 from panel.rendering.spec import ErrorPage, Header, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream, WebServerSpec
 from panel.rendering.tree import Node, Raw, block, directive
+
+_TO_THE_PAGE = 598  # no response has this status
 
 
 def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
@@ -88,6 +90,7 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
         *_answers(scope, source, at),
         *add_headers(scope, everywhere, at),
     ]
+    body += _maintenance(scope, at)
     body += [*_challenges_first(scope, source), *confining.line_breaks(source)]
     body += rewrites(scope, source.rewrites, f"{at}/rewrites", checked=source.rewrites)
     for place in locations_of(source, at).places:
@@ -95,6 +98,38 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, scope.web_server, f"{at}/snippet", "server")))
     return block("server", body=body)
+
+
+def _maintenance(scope: Scope, at: str) -> list[Node]:
+    """The maintenance page, decided before anything else of the server block.
+
+    A status that nothing else has leads to the page, so error pages of the site stay as they are for allowed visitors.
+    """
+    settings = scope.spec.maintenance
+    if settings is None:
+        return []
+    waits = scope.variable("waits")
+    allowed = [directive(checks.source(item, f"{at}/maintenance"), "0") for item in settings.allowed]
+    if not any(waits in line.args[-1] for line in scope.maps):  # one for all server blocks
+        scope.maps.append(block("geo", f"${waits}", body=[directive("default", "1"), *allowed]))
+    page = scope.dollars.literal(maintenance.page(settings), "/maintenance/text")
+    now = f"${scope.variable('waits_now')}"
+    return [
+        directive("set", now, f"${waits}", gap=True),
+        block("if", "($uri", "~", f"{challenges.PATHS})", body=[directive("set", now, "0")]),
+        block("if", f"({now})", body=[directive("return", _TO_THE_PAGE)]),
+        directive("error_page", _TO_THE_PAGE, f"={maintenance.STATUS}", f"@{waits}"),
+        block(
+            "location",
+            f"@{waits}",
+            body=[
+                directive("default_type", "text/html"),
+                directive("add_header", "Retry-After", settings.retry_after_s, "always"),
+                directive("add_header", "Cache-Control", "no-store", "always"),
+                directive("return", maintenance.STATUS, page),
+            ],
+        ),
+    ]
 
 
 def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panel.rendering import layout
+from panel.rendering import layout, maintenance
 from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers
 from panel.rendering.openlitespeed.hosts import folder, host_name
@@ -23,6 +23,7 @@ __all__ = ["main", "site_files", "web_server_files"]
 
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
+    spec = maintenance.instead(spec)
     files: list[RenderedFile] = []
     for number, block in enumerate(spec.blocks):
         where = folder(web_server, host_name(spec, number))
@@ -37,5 +38,6 @@ def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    text = print_tree("openlitespeed", line, "paddock.conf.j2", nodes=web_server_nodes(specs, web_server))
+    nodes = web_server_nodes([maintenance.instead(spec) for spec in specs], web_server)
+    text = print_tree("openlitespeed", line, "paddock.conf.j2", nodes=nodes)
     return [RenderedFile(f"{web_server.config_root}/paddock.conf", text)]

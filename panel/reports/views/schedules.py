@@ -5,7 +5,6 @@ from __future__ import annotations
 import zoneinfo
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
@@ -23,6 +22,7 @@ from panel.benchmarks.suites.definitions import PRESETS
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
+from panel.core.mail import has_server
 from panel.core.ui import Crumb, Tab
 from panel.core.zones import time_zones
 from panel.hosts.selectors import hosts_visible
@@ -117,7 +117,7 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
         "kind": kind,
         "schedule": schedule,
         "validate_url": reverse("reports:schedule-check", args=check),
-        "has_mail": bool(settings.EMAIL_HOST),
+        "has_mail": has_server(),
     }
     if kind == Kind.SUITE:
         context |= {"suite": form.chosen_suite, "presets": _takes(request, form)}
@@ -130,7 +130,7 @@ def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
     given = {name: form[name].value() for name in suite_fields(suite)}
     paths = given.get("paths") or ""
     given["paths"] = paths if isinstance(paths, str) else "\n".join(paths)
-    chosen = SuiteForm(given, suite=suite, kept=given["cases"] or ())
+    chosen = SuiteForm(given, suite=suite, user=request.user, kept=given["cases"] or ())
     if not chosen.is_valid():
         return [(name, chosen.wrong) for name in PRESETS]
     host = hosts_visible(request.user).filter(name=form["host"].value() or "").first()

@@ -30,7 +30,7 @@ from reportlab.platypus import (
     TableStyle,
 )
 
-from panel.benchmarks.charts import svg
+from panel.core import charts
 from panel.reports.document import Cell, Document, Picture, Section, Table
 
 _DEJAVU = Path("/usr/share/fonts/truetype/dejavu")
@@ -160,7 +160,7 @@ def _cell(sheet: _Sheet, cell: Cell) -> Any:
 
 
 def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
-    drawn = Image(io.BytesIO(svg.png(picture.spec, _SCALE)))
+    drawn = Image(io.BytesIO(charts.png(picture.spec, _SCALE)))
     factor = min(sheet.width / drawn.imageWidth, (sheet.size[1] - 4 * sheet.margin) / drawn.imageHeight)
     drawn.drawWidth, drawn.drawHeight = drawn.imageWidth * factor, drawn.imageHeight * factor
     words = [sheet.words(picture.title, sheet.head), drawn, sheet.words(picture.label, sheet.soft), Spacer(1, 6)]

@@ -45,7 +45,7 @@ class Blocks(Resource):
 
     def rows(self) -> QuerySet[ServerBlock]:
         rows = ServerBlock.objects.select_related("site__team", "certificate").prefetch_related("listens", "names")
-        return visible(rows, self.actor, team_path="site__team").distinct()
+        return visible(rows, self.actor, team_path="site__team")
 
     def _values(self, partial: bool = False) -> dict[str, Any]:
         return self.body(BlockSerializer, partial=partial)

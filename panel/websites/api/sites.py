@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from base64 import b64encode
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from panel.accounts.models import User
 from panel.api import etags
 from panel.api.base import Resource, all_or_none, all_tagged, one, require_sudo
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
-from panel.api.problems import ApiError
+from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.api.traffic import SiteTrafficSerializer
+from panel.api.traffic import SiteRequestsSerializer, SiteTrafficSerializer
 from panel.hosts.models import WebServer
+from panel.hosts.selectors import web_servers_visible
 from panel.websites import checks, linting, services
-from panel.websites.logs import site_log_tail, site_logs
+from panel.websites.logs import site_log_search, site_log_tail, site_logs
 from panel.websites.models import Certificate, Site
+from panel.websites.requests import MAX_HOURS, site_requests
 from panel.websites.selectors import certificates_visible, sites_visible
 from panel.websites.serializers.certificates import (
     CertificateExport,
@@ -38,6 +43,7 @@ from panel.websites.serializers.sites import (
     CloneInput,
     FindingSerializer,
     FixInput,
+    PresetSite,
     ProblemOfSite,
     QuickSite,
     SiteChange,
@@ -49,10 +55,10 @@ from panel.websites.traffic import site_traffic
 MAX_BULK = 1000
 
 
-def web_server_named(pk: int | None) -> WebServer | None:
+def web_server_named(user: User, pk: int | None) -> WebServer | None:
     if pk is None:
         return None
-    web_server = WebServer.objects.select_related("host").filter(pk=pk).first()
+    web_server = web_servers_visible(user).filter(pk=pk).first()
     if web_server is None:
         detail = f"No web server has the ID {pk}; /api/v1/web-servers/ lists them."
         raise ApiError("invalid", detail, [{"pointer": "/web_server", "detail": detail}])
@@ -90,12 +96,23 @@ class Sites(Resource):
     }
     ordering_fields = ("id", "name", "created_at", "updated_at")
     ordering = "name"
-    parameters = {"logs": LOG_PARAMETERS}
-    dry_run_actions = {"create", "quick", "fix", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
+    parameters = {"logs": LOG_PARAMETERS, "requests": {"hours"}}
+    dry_run_actions = {
+        "create",
+        "quick",
+        "from_preset",
+        "fix",
+        "partial_update",
+        "destroy",
+        "definition",
+        "clone",
+        "enable",
+        "bulk",
+    }
 
     def rows(self) -> QuerySet[Site]:
         rows = sites_visible(self.actor).select_related("state")
-        return rows.prefetch_related("blocks__names").distinct()
+        return rows.prefetch_related("blocks__names")
 
     # --- writes ---
 
@@ -126,11 +143,23 @@ class Sites(Resource):
     def quick(self, request: Request) -> Response:
         """Create a site from a few values: files below `root`, or a proxy for `upstream`."""
         values = self.body(QuickSite)
-        values["web_server"] = web_server_named(values.get("web_server"))
+        values["web_server"] = web_server_named(self.actor, values.get("web_server"))
         if "certificate" in values:
             found = certificates_visible(self.actor)
             values["certificate"] = one(found, "name", values["certificate"], "/certificate")
         site = services.site_create(actor=self.actor, **values)
+        return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
+
+    @extend_schema(request=PresetSite, responses={201: SiteSerializer})
+    @action(detail=False, methods=["post"], url_path="from-preset")
+    def from_preset(self, request: Request) -> Response:
+        """Create a site from a preset, such as `wordpress` or `django`, with the protection that it needs."""
+        values = self.body(PresetSite)
+        values["web_server"] = web_server_named(self.actor, values.get("web_server"))
+        if "certificate" in values:
+            found = certificates_visible(self.actor)
+            values["certificate"] = one(found, "name", values["certificate"], "/certificate")
+        site = services.site_from_preset(actor=self.actor, **values)
         return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
 
     @extend_schema(request=SiteChange)
@@ -143,7 +172,7 @@ class Sites(Resource):
         values = self.body(SiteChange)
         with transaction.atomic():
             if "web_server" in values:
-                web_server = web_server_named(values.pop("web_server"))
+                web_server = web_server_named(self.actor, values.pop("web_server"))
                 services.site_web_server_set(
                     actor=self.actor, site=site, web_server=web_server, expected_version=expected
                 )
@@ -180,7 +209,7 @@ class Sites(Resource):
         name.
         """
         values = self.body(CloneInput)
-        values["web_server"] = web_server_named(values.get("web_server"))
+        values["web_server"] = web_server_named(self.actor, values.get("web_server"))
         made = services.site_clone(actor=self.actor, site=self.get_object(), **values)
         return self.answer(made, status=201, location=f"/api/v1/sites/{made.name}/")
 
@@ -206,7 +235,7 @@ class Sites(Resource):
             rows = services.sites_tag(actor=self.actor, sites=sites, add=add, remove=remove)
             return Response(self.get_serializer(rows, many=True).data)
         if values["action"] in ("move", "take-off"):
-            return self.planned_for(sites, web_server_named(values.get("web_server")))
+            return self.planned_for(sites, web_server_named(self.actor, values.get("web_server")))
         with transaction.atomic():
             for site in sites:
                 services.site_enable(actor=self.actor, site=site, enabled=values["action"] == "enable")
@@ -254,13 +283,29 @@ class Sites(Resource):
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def logs(self, request: Request, name: str = "") -> Response:
-        """Return the last lines of one of the site's logs on its host; without `log`, the list of logs."""
+        """Return the last lines of one of the site's logs on its host; without `log`, the list of logs.
+
+        With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
+        """
         site = self.get_object()
         return logs_answer(
             request,
             site_logs(self.actor, site),
             lambda log, lines: site_log_tail(self.actor, site, log, lines=lines),
+            lambda log, wanted: site_log_search(self.actor, site, log, wanted),
         )
+
+    @extend_schema(responses=SiteRequestsSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def requests(self, request: Request, name: str = "") -> Response:
+        """Return requests, responses by status class, and bytes of the last `hours` (24), counted on the host from the
+        site's own access logs: by hour, and by day (UTC) for more than 48 hours.
+        """
+        raw = request.query_params.get("hours", "24")
+        if not (raw.isascii() and raw.isdecimal() and len(raw) < 5 and 1 <= int(raw) <= MAX_HOURS):
+            raise parameter_error("hours", f"Send a whole number from 1 to {MAX_HOURS}.")
+        with timezone.override(dt.UTC):
+            return Response(SiteRequestsSerializer(site_requests(self.actor, self.get_object(), int(raw))).data)
 
 
 class Certificates(Resource):

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.core.forms import Form, LinesField, TagFilterField, TagsFormField
+from panel.core.forms import Form, LinesField, LongSelect, TagFilterField, TagsFormField
 from panel.core.tags import tags_counted
 from panel.deployments.models import SiteStatus
 from panel.hosts.forms import ServerChoiceField
@@ -20,7 +20,9 @@ from panel.hosts.models import Engine, Host, WebServer
 from panel.websites import lines, validators
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, Site
+from panel.websites.presets import PRESETS
 
+KINDS = [(name, preset.label) for name, preset in PRESETS.items()]
 ANY = ("", _("Any"))
 
 
@@ -42,7 +44,12 @@ class SiteFilterForm(Form):
     )
     engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     host = forms.ModelChoiceField(
-        label=_("Host"), required=False, queryset=Host.objects.all(), to_field_name="name", empty_label=_("Any")
+        label=_("Host"),
+        required=False,
+        queryset=Host.objects.none(),
+        to_field_name="name",
+        empty_label=_("Any"),
+        widget=LongSelect,
     )
     team = forms.ModelChoiceField(
         label=_("Team"), required=False, queryset=Team.objects.none(), to_field_name="slug", empty_label=_("Any")
@@ -50,35 +57,22 @@ class SiteFilterForm(Form):
 
     tag = TagFilterField()
 
-    def __init__(self, *args: Any, teams: QuerySet[Team], tags: Iterable[str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, teams: QuerySet[Team], hosts: QuerySet[Host], tags: Iterable[str], **kwargs: Any
+    ) -> None:
         """Build the form. `tags`: those of the listed sites and their hosts."""
         super().__init__(*args, **kwargs)
-        choice, tag = self.fields["team"], self.fields["tag"]
+        choice, host, tag = self.fields["team"], self.fields["host"], self.fields["tag"]
         assert isinstance(choice, forms.ModelChoiceField) and isinstance(tag, TagFilterField)
-        choice.queryset = teams
+        assert isinstance(host, forms.ModelChoiceField)
+        choice.queryset, host.queryset = teams, hosts.only("name")
         tag.offer(tags)
-
-
-class Kind:
-    STATIC, PHP, PROXY, REDIRECT = "static", "php", "proxy", "redirect"
-    choices = [
-        (STATIC, _("Files")),
-        (PHP, _("PHP")),
-        (PROXY, _("Proxy")),
-        (REDIRECT, _("Redirect")),
-    ]
-    details = {
-        STATIC: _("A folder of web pages, images, and scripts"),
-        PHP: _("A PHP application such as WordPress"),
-        PROXY: _("An application that listens on a port or socket"),
-        REDIRECT: _("Redirects all requests to another address"),
-    }
 
 
 class SiteCreateForm(Form):
     """Wizard for a whole site; `panel.websites.forms.wizard` converts it into a definition."""
 
-    kind = forms.ChoiceField(label=_("Content"), choices=Kind.choices, initial=Kind.STATIC, widget=forms.RadioSelect)
+    kind = forms.ChoiceField(label=_("Content"), choices=KINDS, initial="static", widget=forms.RadioSelect)
     name = forms.CharField(
         label=_("Name"),
         max_length=63,
@@ -129,9 +123,13 @@ class SiteCreateForm(Form):
     )
     port = forms.IntegerField(label=_("Port"), initial=80, min_value=1, max_value=65535)
     tls = forms.ChoiceField(label=_("HTTPS"), required=False)
+    ipv6 = forms.BooleanField(
+        label=_("IPv6 too"), required=False, help_text=_("The host needs IPv6, or the deployment is rolled back.")
+    )
 
     def __init__(self, *args: Any, teams: QuerySet[Team], certificates: QuerySet[Certificate], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["php_address"].widget.attrs["list"] = "php-sockets"
         team = self.fields["team"]
         tls = self.fields["tls"]
         assert isinstance(team, forms.ModelChoiceField) and isinstance(tls, forms.ChoiceField)
@@ -153,28 +151,26 @@ class SiteCreateForm(Form):
 
     def clean(self) -> dict[str, object]:
         data = super().clean() or self.cleaned_data
-        kind = data.get("kind")
-        checks: dict[str, tuple[str, Any, str]] = {
-            Kind.PHP: (
-                "php_address",
+        preset = PRESETS.get(str(data.get("kind")))
+        checks: dict[str, tuple[Any, str]] = {
+            "php_address": (
                 validators.validate_upstream_address,
                 gettext("Enter the address of the PHP pool, for example unix:/run/php/php8.2-fpm.sock."),
             ),
-            Kind.PROXY: (
-                "upstream",
+            "upstream": (
                 validators.validate_upstream_address,
                 gettext("Enter the address of the application, for example 127.0.0.1:3000."),
             ),
-            Kind.REDIRECT: (
-                "redirect_to",
+            "redirect_to": (
                 _validate_target,
                 gettext("Enter the redirect target, for example https://www.example.com."),
             ),
         }
-        if kind in checks:
-            self._check(*checks[kind])
-        if kind in (Kind.STATIC, Kind.PHP):
-            self._check_root(data)
+        for name in preset.needs if preset else ():
+            if name == "root":
+                self._check_root(data)
+            else:
+                self._check(name, *checks[name])
         if data.get("tls") == "self_signed" and not _certifiable(data.get("domains", [])):
             self.add_error("tls", gettext("A certificate needs a domain. Enter one above."))
         return data

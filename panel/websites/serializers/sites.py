@@ -28,6 +28,7 @@ from panel.websites.models import (
     Upstream,
     UpstreamServer,
 )
+from panel.websites.presets import PRESETS
 from panel.websites.selectors import certificates_visible, sites_visible
 
 _KEPT = ["id", "created_at", "updated_at"]
@@ -151,6 +152,30 @@ class QuickSite(StrictSerializer):
     health_path = serializers.CharField(required=False, max_length=300)
     notes = serializers.CharField(required=False, allow_blank=True)
     tags = TagsListField(required=False)
+
+
+class PresetSite(StrictSerializer):
+    """A site from a preset, which needs some of `root`, `php_address`, `upstream`, and `redirect_to`."""
+
+    preset = serializers.ChoiceField(choices=list(PRESETS))
+    team = TeamField()
+    name = serializers.CharField(max_length=63)
+    domains = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=True)
+    web_server = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    port = serializers.IntegerField(required=False, min_value=1, max_value=65535)
+    certificate = serializers.CharField(required=False, max_length=63)
+    ipv6 = serializers.BooleanField(required=False, default=False, help_text="Listen on IPv6 as well.")
+    root = serializers.CharField(  # type: ignore[assignment]
+        required=False,
+        allow_blank=True,
+        max_length=500,
+        help_text="Folder of the files; empty: a folder with the site's name in the host's first site folder.",
+    )
+    php_address = serializers.CharField(required=False, max_length=300, help_text="Address of a running PHP pool.")
+    upstream = serializers.CharField(required=False, max_length=300, help_text="Address of the application.")
+    redirect_to = serializers.CharField(
+        required=False, max_length=900, help_text="URL; the request path is appended unless it ends in /."
+    )
 
 
 class CloneInput(StrictSerializer):

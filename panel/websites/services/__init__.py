@@ -26,6 +26,7 @@ from panel.websites.services.certificates import (
     certificate_upload,
 )
 from panel.websites.services.definition import site_define, site_export
+from panel.websites.services.new_sites import site_from_preset
 from panel.websites.services.parts import (
     php_pool_create,
     php_pool_delete,
@@ -75,6 +76,7 @@ __all__ = [
     "site_delete",
     "site_enable",
     "site_export",
+    "site_from_preset",
     "site_update",
     "site_web_server_set",
     "sites_tag",

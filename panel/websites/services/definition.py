@@ -24,6 +24,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
 from panel.core.models import version_bump
 from panel.hosts.models import WebServer
+from panel.hosts.selectors import web_servers_visible
 from panel.websites import checks
 from panel.websites.definitions import BlockData, LocationData, SiteData
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
@@ -148,10 +149,10 @@ def _team(actor: User, slug: Any, default: Team | None) -> Team:
     return team
 
 
-def _web_server(pk: Any) -> WebServer | None:
+def _web_server(actor: User, pk: Any) -> WebServer | None:
     if pk is None:
         return None
-    row = WebServer.objects.filter(pk=pk).first() if type(pk) is int else None
+    row = web_servers_visible(actor).filter(pk=pk).first() if type(pk) is int else None
     if row is None:
         raise ValidationError({"web_server": f"No web server has the ID {pk!r}; /api/v1/web-servers/ lists them."})
     return row
@@ -207,11 +208,12 @@ def site_define(
     _check_snippets(actor, before or {}, data)
     kept = _kept_users(site)
     old = site.web_server if site else None
-    web_server = _web_server(apart.get("web_server")) if "web_server" in apart or site is None else old
+    web_server = _web_server(actor, apart.get("web_server")) if "web_server" in apart or site is None else old
     had = checks.kept_of(site, team, web_server)
     target = site or Site()
     target.team = team
     _place(target, web_server)
+    checks.refuse_host_of_others(target)
     assign(target, plain)
     target.full_clean()
     if site is not None:

@@ -32,19 +32,19 @@ _SHORT_FORM = {
 }
 
 
-def _listens(port: int, address: str, certificate: Certificate | None) -> list[ListenData]:
+def listens_of(port: int, certificate: Certificate | None, *, address: str = "", is_default: bool) -> list[ListenData]:
+    """Listens of a new site: plain HTTP; with a certificate HTTPS, and for port 80 both, HTTPS on 443."""
+    plain: ListenData = {"port": port, "address": address, "default_server": is_default}
     if certificate is None:
-        return [{"port": port, "address": address}]
-    secure: ListenData = {"port": 443 if port == 80 else port, "address": address, "tls": True, "http2": True}
-    return [{"port": 80, "address": address}, secure] if port == 80 else [secure]
+        return [plain]
+    secure: ListenData = {**plain, "port": 443 if port == 80 else port, "tls": True, "http2": True}
+    return [plain, secure] if port == 80 else [secure]
 
 
 def _short_parts(
     listens: list[ListenData], domains: list[str], certificate: Certificate | None, root: str, upstream: str
 ) -> SiteData:
     """The server block of the short form, and its upstream."""
-    if not domains:
-        listens = [{**listen, "default_server": True} for listen in listens]
     block: BlockData = {
         "listens": listens,
         "names": domains,
@@ -84,7 +84,7 @@ def site_create(
     if bool(root) == bool(upstream):
         message = "Enter either the document root or the upstream (host:port)."
         raise ValidationError({"root": message})
-    listens = _listens(port, address, certificate)
+    listens = listens_of(port, certificate, address=address, is_default=not domains)
     data: SiteData = {"name": name, "team": team.slug, "web_server": web_server.pk if web_server else None}
     data |= {"health_path": health_path, "notes": notes, "tags": list(tags)}
     data |= _short_parts(listens, domains, certificate, root, upstream)
@@ -120,6 +120,7 @@ def site_update(
             raise ValidationError({"team": message})
         Site.objects.filter(pk=site.pk).update(team=team)
         site.team = team
+        checks.refuse_host_of_others(site, field="team")
         checks.refuse_foreign(actor, site, field="team")
     store(
         actor=actor,
@@ -178,6 +179,7 @@ def site_web_server_set(
     if web_server is not None:
         paths.logs_follow(site, web_server)
     site.web_server = web_server
+    checks.refuse_host_of_others(site)
     Site.objects.filter(pk=site.pk).update(web_server=web_server)
     store(
         actor=actor,

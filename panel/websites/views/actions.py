@@ -15,6 +15,7 @@ from panel.core.http import Request
 from panel.deployments.models import Deployment
 from panel.deployments.planning import services as deployments
 from panel.deployments.views.deployments import history_context, planned
+from panel.hosts.forms import offer_web_servers
 from panel.websites import services
 from panel.websites.forms.sites import SiteServerForm
 from panel.websites.models import Site
@@ -42,6 +43,7 @@ def server(request: Request, name: str) -> HttpResponse:
     form = SiteServerForm(
         request.POST or None, initial={"web_server": request.GET.get("web_server") or site.web_server_id}
     )
+    offer_web_servers(form, request.user)
     is_live, is_there = site_is_live(site), site_is_there(site)
     if is_there:
         form.leave(site.web_server)

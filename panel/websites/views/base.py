@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Page
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import Role, Team, User
 from panel.accounts.permissions import Action, may, require
+from panel.core import pages
 from panel.core.http import Request
-from panel.core.ui import Crumb, Tab
+from panel.core.ui import Crumb, Tab, Text
 from panel.websites.listing import sites_listed
 from panel.websites.models import Site
 
@@ -45,33 +48,70 @@ def teams_of(user: User) -> QuerySet[Team]:
 
 
 def page_of(request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE) -> Page[Any]:
-    return Paginator(rows, per_page).get_page(request.GET.get("page"))
+    return pages.page_of(rows, per_page, request.GET.get("page"))
 
 
-def site_tabs(site: Site, current: str) -> list[Tab]:
-    """Tabs of a site's pages; those of other apps are links."""
-    tabs = [
-        ("detail", _("Overview")),
-        ("blocks", _("Server blocks")),
-        ("php", _("PHP")),
-        ("upstreams", _("Upstreams")),
-        ("tls", _("TLS")),
-        ("explain", _("Find location")),
-        ("raw", _("Rendered files")),
-        ("history", _("History")),
-        ("benchmarks", _("Benchmarks")),
-        ("comparisons", _("Server comparison")),
-        ("traffic", _("Traffic")),
-        ("logs", _("Logs")),
-    ]
-    found = []
-    for name, label in tabs:
-        try:
-            url = reverse(f"websites:{name}", args=[site.name])
-        except NoReverseMatch:
-            continue
-        found.append(Tab(label, url, current == name))
-    return found
+# The sections of a site's pages, and the pages of each: the name of the URL, and the label. The section has the URL of
+# its first page.
+_SECTIONS = (
+    (gettext_lazy("Overview"), (("websites:detail", gettext_lazy("Overview")),)),
+    (
+        gettext_lazy("Configuration"),
+        (
+            ("websites:blocks", gettext_lazy("Server blocks")),
+            ("websites:php", gettext_lazy("PHP")),
+            ("websites:upstreams", gettext_lazy("Upstreams")),
+            ("websites:tls", gettext_lazy("TLS")),
+            ("websites:explain", gettext_lazy("Find location")),
+            ("websites:raw", gettext_lazy("Rendered files")),
+        ),
+    ),
+    (gettext_lazy("Content"), (("publishing:content", gettext_lazy("Content")),)),
+    (
+        gettext_lazy("Traffic"),
+        (
+            ("websites:requests", gettext_lazy("Requests")),
+            ("websites:traffic", gettext_lazy("Counters")),
+            ("websites:logs", gettext_lazy("Logs")),
+        ),
+    ),
+    (
+        gettext_lazy("Benchmarks"),
+        (("websites:benchmarks", gettext_lazy("Runs")), ("websites:comparisons", gettext_lazy("Server comparison"))),
+    ),
+    (gettext_lazy("History"), (("websites:history", gettext_lazy("History")),)),
+)
+
+
+@dataclass(frozen=True)
+class SiteTabs:
+    """The sections of a site's pages, the pages of the current section if it has several, and the current label."""
+
+    sections: list[Tab]
+    pages: list[Tab]
+    section: Text = ""
+    page: Text = ""
+
+    @property
+    def title(self) -> str:
+        """End of the page's title: the page, except for the overview, which has the site's name alone."""
+        return "" if not self.page or self.sections[0].current else f": {self.page}"
+
+
+def site_tabs(site: Site, current: str) -> SiteTabs:
+    """Tabs for the page with the URL name `current` (without its app)."""
+    sections: list[Tab] = []
+    pages: list[Tab] = []
+    section: Text = ""
+    page: Text = ""
+    for label, items in _SECTIONS:
+        found = [Tab(name, reverse(url, args=[site.name]), url.partition(":")[2] == current) for url, name in items]
+        here = [tab for tab in found if tab.current]
+        sections.append(Tab(label, found[0].url, bool(here)))
+        if here:
+            section, page = label, here[0].label if len(found) > 1 else label
+            pages = found if len(found) > 1 else []
+    return SiteTabs(sections, pages, section, page)
 
 
 def crumbs_below(site: Site) -> list[Crumb]:
@@ -92,7 +132,7 @@ def site_render(request: Request, site: Site, tab: str, template: str, **context
     base = {
         "site": site,
         "crumbs": crumbs,
-        "tabs": site_tabs(site, tab),
+        "site_tabs": site_tabs(site, tab),
         "may_change": may(request.user, Action.CHANGE, site.team),
         "may_deploy": may(request.user, Action.DEPLOY, site.team),
         "may_administer": may(request.user, Action.ADMINISTER),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
+from panel.accounts.models import User
 from panel.benchmarks.selectors import runs_visible
 from panel.core.bars import columns, shares
 from panel.core.errors import ApplicationError
@@ -14,29 +20,33 @@ from panel.core.http import Request
 from panel.core.templatetags.ui import seconds
 from panel.deployments.revisions.rendered import site_files
 from panel.hosts.models import WebServer
+from panel.hosts.selectors import web_servers_visible
+from panel.hosts.views.logs import log_context
 from panel.websites import freeze
-from panel.websites.logs import site_log_tail, site_logs
+from panel.websites.logs import site_log_search, site_log_tail, site_logs
 from panel.websites.models import Site
+from panel.websites.requests import MAX_HOURS, site_requests
 from panel.websites.traffic import site_traffic
 from panel.websites.views.base import page_of, site_get, site_render
 from panel.websites.views.notes import site_differences, words
 
 LOG_LINES = 200
+HOURS = ((24, _("24 hours")), (7 * 24, _("7 days")), (MAX_HOURS, _("31 days")))
 
 
 def web_server_wanted(request: Request, site: Site) -> WebServer | None:
     """Web server from `?web_server=`, else the site's own, else any: drafts can be rendered before they have one."""
     wanted = request.GET.get("web_server", "")
-    web_servers = WebServer.objects.select_related("host")
+    web_servers = web_servers_visible(request.user)
     if wanted:
         return web_servers.filter(pk=wanted).first() if wanted.isdecimal() else None
     return site.web_server or web_servers.first()
 
 
-def web_server_choices(site: Site) -> list[WebServer]:
+def web_server_choices(user: User, site: Site) -> list[WebServer]:
     """One web server per engine, the site's own first; an engine renders the same files everywhere."""
     found = {site.web_server.engine: site.web_server} if site.web_server else {}
-    for web_server in WebServer.objects.select_related("host").order_by("engine", "pk"):
+    for web_server in web_servers_visible(user).order_by("engine", "pk"):
         found.setdefault(web_server.engine, web_server)
     return list(found.values())
 
@@ -47,7 +57,7 @@ def raw(request: Request, name: str) -> HttpResponse:
     """Show the exact files of the draft for a web server, rendered now."""
     site = site_get(request, name)
     web_server = web_server_wanted(request, site)
-    context: dict[str, object] = {"web_server": web_server, "web_servers": web_server_choices(site)}
+    context: dict[str, object] = {"web_server": web_server, "web_servers": web_server_choices(request.user, site)}
     if web_server is not None:
         fetched = freeze.fetched(site)
         context["remarks"] = [words(item, web_server) for item in site_differences(site, web_server)]
@@ -67,17 +77,38 @@ def logs(request: Request, name: str) -> HttpResponse:
     chosen = next((log for log in choices if log.key == wanted), None) if wanted else next(iter(choices), None)
     if wanted and chosen is None:
         raise Http404
-    context: dict[str, object] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
+    context: dict[str, object] = {"logs": choices, "chosen": chosen}
     if chosen is not None and site.web_server is not None:
-        try:
-            lines = site_log_tail(request.user, site, chosen, lines=LOG_LINES)
-            context["text"] = "\n".join(lines)
-        except ApplicationError as error:
-            context["fault"] = error.message
-        except PermissionDenied as error:  # keep the page, so that another log can be chosen
-            context["fault"] = str(error)
+        context |= log_context(
+            request,
+            chosen,
+            tail=lambda: site_log_tail(request.user, site, chosen, lines=LOG_LINES),
+            search=lambda wanted: site_log_search(request.user, site, chosen, wanted),
+        )
     is_part = request.htmx and request.htmx.target == "log"
     return site_render(request, site, "logs", "components/log.html" if is_part else "websites/logs.html", **context)
+
+
+@login_required
+@require_safe
+def requests(request: Request, name: str) -> HttpResponse:
+    """Show requests by hour or day, counted on the host from the site's access logs."""
+    site = site_get(request, name)
+    hours = next((hours for hours, _label in HOURS if str(hours) == request.GET.get("hours")), HOURS[0][0])
+    context: dict[str, object] = {"choices": HOURS, "hours": hours}
+    try:
+        found = site_requests(request.user, site, hours)
+        bars = columns([(_step(step.begin, found.by_day), step.requests) for step in found.steps])
+        context |= {"found": found, "columns": bars, "rows": found.steps[::-1]}
+        if bars:
+            context |= {"first": bars[0].label, "last": bars[-1].label}
+    except (ApplicationError, PermissionDenied) as error:
+        context["fault"] = str(error)
+    return site_render(request, site, "requests", "websites/requests.html", **context)
+
+
+def _step(begin: dt.datetime, by_day: bool) -> str:
+    return date_format(timezone.localtime(begin), "SHORT_DATE_FORMAT" if by_day else "TIME_FORMAT")
 
 
 def _until(milliseconds: float) -> str:

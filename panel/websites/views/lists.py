@@ -25,7 +25,9 @@ from panel.core.views.tags import TagsPage, tags_page
 from panel.deployments.models import Deployment
 from panel.deployments.planning import services as deployments
 from panel.deployments.views.deployments import planned
+from panel.hosts.forms import offer_web_servers
 from panel.hosts.models import WebServer
+from panel.hosts.selectors import hosts_visible
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
 from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed
@@ -40,13 +42,19 @@ _GO_ON = {
     "delete": "websites:bulk_delete",
     "move": "websites:bulk_move",
     "tag": "websites:bulk_tag",
+    "maintenance": "deployments:maintenance",
 }
 
 
 @login_required
 @require_safe
 def site_list(request: Request) -> HttpResponse:
-    filters = SiteFilterForm(request.GET, teams=teams_of(request.user), tags=site_tags(sites_visible(request.user)))
+    filters = SiteFilterForm(
+        request.GET,
+        teams=teams_of(request.user),
+        hosts=hosts_visible(request.user),
+        tags=site_tags(sites_visible(request.user)),
+    )
     wanted = filters.cleaned_data if filters.is_valid() else None
     sites = sites_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.
@@ -159,6 +167,7 @@ def bulk_move(request: Request) -> HttpResponse:
     if not sites:
         return redirect("websites:list")
     form = SitesMoveForm(request.POST if request.method == "POST" else None)
+    offer_web_servers(form, request.user)
     drafts = [site for site in sites if not site_is_there(site)]
     disabled = [site for site in sites if site_is_there(site) and not site_is_live(site)]
     if request.method == "POST" and form.is_valid():

@@ -15,13 +15,15 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
 from panel.core.ui import Crumb
-from panel.hosts.models import WebServer
+from panel.hosts.forms import offer_web_servers
+from panel.hosts.selectors import web_servers_visible
 from panel.websites import checks, services
-from panel.websites.forms.sites import Kind, SiteCloneForm, SiteCreateForm, SiteEditForm
+from panel.websites.forms.sites import SiteCloneForm, SiteCreateForm, SiteEditForm
 from panel.websites.forms.wizard import site_from_wizard
 from panel.websites.listing import domains_of
 from panel.websites.models import Certificate, Listen, Site
-from panel.websites.selectors import certificates_visible
+from panel.websites.presets import PRESETS, Answers
+from panel.websites.selectors import certificates_visible, php_sockets
 from panel.websites.views.base import site_get, site_render, teams_of
 from panel.websites.views.linting import lines_of
 
@@ -39,6 +41,7 @@ def site_create(request: Request) -> HttpResponse:
         certificates=certificates_visible(request.user),
         initial={"web_server": request.GET.get("web_server")},
     )
+    offer_web_servers(form, request.user)
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -49,14 +52,21 @@ def site_create(request: Request) -> HttpResponse:
             )
             return redirect("websites:detail", site.name)
     context = {
+        "php_sockets": php_sockets(request.user),
         "form": form,
-        "kinds": [(value, label, Kind.details[value]) for value, label in Kind.choices],
+        "kinds": [(name, preset.label, preset.detail) for name, preset in PRESETS.items()],
+        "kinds_with": {need: _kinds_with(need) for need in Answers.__dataclass_fields__},
         "kind": form["kind"].value(),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
         "has_teams": teams.exists(),
-        "has_servers": WebServer.objects.exists(),
+        "has_servers": web_servers_visible(request.user).exists(),
     }
     return render(request, "websites/create.html", context, status=422 if form.errors else 200)
+
+
+def _kinds_with(need: str) -> str:
+    """Names of the presets that need this field, for the wizard's script."""
+    return " ".join(name for name, preset in PRESETS.items() if need in preset.needs)
 
 
 def urls_of(site: Site) -> list[str]:
@@ -158,6 +168,7 @@ def clone(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.CHANGE, site.team)
     form = SiteCloneForm(request.POST or None, initial={"name": f"{site.name[:58]}-copy"})
+    offer_web_servers(form, request.user)
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

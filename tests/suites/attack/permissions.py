@@ -15,11 +15,11 @@ _ROUTES = {
         dashboard search help health ready job job-live job-events
         accounts:setup accounts:settings accounts:self_check accounts:users
         accounts:teams accounts:account accounts:tokens
-        hosts:list hosts:live hosts:detail hosts:logs hosts:traffic
+        hosts:list hosts:live hosts:detail hosts:logs hosts:resources hosts:traffic
         imports:site websites:list websites:certificates websites:certificate
         websites:certificate_file
         websites:detail websites:history websites:revision websites:blocks websites:upstreams websites:php
-        websites:explain websites:raw websites:logs websites:traffic websites:benchmarks websites:tls
+        websites:explain websites:raw websites:logs websites:requests websites:traffic websites:benchmarks websites:tls
         deployments:list deployments:detail deployments:drift
         deployments:drift-checks deployments:drift-detail
         benchmarks:list benchmarks:compare benchmarks:scenarios benchmarks:scenario benchmarks:scenario-new
@@ -29,20 +29,23 @@ _ROUTES = {
         benchmarks:export-json benchmarks:export-csv
         reports:list reports:schedules reports:dates reports:schedule-new reports:schedule-check reports:schedule
         reports:detail reports:download comparisons:detail certificates:accounts certificates:live
-        audit:list audit:export audit:detail rollouts:list rollouts:detail
+        audit:list audit:export audit:detail rollouts:list rollouts:detail previews:detail
+        publishing:content publishing:detail api:releases-list api:releases-detail
+        placements:list deployments:windows api:maintenance-detail
         certificates:dns_accounts certificates:calendar
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
-        api:drifts-list api:drifts-detail api:hosts-logs api:hosts-traffic api:imports-sites api:web-servers-list
+        api:drifts-list api:drifts-detail api:hosts-logs api:hosts-resources api:hosts-traffic
+        api:imports-sites api:web-servers-list
         api:host-jobs-list api:host-jobs-detail api:pins-list api:reports-as-csv api:reports-as-html
         api:reports-as-json api:reports-as-ods api:reports-as-pdf api:reports-deliveries
         api:revisions-list api:revisions-detail api:revisions-files api:runs-compare api:runs-export-csv
         api:runs-export-json api:runs-output api:runs-rounds api:scenarios-history api:schedules-dates
         api:schedules-occurrences api:sites-differences api:sites-explain api:sites-findings api:sites-logs
-        api:sites-preview api:sites-problems api:sites-revisions api:sites-traffic api:suites-compare
+        api:sites-preview api:sites-problems api:sites-requests api:sites-revisions api:sites-traffic api:suites-compare
         api:suites-export-csv api:suites-export-json api:suites-report api:suites-tables api:nothing
     """,
-    "sign-in": "accounts:login accounts:code accounts:logout accounts:sudo",
+    "sign-in": "accounts:link accounts:forgotten accounts:login accounts:code accounts:logout accounts:sudo",
     "own": """
         accounts:password accounts:sessions accounts:sessions_end accounts:session_end accounts:second_factor
         accounts:recovery_codes accounts:second_factor_off accounts:token_new accounts:token_revoke
@@ -50,6 +53,8 @@ _ROUTES = {
         api:tokens-detail api:me
     """,
     "change": """
+        api:sites-from-preset
+        placements:detail placements:delete api:placements-list api:placements-detail
         websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
         websites:certificate_export api:certificates-pkcs12
@@ -79,7 +84,12 @@ _ROUTES = {
         api:automatic-https-list api:automatic-https-detail api:automatic-https-order
         rollouts:start rollouts:pause rollouts:resume rollouts:approve rollouts:end rollouts:undo
         api:rollouts-list api:rollouts-detail api:rollouts-pause api:rollouts-resume api:rollouts-approve
-        api:rollouts-end api:rollouts-undo
+        api:rollouts-end api:rollouts-undo deployments:maintenance deployments:maintenance-end
+        api:maintenance-list api:maintenance-end
+        placements:plan api:placements-plan previews:request previews:cancel api:previews-list
+        publishing:upload publishing:git publishing:again publishing:cancel api:publications-list
+        api:publications-detail
+        api:previews-detail
     """,
     "benchmark": """
         benchmarks:run-create benchmarks:quick benchmarks:scenario-create benchmarks:scenario-edit
@@ -101,13 +111,17 @@ _ROUTES = {
         hosts:adopt hosts:forget hosts:stop hosts:cancel imports:start imports:read imports:upload imports:report
         imports:delete websites:snippet_add websites:snippet websites:snippet_delete deployments:main-file
         deployments:pin-release api:hosts-list api:hosts-bulk api:hosts-detail api:hosts-adopt-server api:hosts-check
-        api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:imports-list api:imports-upload
+        api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:hosts-sign-in api:hosts-replace-key
+        deployments:window
+        deployments:window-add deployments:window-delete api:change-windows-list api:change-windows-detail
+        api:imports-list api:imports-upload accounts:mail_test api:mail-server-test
         api:imports-detail api:imports-adopt api:web-servers-detail api:web-servers-main-file api:web-servers-service
         api:allowances-list api:allowances-detail websites:shared_names websites:allowance_delete hosts:local_services
         api:pins-detail api:teams-list api:teams-detail api:snippets-list api:snippets-detail
     """,
     "session": """
         accounts:user_new accounts:user accounts:user_delete accounts:user_second_factor_off accounts:team_new
+        accounts:user_link accounts:mail accounts:mail_delete api:users-link api:mail-server
         accounts:team accounts:team_delete api:users-list api:users-detail api:users-second-factor-off
     """,
 }

@@ -105,14 +105,18 @@ class Eyes:
             self.complaints.append(message.text)
 
     def visit(self, url: str) -> None:
-        """Goes there, even when the page before reloads itself at that moment, as live pages do at their end: either of
-        the two may win, and the loser is said to be aborted, interrupted, or never to load."""
-        try:
-            self.page.goto(url, timeout=20_000)
-        except Error as error:
-            if not re.search("ERR_ABORTED|interrupted|Timeout", error.message):
-                raise
-            self.page.goto(url)
+        """Goes there, even when the page before reloads itself at that moment, as live pages do at their end. Either of
+        the two may win, and the loser is said to be aborted, interrupted, or never to load. The winner may still be
+        loading then, and would interrupt the next attempt as well; so that waits for it."""
+        for _ in range(3):
+            try:
+                self.page.goto(url, timeout=20_000)
+                return
+            except Error as error:
+                if not re.search("ERR_ABORTED|interrupted|Timeout", error.message):
+                    raise
+                self.page.wait_for_load_state()
+        self.page.goto(url)
 
     def shot(self, name: str) -> None:
         """Keeps a picture of the whole page in tests/artifacts."""

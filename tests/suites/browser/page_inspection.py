@@ -144,6 +144,7 @@ def pages_of(
     """Those of the addresses that answer a GET with a page."""
     for path in dict.fromkeys(paths):
         answer = context.request.get(path, max_redirects=0)
+        assert answer.status < 500, f"{path} answers {answer.status}"
         if _is_page(answer, statuses):
             yield Shown(path, answer)
 
@@ -154,6 +155,7 @@ def posted(context: BrowserContext, path: str, data: dict[str, Any], what: str) 
     token = cookies.get(settings.CSRF_COOKIE_NAME, "")
     form = {"csrfmiddlewaretoken": token, **data}
     answer = context.request.post(path, form=form, headers={"Referer": path}, max_redirects=0)
+    assert answer.status < 500, f"{path} answers a POST with {answer.status}"
     if _is_page(answer, (200, 422, 429)):
         yield Shown(path, answer, what)
 

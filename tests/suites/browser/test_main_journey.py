@@ -137,7 +137,7 @@ def test_step_3_site_with_three_locations_is_drafted(panel: Panel, eyes: Eyes, m
     add_location(eyes, panel, match="=", pattern="/old.css", handler="return", fields=moved)
     add_location(eyes, panel, match="", pattern="/private/", handler="deny", fields={})
     eyes.visit(f"{panel.url}/sites/shop/blocks/")
-    expect(page.locator("table.locations tbody tr")).to_have_count(3)
+    expect(page.locator("table.locations tbody tr")).to_have_count(4)
     eyes.shot("site-blocks")
 
 
@@ -152,7 +152,7 @@ def test_step_4_invalid_value_is_rejected_at_its_field(panel: Panel, eyes: Eyes)
     page.locator("form button.primary").click()
     expect(control(page, "pattern")).to_have_attribute("aria-invalid", "true")
     eyes.visit(f"{panel.url}/sites/shop/blocks/")
-    expect(page.locator("table.locations tbody tr")).to_have_count(3)
+    expect(page.locator("table.locations tbody tr")).to_have_count(4)
 
 
 def test_step_5_plan_shows_files_and_deployed_site_responds(panel: Panel, eyes: Eyes, machine: Machine) -> None:

@@ -65,6 +65,10 @@ def fill(route: str) -> str:
         uuid = world.IMPORT
     elif "rollouts/" in route and "rollouts/start/" not in route:
         uuid = world.ROLLOUT
+    elif "publications/" in route or route.startswith("content/<uuid"):
+        uuid = world.PUBLICATION
+    elif "previews/" in route and "previews/request/" not in route:
+        uuid = world.PREVIEW
     values = {
         "pk": str(world.KEY),
         "id": str(world.KEY),
@@ -91,4 +95,13 @@ def addresses() -> list[Address]:
 
 API = "/api/v1/"
 # What whoever is not signed in may ask for: none of it shows data.
-PUBLIC = {"accounts:login", "accounts:code", "accounts:setup", "health", "ready", "api:nothing"}
+PUBLIC = {
+    "accounts:link",
+    "accounts:forgotten",
+    "accounts:login",
+    "accounts:code",
+    "accounts:setup",
+    "health",
+    "ready",
+    "api:nothing",
+}

@@ -23,6 +23,7 @@ from panel.certificates.models import DnsAccount
 from panel.comparisons.models import Comparison, Contender
 from panel.deployments.models import (
     Blob,
+    ChangeWindow,
     Deployment,
     DeploymentItem,
     Drift,
@@ -36,6 +37,9 @@ from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
+from panel.placements.models import Placement
+from panel.previews.models import Preview
+from panel.publishing.models import Publication, Release
 from panel.reports.document import Document
 from panel.reports.document import to_json as document_json
 from panel.reports.models import Delivery, Occurrence, Schedule, ScheduleSite
@@ -48,6 +52,7 @@ from panel.websites.models import (
     Certificate,
     Listen,
     Location,
+    Maintenance,
     PhpPool,
     RawSnippet,
     ServerBlock,
@@ -66,6 +71,8 @@ SUITE = UUID("70010000-0000-4000-8000-000000000005")
 IMPORT = UUID("70010000-0000-4000-8000-000000000006")
 REPORT = UUID("70010000-0000-4000-8000-000000000007")
 ROLLOUT = UUID("70010000-0000-4000-8000-000000000008")
+PREVIEW = UUID("70010000-0000-4000-8000-000000000009")
+PUBLICATION = UUID("70010000-0000-4000-8000-00000000000a")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -160,6 +167,31 @@ def _rollout(owner: User) -> None:
     rollout = Rollout.objects.create(batch=deployment.batch, **values)
     wave = Wave.objects.create(pk=KEY, rollout=rollout, position=1, status="approval")
     RolloutPart.objects.create(pk=KEY, wave=wave, deployment=deployment)
+    Maintenance.objects.create(pk=KEY, site=Site.objects.get(name=NAME), text="Soon")
+    ChangeWindow.objects.create(
+        pk=KEY, name="Night", kind="weekly", weekdays=[0], opens_at="22:00", closes_at="23:00", tags=["nowhere"]
+    )
+    Placement.objects.create(pk=KEY, site=Site.objects.get(name=NAME), tags=["nowhere"])
+    change = {"kind": "status", "name": "", "before": "200", "after": "404"}
+    found = {"method": "GET", "url": f"http://{NAME}.example/a", "changes": [change]}
+    result = {"site": NAME, "asked": 1, "logged": 1, "differences": [found], "unlisted": 0, "error": "", "notes": []}
+    release = Release.objects.create(
+        pk=KEY,
+        site=Site.objects.get(name=NAME),
+        number=1,
+        source="archive",
+        origin="a.zip",
+        sha256="0" * 64,
+        size=1,
+        unpacked_size=1,
+        file_count=1,
+    )
+    Publication.objects.create(
+        pk=KEY, uuid=PUBLICATION, site=release.site, release=release, status="succeeded", requested_by=owner
+    )
+    Preview.objects.create(
+        pk=KEY, uuid=PREVIEW, deployment=deployment, status="succeeded", sites=[result], requested_by=owner
+    )
 
 
 def _host() -> tuple[Host, WebServer]:

@@ -122,6 +122,12 @@ def counted(world: World) -> dict[str, Any]:
     return {"logs": [log], "ago_s": 60}
 
 
+def searched(world: World) -> dict[str, Any]:
+    """The lines of a day in the access log of the attacker's site."""
+    log = {"path": f"{world.site}/logs/access.log", "roots": [f"{world.site}/logs"]}
+    return {**log, "begin": 1_795_600_000, "end": 1_795_700_000, "text": "shop", "most": 10}
+
+
 def challenged(world: World, agent: Path) -> None:
     """Challenges in folders of the attacker's and of root's; one has the name of a file in root's other folder."""
     site(world, agent)
@@ -226,6 +232,10 @@ def answers(world: World) -> dict[str, Any]:
     return {"requests": [dict(asked, tls=False, gzip=False)]}
 
 
+def content(folder: Path, action: str) -> dict[str, Any]:
+    return {"action": action, "folder": str(folder), "roots": [str(folder.parent.parent)], "own": {}}
+
+
 def observed(world: World) -> dict[str, Any]:
     return {"probes": [{"address": "127.0.0.1", "port": 9, "host": "a.example", "timeout_s": 1.0}]}
 
@@ -240,6 +250,7 @@ def remnants(world: World, _agent: Path) -> None:
 CASES: dict[str, list[Case]] = {
     "hello": [Case("result", asks("hello", lambda world: {}))],
     "facts": [Case("result", asks("facts", lambda world: {}), impostors)],
+    "resources": [Case("result", asks("resources", lambda world: {}))],
     "apply": [
         Case("refused", asks("apply", lambda world: changes(world, world.site)), site),
         Case("applied", asks("apply", lambda world: changes(world, world.etc))),
@@ -314,6 +325,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "observe": [Case("result", asks("observe", observed))],
     "preflight": [Case("result [['/shop']]", preflight, requested)],
+    "log_period": [Case("result", asks("log_period", searched), requested)],
     "log_counts": [Case("result", asks("log_counts", counted), requested)],
     "answers": [Case("result", asks("answers", answers))],
     "testbed": [
@@ -329,6 +341,10 @@ CASES: dict[str, list[Case]] = {
             asks("empty", lambda world: {"folders": [f"{world.site}/cache"], "roots": [str(world.site)]}),
             site,
         )
+    ],
+    "content": [
+        Case("refused", asks("content", lambda world: content(world.site / "www", "look")), site),
+        Case("result", asks("content", lambda world: content(world.etc / "www", "look")), challenged),
     ],
     "challenge_put": [
         Case("refused", asks("challenge_put", lambda world: challenge_put(world.site)), challenged),

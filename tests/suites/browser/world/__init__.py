@@ -42,6 +42,7 @@ def build() -> Used:
     ]
     rows = sites.build(world.owner, servers)
     more = [reverse("hosts:detail", args=[row.name]) for row in (busy, new)]
+    more += [reverse("hosts:resources", args=[busy.name])]
     more += [reverse("websites:detail", args=[row.name]) for row in rows]
     more += [reverse(f"websites:{name}", args=["shop"]) for name in ("blocks", "upstreams", "tls", "history", "raw")]
     many = f"?site=shop&site={sites.LONG_SITE}&site=draft"
@@ -50,6 +51,10 @@ def build() -> Used:
     more += [reverse("websites:explain", args=["shop"]) + "?url=http://shop.example/api/cart"]
     more += deployments.build(world.owner, rows, servers[0])
     more += rollouts.build(world.owner, [busy, new])
+    more += rollouts.windows(world.admin)
+    more += rollouts.previews(world.owner, busy)
+    more += rollouts.placements(rows, [busy, new])
+    more += rollouts.content(world.owner, rows[0], busy)
     rollouts.dns(DnsAccount.objects.get())
     more += deployments.drifts(rows[0], servers[0])
     more += benchmarks.build(world.owner, rows, servers)

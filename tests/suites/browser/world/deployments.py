@@ -11,6 +11,8 @@ from panel.accounts.models import User
 from panel.deployments.models import Deployment, DeploymentItem, Drift, Revision, SiteState, Step
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite, PlanWarning
 from panel.hosts.models import WebServer
+from panel.rendering.spec import to_json
+from panel.websites.freeze import site_spec
 from panel.websites.models import Site
 
 CONF = "/etc/nginx/sites-available/paddock-shop.conf"
@@ -74,7 +76,13 @@ def build(owner: User, sites: list[Site], at: WebServer) -> list[str]:
     found = []
     revision, _other = (
         Revision.objects.create(
-            site=site, number=1, web_server=at, spec={}, files=[], digest="e" * 64, created_by=owner
+            site=site,
+            number=1,
+            web_server=at,
+            spec=to_json(site_spec(site, at)),
+            files=[],
+            digest="e" * 64,
+            created_by=owner,
         )
         for site in sites[:2]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -9,6 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.utils import timezone
 
 from panel.hosts.models import Connection, Host, HostJob
+from panel.hosts.resources.readings import reading_of
+from panel.hosts.resources.services import resources_record
 
 LONG_HOST = "web-frankfurt-07-production-behind-the-second-load-balancer"
 TAGS = ["eu-central", "env:production", "rack-7", "behind-the-second-load-balancer"]
@@ -32,6 +35,31 @@ def _facts() -> dict[str, Any]:
     }
 
 
+def _resources(host: Host) -> None:
+    """A day of readings, the last of them with a full disk, a wrong clock and a pending reboot."""
+    now = timezone.now()
+    for step in range(145):
+        reading = {
+            "cpus": 16,
+            "load": [3 + step % 7, 4.1, 3.9],
+            "uptime_s": 7_000_000,
+            "cpu": {"busy": step * (400 + step), "total": step * 1600},
+            "memory": {"total": 2**36, "available": 2**35 - step * 2**27, "swap_total": 2**33, "swap_free": 2**32},
+            "files": {"open": 41_288, "most": 2**40},
+            "disks": [_disk("/", 0.4), _disk("/srv/customers/archive-of-uploads", 0.7 + step / 500)],
+            "reboot": {"needed": True, "packages": ["linux-image-6.1.0-28-amd64", "libssl3"]},
+            "time": 1100.0,
+        }
+        at = now - dt.timedelta(minutes=10 * (144 - step))
+        resources_record(host, reading_of(reading, asked_at=1000.0, received_at=1000.5), at)
+
+
+def _disk(mount: str, share: float) -> dict[str, Any]:
+    total = 4 * 2**40
+    sizes = {"total": total, "used": share * total, "free": (1 - share) * total}
+    return {"mount": mount, "type": "ext4", "inodes": 10_000_000, "inodes_free": 6_000_000, "read_only": False, **sizes}
+
+
 def build() -> tuple[Host, Host]:
     """One that works and one whose key changed."""
     now = timezone.now()
@@ -45,6 +73,7 @@ def build() -> tuple[Host, Host]:
         tags=TAGS,
         **times,
     )
+    _resources(busy)
     silence = "The host did not answer within 30 s. Check that its sshd runs, then check it again."
     for kind, status, error in (("service", "queued", ""), ("check", "succeeded", ""), ("drift", "failed", silence)):
         params = {"action": "reload"} if kind == "service" else {}

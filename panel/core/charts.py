@@ -12,6 +12,7 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
@@ -33,7 +34,7 @@ _CONFIG: Spec = {
     "aria": False,
     "background": None,
     # Space for figures next to an axis, which may be wider in the reader's font than in the measured one. Names have
-    # lines of their own (drawings.py) and grow inward.
+    # lines of their own (benchmarks/charts/drawings.py) and grow inward.
     "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},
     "font": _FONT,
     "view": {"stroke": None},
@@ -166,3 +167,14 @@ def nominal(names: list[str], title: str | None = None) -> Spec:
 def shapes(names: list[str]) -> Spec:
     scale = {"domain": names, "range": list(SHAPES[: len(names)])}
     return {"field": "series", "type": "nominal", "scale": scale, "legend": None}
+
+
+def date_axis(times: list[datetime]) -> Spec:
+    """Encoding of the field `at` as a time axis in UTC: labels by day, or by minute for a span of a few days. Only a
+    few are printed.
+    """
+    is_long = max(times) - min(times) > timedelta(days=4)
+    axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}
+    if len(set(times)) <= 3:
+        axis["values"] = sorted({round(time.timestamp() * 1000) for time in times})
+    return {"field": "at", "type": "temporal", "scale": {"type": "utc"}, "axis": axis}

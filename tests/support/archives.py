@@ -1,4 +1,4 @@
-"""Configurations as people pack them."""
+"""Files as people pack them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,326 @@
+"""Publish the files of a site: a whole new folder is prepared beside the old one, and the two are exchanged.
+
+    P/public                        the site's folder, which web servers open
+    P/.paddock-content.public/r12   the folder of release 12, while it waits or after it was replaced
+    P/.paddock-content.public/r12.json   its files, to recognize it and to notice later changes
+    P/.paddock-content.public/found-1764  a folder that was there before the first release
+
+Only the agent's account can enter the store. The folder P must be one that no other account can change (safe.py);
+published files belong to the owner of the folder that they replace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tarfile
+import threading
+import time
+import zlib
+from typing import Any, Callable, Dict, List, Tuple
+
+from agents.host import content_tree, exchange, paths, safe
+from agents.host.content_tree import Files
+from agents.host.errors import Refusal
+from agents.host.install import Place
+from agents.host.operations import Emit
+
+PREFIX = ".paddock-content."
+MOST_SHOWN = 20
+MOST_KEPT = 50
+_NAME = re.compile(r"r[0-9]{1,9}")
+_UPLOAD = re.compile(r"content-[0-9a-f]{64}")
+
+
+class _Site:
+    """The open folders of one site: its parent, and the store."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = os.path.basename(path)
+        self.above = paths.open_folder(os.path.dirname(path))
+        try:
+            safe.require_own(self.above, os.path.dirname(path))
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(PREFIX + self.name, 0o700, dir_fd=self.above)
+            self.store = os.open(PREFIX + self.name, safe.FOLDER, dir_fd=self.above)
+        except BaseException:
+            os.close(self.above)
+            raise
+        if os.fstat(self.store).st_uid != os.geteuid():
+            self.close()
+            raise Refusal("refused", "%s%s belongs to another account" % (PREFIX, self.name), path=path)
+        os.fchmod(self.store, 0o700)
+
+    def close(self) -> None:
+        os.close(self.store)
+        os.close(self.above)
+
+    def opened(self) -> int | None:
+        """Descriptor of the site's folder; None if it is missing."""
+        try:
+            return os.open(self.name, safe.FOLDER, dir_fd=self.above)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            raise Refusal("refused", "%s is not a folder, or is a link" % self.path, path=self.path) from None
+
+    def stored(self, name: str) -> bytes:
+        """Content of a file of the store; empty if it is missing."""
+        try:
+            descriptor = os.open(name, safe.READ, dir_fd=self.store)
+        except FileNotFoundError:
+            return b""
+        try:
+            return safe.content(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def recorded(self, release: str) -> Dict[str, Any]:
+        return content_tree.recorded(self.stored(release + ".json"))
+
+    def exists(self) -> bool:
+        return self.name in os.listdir(self.above)
+
+    def releases(self) -> List[str]:
+        """Names of the releases with a record."""
+        names = [name[:-5] for name in os.listdir(self.store) if name.endswith(".json")]
+        return sorted(name for name in names if _NAME.fullmatch(name))
+
+    def current(self) -> str:
+        """The release that is in the site's folder now; "" for files that were not published."""
+        tree = self.opened()
+        return "" if tree is None else self._named(tree)
+
+    def identified(self, entry: str) -> str:
+        """Name for a folder of the store: its release, else found- and the time."""
+        return self._named(os.open(entry, safe.FOLDER, dir_fd=self.store)) or "found-%d" % time.time()
+
+    def _named(self, tree: int) -> str:
+        """The release in an open folder, which is closed; "" if there is none."""
+        try:
+            here = content_tree.identity(tree)
+        finally:
+            os.close(tree)
+        return next((name for name in self.releases() if self.recorded(name).get("identity") == here), "")
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"action", "folder", "roots"} and, by action:
+
+    stage: {"release", "source", "sha256", "bytes"} -> {"files"}: unpack an uploaded archive beside the folder, and
+        remove the upload.
+    look: {"own": {path: SHA-256}, "keep": [paths]} -> {"current", "strange", "count"}: files that were not published,
+        without those of `own` (the placeholder page) and `keep`; at most MOST_SHOWN are named.
+    switch: {"release", "keep"} -> {"replaced", "atomic"}: exchange the folders, and move the kept paths.
+    return: {"release", "keep"} -> {}: undo a switch.
+    tidy: {"keep_releases": [names]} -> {"removed"}: remove other releases. Folders that were found stay.
+    """
+    action = _ACTIONS.get(str(args.get("action")))
+    if action is None:
+        raise Refusal("invalid", "action is one of %s" % ", ".join(_ACTIONS))
+    path = paths.resolve(args.get("folder"), paths.resolve_roots(args.get("roots")))
+    try:
+        site = _Site(path)
+    except FileNotFoundError:
+        raise Refusal("missing", "%s does not exist on this host" % os.path.dirname(path), path=path) from None
+    try:
+        return action(site, args)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise Refusal("refused", "the archive is damaged: %s" % error, path=path) from None
+    except OSError as error:
+        raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None
+    finally:
+        site.close()
+
+
+def _stage(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    release, size = _release(args), args.get("bytes")
+    if not isinstance(size, int) or size < 0:
+        raise Refusal("invalid", "bytes is the size of the unpacked files")
+    found = site.recorded(release)
+    if found and (release in os.listdir(site.store) or release == site.current()):
+        return {"files": len(found["files"])}
+    disk = os.fstatvfs(site.store)
+    if disk.f_bavail * disk.f_frsize < size * 1.1:
+        raise Refusal("failed", "the disk has no room for %d bytes more" % size, path=site.path)
+    for entry in (release, release + ".new", release + ".json"):
+        safe.remove_tree(entry, site.store)
+    try:
+        _unpacked(site, release, args)
+        record = site.recorded(release)
+        os.rename(release + ".new", release, src_dir_fd=site.store, dst_dir_fd=site.store)
+    except BaseException:
+        safe.remove_tree(release + ".new", site.store)
+        safe.remove_tree(release + ".json", site.store)
+        raise
+    return {"files": len(record["files"])}
+
+
+def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
+    """Unpack a copy of the upload, which the login could replace, and record the tree."""
+    owner, mode = _owner(site)
+    with Place(os.path.join(os.path.dirname(site.path), PREFIX + site.name, release)) as place:
+        archive = place.checked_copy(str(args.get("source")), str(args.get("sha256")))
+        tree = safe.new_folder(release + ".new", site.store, 0o700)
+        try:
+            with os.fdopen(os.open(archive, safe.READ, dir_fd=site.store), "rb") as file:
+                content_tree.unpack(file, tree, owner)
+            if owner is not None:
+                os.fchown(tree, *owner)
+            os.fchmod(tree, mode)
+            os.sync()
+            safe.write_new(release + ".json", site.store, content_tree.manifest(tree), 0o600)
+        finally:
+            os.close(tree)
+            place.unlink(archive)
+    _forget_upload(str(args.get("source")))
+
+
+def _forget_upload(source: str) -> None:
+    """Remove the upload, which is in the login's folder; only a file with an upload's name is removed."""
+    folder, name = os.path.split(source)
+    if not _UPLOAD.fullmatch(name):
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.unlink(name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
+    """Owner and mode of the present folder; without an owner if the agent cannot give files to another account."""
+    tree = site.opened()
+    if tree is None:
+        return None, 0o755
+    try:
+        info = os.fstat(tree)
+    finally:
+        os.close(tree)
+    return ((info.st_uid, info.st_gid) if os.geteuid() == 0 else None), info.st_mode & 0o777
+
+
+def _look(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    own, keep = args.get("own"), _keep(args)
+    if not isinstance(own, dict):
+        raise Refusal("invalid", "own is an object of paths and digests")
+    tree = site.opened()
+    if tree is None:
+        return {"current": "", "strange": [], "count": 0}
+    current = site.current()
+    try:
+        published: Files = site.recorded(current).get("files", {}) if current else {}
+        strange = [
+            path
+            for path, state in content_tree.listed(tree, keep).items()
+            if published.get(path) != state and not _is_own(tree, path, own)
+        ]
+    finally:
+        os.close(tree)
+    return {"current": current, "strange": sorted(strange)[:MOST_SHOWN], "count": len(strange)}
+
+
+def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
+    return path in own and content_tree.digest(tree, path) == own[path]
+
+
+def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    """An interrupted switch continues: the former folder still has the release's name in the store then."""
+    release, keep, atomic = _release(args), _keep(args), True
+    if site.current() != release:
+        if not site.recorded(release) or release not in os.listdir(site.store):
+            raise Refusal("missing", "%s is not prepared on this host" % release)
+        if not site.exists():
+            os.rename(release, site.name, src_dir_fd=site.store, dst_dir_fd=site.above)
+        else:
+            atomic = exchange.exchange(release, site.store, site.name, site.above)
+    if release in os.listdir(site.store):
+        for path in keep:
+            _carry(site, release, path)
+        former = site.identified(release)
+        safe.remove_tree(release + ".before", site.store)
+        safe.write_new(release + ".before", site.store, former.encode(), 0o600)
+        os.rename(release, former, src_dir_fd=site.store, dst_dir_fd=site.store)
+    return {"replaced": _before(site, release), "atomic": atomic}
+
+
+def _before(site: _Site, release: str) -> str:
+    """Name of the folder that the release replaced; "" if there was none."""
+    if release in os.listdir(site.store):
+        return release  # the switch was interrupted
+    return site.stored(release + ".before").decode()
+
+
+def _carry(site: _Site, source: str, path: str) -> None:
+    """Move `path` from a folder of the store to the site's folder."""
+    there = os.open(source, safe.FOLDER, dir_fd=site.store)
+    here = site.opened()
+    assert here is not None
+    try:
+        content_tree.move(path, there, here)
+    finally:
+        os.close(there)
+        os.close(here)
+
+
+def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    release, keep = _release(args), _keep(args)
+    if site.current() != release:
+        raise Refusal("refused", "the folder no longer contains %s" % release, path=site.path)
+    former = _before(site, release)
+    if not former:
+        os.rename(site.name, release, src_dir_fd=site.above, dst_dir_fd=site.store)
+        return {}
+    if former not in os.listdir(site.store):
+        raise Refusal("missing", "the files before %s are no longer on this host" % release)
+    exchange.exchange(former, site.store, site.name, site.above)
+    for path in keep:
+        _carry(site, former, path)
+    if former != release:
+        os.rename(former, release, src_dir_fd=site.store, dst_dir_fd=site.store)
+    return {}
+
+
+def _tidy(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    wanted = args.get("keep_releases")
+    if not isinstance(wanted, list):
+        raise Refusal("invalid", "keep_releases is a list of releases")
+    current = site.current()
+    removed = []
+    for entry in os.listdir(site.store):
+        release = entry.partition(".")[0]
+        if _NAME.fullmatch(release) and release not in wanted and release != current:
+            safe.remove_tree(entry, site.store)
+            removed.append(entry)
+    return {"removed": sorted(removed)}
+
+
+def _release(args: Dict[str, Any]) -> str:
+    release = args.get("release")
+    if not isinstance(release, str) or not _NAME.fullmatch(release):
+        raise Refusal("invalid", "release is r and a number")
+    return release
+
+
+def _keep(args: Dict[str, Any]) -> List[str]:
+    keep = args.get("keep", [])
+    if not isinstance(keep, list) or len(keep) > MOST_KEPT:
+        raise Refusal("invalid", "keep is a list of at most %d paths" % MOST_KEPT)
+    for path in keep:
+        if not isinstance(path, str) or not path or path.startswith("/") or os.path.normpath(path) != path:
+            raise Refusal("invalid", "a path that is kept is relative and plain: %r" % path)
+        if path.split("/")[0] in ("..", "."):
+            raise Refusal("invalid", "a path that is kept lies in the folder: %r" % path)
+    return keep
+
+
+_ACTIONS: Dict[str, Callable[[_Site, Dict[str, Any]], Dict[str, Any]]] = {
+    "stage": _stage,
+    "look": _look,
+    "switch": _switch,
+    "return": _return,
+    "tidy": _tidy,
+}

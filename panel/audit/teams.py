@@ -1,0 +1,54 @@
+"""The team that an audited object belongs to, recorded with its entry so that reading needs no search for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import Model
+
+# Path from each kind of object to its team. Entries of other kinds are visible to administrators and their actor only.
+_TEAM = {
+    "websites.site": ("team_id",),
+    "websites.certificate": ("team_id",),
+    "websites.serverblock": ("site", "team_id"),
+    "websites.location": ("block", "site", "team_id"),
+    "websites.upstream": ("site", "team_id"),
+    "websites.phppool": ("site", "team_id"),
+    "deployments.revision": ("site", "team_id"),
+    "deployments.drift": ("site", "team_id"),
+    "publishing.release": ("site", "team_id"),
+    "publishing.publication": ("site", "team_id"),
+    "benchmarks.scenario": ("team_id",),
+}
+# Objects with sites of several teams, and the path to these.
+_TEAMS = {
+    "deployments.deployment": "items__site__team",
+    "benchmarks.run": "targets__site__team",
+}
+
+
+def teams_of(targets: Iterable[Model]) -> list[int | None]:
+    """Primary key of each object's team, in their order; None without a team, and for objects of several teams."""
+    rows = list(targets)
+    shared = {label: _of_shared(label, rows) for label in {row._meta.label_lower for row in rows} & set(_TEAMS)}
+    return [_team(row, shared) for row in rows]
+
+
+def _team(target: Model, shared: dict[str, dict[int, int | None]]) -> int | None:
+    label = target._meta.label_lower
+    if label in shared:
+        return shared[label].get(target.pk)
+    value: object = target if label in _TEAM else None
+    for name in _TEAM.get(label, ()):
+        value = getattr(value, name) if value is not None else None
+    return value if isinstance(value, int) else None
+
+
+def _of_shared(label: str, rows: list[Model]) -> dict[int, int | None]:
+    """Team of each object of this kind by primary key, found by one query; None where there are several."""
+    mine = [row for row in rows if row._meta.label_lower == label]
+    found: dict[int, set[int]] = {}
+    pairs = type(mine[0])._default_manager.filter(pk__in=[row.pk for row in mine])
+    for pk, team in pairs.order_by().values_list("pk", _TEAMS[label]).distinct():
+        found.setdefault(pk, set()).add(team)
+    return {pk: teams.pop() if len(teams) == 1 else None for pk, teams in found.items()}

@@ -1,0 +1,79 @@
+"""Weekly windows and freezes as times: whether changes are allowed at a moment, and when they are next. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+AHEAD = dt.timedelta(days=400)
+_DAY = dt.timedelta(days=1)
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """The time zone of that IANA name; None if there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """No changes from `begins` (inclusive) to `ends` (exclusive)."""
+
+    begins: dt.datetime
+    ends: dt.datetime
+
+    def covers(self, at: dt.datetime) -> bool:
+        return self.begins <= at < self.ends
+
+
+@dataclass(frozen=True)
+class Weekly:
+    """Changes on these days (0: Monday) from `opens` to `closes`, in the time zone; past midnight if `closes` is
+    earlier.
+    """
+
+    days: tuple[int, ...]
+    opens: dt.time
+    closes: dt.time
+    zone: str = "UTC"
+
+    def covers(self, at: dt.datetime) -> bool:
+        return any(begins <= at < ends for begins, ends in self._around(at, 1))
+
+    def openings(self, after: dt.datetime) -> Iterator[dt.datetime]:
+        """Beginnings from `after` on, for AHEAD."""
+        for begins, _ends in self._around(after, AHEAD.days):
+            if begins >= after:
+                yield begins
+
+    def _around(self, at: dt.datetime, days: int) -> Iterator[tuple[dt.datetime, dt.datetime]]:
+        """Windows that begin from a day before `at` on. Local times follow the zone's daylight saving time."""
+        zone = zone_named(self.zone) or dt.UTC
+        today = at.astimezone(zone).date()
+        for number in range(-1, days + 1):
+            day = today + number * _DAY
+            if day.weekday() in self.days:
+                last = day + _DAY if self.closes < self.opens else day
+                begins = dt.datetime.combine(day, self.opens, zone)
+                yield begins.astimezone(dt.UTC), dt.datetime.combine(last, self.closes, zone).astimezone(dt.UTC)
+
+
+def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
+    """Return whether changes are allowed: in no freeze, and in a weekly window if there are any."""
+    if any(item.covers(at) for item in times if isinstance(item, Freeze)):
+        return False
+    weekly = [item for item in times if isinstance(item, Weekly)]
+    return not weekly or any(item.covers(at) for item in weekly)
+
+
+def next_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> dt.datetime | None:
+    """The first moment from `at` on at which changes are allowed; None if there is none within AHEAD."""
+    moments = {at, *(item.ends for item in times if isinstance(item, Freeze))}
+    for item in times:
+        if isinstance(item, Weekly):
+            moments.update(item.openings(at))
+    return next((moment for moment in sorted(moments) if moment >= at and is_open(times, moment)), None)

@@ -1,0 +1,78 @@
+"""Replace the SSH key of a host: the new key is allowed, tried, stored, and only then is the old one removed.
+
+The new key is stored before the host learns it, so a worker that dies in between is followed by one that continues with
+the same key. Until the new key has signed in, the old one stays in use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError, Conflict
+from panel.hosts.models import Connection, Host, HostJob
+from panel.hosts.targets import target_for
+from panel.remote import authorized_keys, pool, ssh
+from panel.remote.errors import AuthenticationRefused
+from panel.remote.keys import new_private_key, public_line
+
+
+def rotate(job: HostJob) -> dict[str, object]:
+    """Replace the key of the job's host; return the new public key. ApplicationError, and the old key stays in use."""
+    host = job.host
+    if host.connection != Connection.SSH or not host.private_key:
+        raise ApplicationError(_("Paddock does not sign in to %s with an SSH key.") % host.name)
+    if not host.former_public_key:
+        _replace_key(job, host)
+    _remove_former(host)
+    return {"public_key": public_line(host.private_key)}
+
+
+def _replace_key(job: HostJob, host: Host) -> None:
+    old, new = host.private_key, host.next_private_key or _prepared(host)
+    target, old_line, new_line = target_for(host), public_line(old), public_line(new)
+    authorized_keys.key_add(target, new_line, old_line)
+    try:
+        ssh.connect(replace(target, private_key=new)).close()
+    except AuthenticationRefused as error:
+        authorized_keys.key_remove(target, new_line)
+        Host.objects.filter(pk=host.pk).update(next_private_key="")
+        words = _("%s does not accept the new key, so the old one stays: %s") % (host.name, error.message)
+        raise ApplicationError(words) from error
+    try:
+        _store(job, host, old, new)
+    except Conflict:
+        authorized_keys.key_remove(target, new_line)
+        raise
+    pool.forget(host.name)
+    host.refresh_from_db()
+
+
+@transaction.atomic
+def _store(job: HostJob, host: Host, old: str, new: str) -> None:
+    """Use the new key from now on. Conflict if the host was edited meanwhile."""
+    row = Host.objects.select_for_update().get(pk=host.pk)
+    if row.private_key != old:
+        raise Conflict(_("The host was edited meanwhile; its key stays as it was entered."))
+    row.private_key, row.next_private_key, row.former_public_key = new, "", public_line(old)
+    row.save(update_fields=["private_key", "next_private_key", "former_public_key"])
+    after = {"public_key": public_line(new)}
+    audit_record(actor=job.requested_by, action="host.key_replaced", target=row, after=after)
+
+
+@transaction.atomic
+def _prepared(host: Host) -> str:
+    """A new key, stored before it is used."""
+    row = Host.objects.select_for_update().get(pk=host.pk)
+    row.next_private_key = row.next_private_key or new_private_key()
+    row.save(update_fields=["next_private_key"])
+    return row.next_private_key
+
+
+def _remove_former(host: Host) -> None:
+    """Remove the old key from the host, with the new one."""
+    authorized_keys.key_remove(target_for(host), host.former_public_key)
+    Host.objects.filter(pk=host.pk).update(former_public_key="")

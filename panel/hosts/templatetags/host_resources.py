@@ -1,0 +1,28 @@
+"""Figures of a host's last reading in words."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.translation import gettext as _
+
+from panel.core.templatetags.ui import bytes_iec, number
+from panel.hosts.resources.readings import Reading
+
+register = template.Library()
+
+
+@register.filter
+def memory_words(reading: Reading) -> str:
+    """The memory that is available, of all."""
+    values = {"free": bytes_iec(reading.memory_available), "total": bytes_iec(reading.memory_total)}
+    return _("%(free)s of %(total)s available") % values
+
+
+@register.filter
+def clock_words(reading: Reading) -> str:
+    """Difference between the host's clock and the panel's, in whole seconds."""
+    distance = round(reading.clock_distance_s)
+    if not distance:
+        return _("as the panel's")
+    ahead, behind = _("%s s ahead of the panel's"), _("%s s behind the panel's")
+    return (ahead if (reading.clock_offset_s or 0) > 0 else behind) % number(distance)

@@ -1,0 +1,52 @@
+"""Models of placements: one site on every host with given tags."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext as _
+
+from panel.core.models import BaseModel, CheckedModel
+from panel.core.tags import TagsField
+from panel.placements.values import check_values
+from panel.websites.models import Site
+
+
+class Placement(BaseModel):
+    """A site whose copies run on every host that has all of `tags`.
+
+    `values` are values that differ on a host, by the host's name and the place in the site's definition:
+    {"web-2": {"/blocks/0/listens/0/address": "192.0.2.2"}}.
+    """
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="placement")
+    tags = TagsField()
+    values = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["site__name"]
+
+    def __str__(self) -> str:
+        return _("Placement of %s") % self.site.name
+
+    def clean(self) -> None:
+        if not self.tags:
+            raise ValidationError({"tags": _("Enter at least one tag of hosts.")})
+        if self.site.pk and PlacedSite.objects.filter(site=self.site).exists():
+            raise ValidationError({"tags": _("%s is itself a copy of another site.") % self.site})
+        check_values(self.values)
+
+
+class PlacedSite(CheckedModel):
+    """A copy of a placement's site on one web server. The versions are those from which the copy was made."""
+
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="copies")
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="placed")
+    site_version = models.PositiveIntegerField()
+    placement_version = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["site__name"]
+
+    def __str__(self) -> str:
+        return self.site.name

@@ -1,0 +1,50 @@
+"""Placements as JSON."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer, TagsListField
+from panel.placements.models import Placement
+
+
+class PlacementSerializer(serializers.ModelSerializer[Placement]):
+    """A site that runs on every host with all of `tags`. `copies` are the names of its copies."""
+
+    site = serializers.CharField(source="site.name", read_only=True)
+    tags = TagsListField(read_only=True)
+    values = serializers.DictField(
+        read_only=True, help_text="Values by host and place: {host: {JSON pointer into the definition: value}}."
+    )
+    copies = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Placement
+        fields = ["site", "tags", "values", "copies", "created_at", "updated_at"]
+
+    def get_copies(self, placement: Placement) -> list[str]:
+        return [copy.site.name for copy in placement.copies.all()]
+
+
+class PlacementInput(StrictSerializer):
+    """The site by name, the tags of its hosts, and values of single hosts."""
+
+    site = serializers.CharField(max_length=63)
+    tags = TagsListField()
+    values = serializers.DictField(
+        required=False, help_text="{host: {JSON pointer into the definition: value}}; replaces the former values."
+    )
+
+
+class PlacementsPlanInput(StrictSerializer):
+    sites = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, help_text="Names of sites; without it, all."
+    )
+
+
+class PlacementsPlannedSerializer(serializers.Serializer[object]):
+    """Batches of plans to confirm. `leave` removes copies from hosts that no longer have the tags."""
+
+    deploy = serializers.ListField(child=serializers.UUIDField())
+    leave = serializers.ListField(child=serializers.UUIDField())
+    problems = serializers.DictField(child=serializers.CharField(), help_text="Hosts that were left out, and why.")

@@ -1,0 +1,123 @@
+"""Requests of a preview: addresses from a site's access log and from its locations, for each name and port. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agents.host import busiest, probe
+from panel.rendering import names
+from panel.rendering.locations import locations_of
+from panel.rendering.samples import reaching
+from panel.rendering.spec import Listen, ServerBlock, SiteSpec
+
+MOST_LOGGED = 150
+MOST_REQUESTS = 600
+_LINE = re.compile(r'"(?P<method>GET|HEAD) (?P<target>/[^ "]*) HTTP/[0-9.]+"')
+_OWN = probe.AGENT.decode()
+_ALL = ("", "::")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A socket of a site: `address` is "" for all addresses of either family."""
+
+    address: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def of(cls, listen: Listen) -> Listener:
+        return cls("" if listen.address in _ALL else listen.address, listen.port, listen.tls)
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A name and a socket by which visitors reach a server block."""
+
+    host: str
+    listener: Listener
+
+    @property
+    def authority(self) -> str:
+        """Host header (RFC 9110 section 7.2): without the scheme's default port."""
+        default = 443 if self.listener.tls else 80
+        return self.host if self.listener.port == default else f"{self.host}:{self.listener.port}"
+
+    def url(self, path: str) -> str:
+        return f"{'https' if self.listener.tls else 'http'}://{self.authority}{path}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request of the preview."""
+
+    visitor: Visitor
+    method: str
+    path: str
+
+
+def logged(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """Method and path of the most frequent GET and HEAD requests of an access log, whatever their status.
+
+    Queries are removed, and paths that look like a secret are left out, because logs hold what visitors sent. Paddock's
+    own checks do not count.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        found = _LINE.search(line)
+        if found is None or _OWN in line:
+            continue
+        path = found["target"].partition("?")[0]
+        if busiest.may_be_asked(path) and not path.startswith("//"):
+            counts[found["method"], path] += 1
+    return [request for request, _count in counts.most_common(MOST_LOGGED)]
+
+
+def made(specs: Iterable[SiteSpec]) -> list[str]:
+    """The start page, and an address for each location of the site."""
+    paths = ["/"]
+    for spec in specs:
+        for number, block in enumerate(spec.blocks):
+            found = locations_of(block, f"/blocks/{number}")
+            paths += [path for place in found.places if (path := reaching(place, found))]
+    return list(dict.fromkeys(paths))
+
+
+def visitors(specs: Iterable[SiteSpec]) -> list[Visitor]:
+    """One name for each server block, on each of its sockets."""
+    found = [
+        Visitor(_name(block), Listener.of(listen))
+        for spec in specs
+        for block in spec.blocks
+        for listen in block.listens
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _name(block: ServerBlock) -> str:
+    """A host name that the block serves; its exact name if it has one."""
+    by_kind = {names.kind(name): name for name in reversed(block.names)}
+    if name := by_kind.get("exact"):
+        return name
+    if name := by_kind.get("dot"):
+        return name[1:]
+    if name := by_kind.get("leading"):
+        return f"www{name[1:]}"
+    if name := by_kind.get("trailing"):
+        return f"{name[:-1]}example"
+    return "site.invalid"
+
+
+def questions(specs: Sequence[SiteSpec], requests: Sequence[tuple[str, str]]) -> list[Question]:
+    """Every request for every visitor, visitors' own addresses first, at most MOST_REQUESTS."""
+    asked = list(dict.fromkeys([*requests, *(("GET", path) for path in made(specs))]))
+    return list(_limited(asked, visitors(specs)))
+
+
+def _limited(asked: Sequence[tuple[str, str]], seen: Sequence[Visitor]) -> Iterator[Question]:
+    for method, path in asked[: MOST_REQUESTS // max(len(seen), 1)]:
+        for visitor in seen:
+            yield Question(visitor, method, path)

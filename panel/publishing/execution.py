@@ -1,0 +1,311 @@
+"""Execution of a queued publication: prepare the files on every host, exchange all folders, ask the sites, or return.
+
+Nothing is exchanged before all hosts have the files. If a host then fails, or a site responds worse than before, every
+host gets its former files back. The steps on a host can be repeated, so the publication of a dead worker starts again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from html import escape
+from pathlib import Path
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from panel.accounts.permissions import Action, require_each
+from panel.core import claims
+from panel.core.claims import Attempt, Claim
+from panel.core.errors import ApplicationError, words_of
+from panel.core.jobs import JobStatus
+from panel.deployments import host_agent
+from panel.deployments.execution.probes import Health as Expected
+from panel.deployments.health import Observed
+from panel.deployments.planning.placeholders import PAGE
+from panel.deployments.watching.questions import judged, questions_of
+from panel.hosts.services.hosts import refuse_paused
+from panel.hosts.targets import target_for
+from panel.publishing import git
+from panel.publishing.models import Publication, Release, Source
+from panel.publishing.selectors import Place, members, places_of
+from panel.publishing.services import release_store, release_write, releases_forget
+from panel.remote import pool
+from panel.remote.client import Message
+from panel.remote.errors import OperationRefused, RemoteError
+
+logger = logging.getLogger(__name__)
+
+STAGE_TIMEOUT_S = 600.0
+ASK_TIMEOUT_S = 60.0
+SETTLE_S = 1.2  # gallop notices a replaced folder within a second
+ON_HOST = 2  # former publications whose files stay on a host
+
+
+class Stopped(Exception):
+    """The publication was cancelled, or another worker took it."""
+
+
+@dataclass
+class Target:
+    """Outcome on one host. `replaced` names the former files in the agent's store."""
+
+    site: str
+    host: str
+    folder: str
+    state: str = "waiting"  # waiting, prepared, published, returned, failed
+    words: str = ""
+    replaced: str = ""
+
+
+def publication_execute(uuid: UUID) -> Attempt:
+    """Claim and execute one queued publication; errors are recorded, not raised."""
+    claim = Claim(Publication)
+    if not claim.take([uuid], started_at=timezone.now()):
+        return Attempt.NOTHING
+    publication = Publication.objects.select_related("site__team", "release", "requested_by", "web_server__host").get(
+        uuid=uuid
+    )
+    with claim.heartbeat():
+        status, error = _outcome(publication, claim)
+    values = {"status": status, "error": error, "targets": publication.targets, "finished_at": timezone.now()}
+    if not claim.rows.filter(pk=publication.pk).update(**values, progress="", git_token=""):
+        logger.warning("publication %s was taken over by another worker; its outcome counts", uuid)
+    releases_forget(publication.site)
+    return Attempt.DONE
+
+
+def orphans_queue() -> list[UUID]:
+    """Requeue publications of dead workers; return all queued ones."""
+    return claims.orphans_queue(Publication, "created_at", "pk")
+
+
+def _outcome(publication: Publication, claim: Claim) -> tuple[JobStatus, str]:
+    try:
+        _Work(publication, claim).run()
+    except Stopped:
+        return JobStatus.CANCELLED, ""
+    except (ApplicationError, ValidationError, PermissionDenied) as error:
+        return JobStatus.FAILED, words_of(error)
+    except Exception:
+        logger.exception("publication %s failed", publication.uuid)
+        return JobStatus.FAILED, _("Internal error in the panel. See the panel's log and report the bug.")
+    return JobStatus.SUCCEEDED, ""
+
+
+class _Work:
+    """One publication on its way."""
+
+    def __init__(self, publication: Publication, claim: Claim) -> None:
+        self.publication = publication
+        self.rows = claim.rows.filter(pk=publication.pk)
+        self.name = f"r{publication.pk}"  # in the agents' stores
+
+    def run(self) -> None:
+        publication = self.publication
+        if publication.requested_by is None:
+            raise ApplicationError(_("The user who requested this publication no longer has an account."))
+        require_each(publication.requested_by, Action.DEPLOY, [member.team for member in members(publication.site)])
+        release = publication.release or self._from_git()
+        places = places_of(publication.site, publication.above, publication.web_server)
+        refuse_paused([place.host for place in places])
+        self.hosts = [_HostWork(self, place) for place in places]
+        self.record()
+        try:
+            self._published(release)
+        except BaseException:
+            self._tidy(ON_HOST + 1)
+            raise
+        self._tidy(ON_HOST)
+
+    def _published(self, release: Release) -> None:
+        with tempfile.TemporaryDirectory(prefix="paddock-content-") as folder:
+            archive = Path(folder, "content.tar.gz")
+            release_write(release, archive)
+            for host in self.hosts:
+                self.check(_("Preparing %s") % host.place.host)
+                host.attempt(partial(host.stage, release, archive))
+        self._require_all("prepared")
+        for host in self.hosts:
+            host.look_before()
+        self.check(_("Exchanging the folders"))
+        for host in self.hosts:
+            host.attempt(host.switch)
+        self._conclude()
+
+    def _tidy(self, count: int) -> None:
+        """Keep the live files and those of the last `count` successful publications on the hosts."""
+        if not self.rows.exists():  # another worker goes on
+            return
+        done = Publication.objects.filter(site=self.publication.site, status=JobStatus.SUCCEEDED).order_by("-pk")
+        names = [f"r{pk}" for pk in done.values_list("pk", flat=True)[:count]]
+        for host in self.hosts:
+            host.tidy(names)
+
+    def _conclude(self) -> None:
+        if any(host.target.state == "published" for host in self.hosts):
+            time.sleep(SETTLE_S)
+        for host in self.hosts:
+            host.look_after()
+        if any(host.target.state != "published" for host in self.hosts):
+            for host in self.hosts:
+                host.attempt(host.back, is_undo=True)
+            lost = [host.target.host for host in self.hosts if host.is_lost]
+            if lost:
+                words = _("The former files could not be restored on %s. Publish a release again when it responds.")
+                raise ApplicationError(words % ", ".join(lost))
+            self._require_all("published")
+
+    def _require_all(self, state: str) -> None:
+        failed = [host.target for host in self.hosts if host.target.state == "failed"]
+        if failed or any(host.target.state != state for host in self.hosts):
+            words = "; ".join(f"{target.host}: {target.words}" for target in failed)
+            raise ApplicationError(_("Nothing was published. %s") % words)
+
+    def check(self, progress: str) -> None:
+        """Record the progress. Stopped if the publication was cancelled."""
+        self.rows.update(progress=progress[:200])
+        if self.rows.values_list("cancel_requested", flat=True).first() is not False:
+            raise Stopped
+
+    def record(self) -> None:
+        self.publication.targets = [asdict(host.target) for host in self.hosts]
+        self.rows.update(targets=self.publication.targets)
+
+    def _from_git(self) -> Release:
+        publication = self.publication
+        check = partial(self.check, _("Fetching %s") % publication.git_url)
+        check()
+        with tempfile.TemporaryDirectory(prefix="paddock-git-") as folder:
+            archive, commit = git.fetched(
+                publication.git_url, publication.git_ref, publication.git_token, Path(folder), check
+            )
+            with archive.open("rb") as file:
+                release = release_store(
+                    actor=publication.requested_by,
+                    site=publication.site,
+                    archive=file,
+                    folder=publication.folder,
+                    source=Source.GIT,
+                    origin=publication.git_url,
+                    revision=f"{publication.git_ref} {commit}".strip()[:200],
+                )
+        publication.release = release
+        self.rows.update(release=release)
+        return release
+
+
+class _HostWork:
+    """The publication on one host."""
+
+    def __init__(self, work: _Work, place: Place) -> None:
+        self.work = work
+        self.place = place
+        self.target = Target(place.site.name, place.host.name, place.folder)
+        self.before: Observed | None = None
+        self.is_lost = False  # whether its files are the former ones is not known
+
+    def attempt(self, step: Callable[[], None], *, is_undo: bool = False) -> None:
+        """Take a step and record it; a failure becomes the target's state."""
+        try:
+            step()
+        except ApplicationError as error:
+            self.is_lost = is_undo
+            words = _("The former files could not be restored: %s") % error.message if is_undo else error.message
+            self.target.state, self.target.words = "failed", words
+        self.work.record()
+
+    def stage(self, release: Release, archive: Path) -> None:
+        """Unpack the files beside the folder. ApplicationError if it has files that nobody published."""
+        with pool.session(target_for(self.place.host)) as agent:
+            source = agent.upload(archive, f"content-{release.sha256}")
+            sizes = {"source": source, "sha256": release.sha256, "bytes": release.unpacked_size}
+            agent.call("content", self._args("stage", **sizes), timeout=STAGE_TIMEOUT_S)
+        if not self.work.publication.replace:
+            self._refuse_strange()
+        self.target.state = "prepared"
+
+    def _refuse_strange(self) -> None:
+        text = PAGE.format(name=escape(self.place.site.name))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        indexes = {name for block in self.place.spec.blocks for name in (*block.index, "index.html")}
+        found = self._call("look", own=dict.fromkeys(indexes, digest))
+        if found["count"] and found["current"] != self.work.name:
+            words = ngettext(
+                "%(folder)s has %(count)d file that Paddock did not publish or that was changed since: %(names)s. "
+                "Enter what must stay under “Keep”, or choose to replace these files.",
+                "%(folder)s has %(count)d files that Paddock did not publish or that were changed since: %(names)s. "
+                "Enter what must stay under “Keep”, or choose to replace these files.",
+                found["count"],
+            )
+            names = ", ".join(str(name)[:80] for name in found["strange"][:5])
+            raise ApplicationError(
+                words % {"folder": self.place.folder, "count": found["count"], "names": names}, field="replace"
+            )
+
+    def look_before(self) -> None:
+        self.before = self._observed()
+
+    def switch(self) -> None:
+        found = self._call("switch")
+        self.target.state, self.target.replaced = "published", found["replaced"]
+
+    def look_after(self) -> None:
+        """Fail if the site responds worse than before."""
+        after = self._observed()
+        if self.target.state != "published":
+            return
+        was_well = self.before is not None and self.before.is_well
+        if after is not None and not after.is_well:
+            if was_well:
+                self.target.state, self.target.words = "failed", after.words
+            else:
+                self.target.words = _("As before: %s") % after.words
+        self.work.record()
+
+    def back(self) -> None:
+        """Restore the former files, also where the response to the exchange was lost."""
+        try:
+            self._call("return")
+        except OperationRefused as error:
+            if self.target.state == "published" or error.code != "refused":
+                raise
+            return  # nothing was exchanged there
+        if self.target.state != "failed":
+            self.target.state = "returned"
+
+    def tidy(self, names: list[str]) -> None:
+        """Remove other files of this site from the host; what remains is removed the next time."""
+        try:
+            self._call("tidy", keep_releases=names)
+        except RemoteError as error:
+            logger.warning("older content of %s stays on %s: %s", self.place.site, self.place.host, error.message)
+
+    def _observed(self) -> Observed | None:
+        """The state of the site's own health page; None where it is not live yet."""
+        if not self.place.is_live:
+            return None
+        site = self.place.site
+        expected = Expected(site.health_path, site.health_status, site.health_text, site.health_header)
+        probes = list(questions_of(self.place.spec, expected, "").inside)
+        try:
+            return judged(probes, host_agent.observed(self.place.host, probes)) if probes else None
+        except RemoteError as error:
+            return Observed(False, error.message)
+
+    def _call(self, action: str, **values: object) -> Message:
+        with pool.session(target_for(self.place.host)) as agent:
+            return agent.call("content", self._args(action, **values), timeout=ASK_TIMEOUT_S)
+
+    def _args(self, action: str, **values: object) -> Message:
+        place, publication = self.place, self.work.publication
+        same = {"folder": place.folder, "roots": list(place.host.site_roots), "release": self.work.name}
+        return {"action": action, "keep": list(publication.keep), **same, **values}

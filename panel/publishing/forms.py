@@ -1,0 +1,84 @@
+"""Forms of the page on which content is published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.forms import Form, LinesField
+from panel.publishing.archives import MAX_UPLOAD_BYTES, MIB
+
+
+class PublishForm(Form):
+    """Choices that every source has. `root` is the live document root."""
+
+    above = forms.TypedChoiceField(label=_("Folder on the hosts"), coerce=int, choices=[])
+    keep = LinesField(
+        label=_("Keep"),
+        required=False,
+        rows=2,
+        to_text="\n".join,
+        from_text=lambda text: [line.strip() for line in text.splitlines() if line.strip()],
+        help_text=_("Files and folders that stay as they are on the hosts, one per line: for example, uploads."),
+    )
+    replace = forms.BooleanField(
+        label=_("Replace files that Paddock did not publish"),
+        required=False,
+        help_text=_("The former folder stays on the host, out of reach of visitors."),
+    )
+
+    def __init__(self, *args: Any, root: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        parent = root.rpartition("/")[0]
+        field = self.fields["above"]
+        assert isinstance(field, forms.TypedChoiceField)
+        field.choices = [
+            (0, _now("The document root: %s") % root),
+            (1, _now("The folder above, for applications: %s") % parent),
+        ]
+
+
+class ContentUploadForm(PublishForm):
+    archive = forms.FileField(
+        label=_("Archive"),
+        error_messages={"required": _("Choose a zip or tar archive of the files.")},
+        help_text=_("A zip or tar archive. A single folder that holds everything is left out."),
+    )
+    folder = forms.CharField(
+        label=_("Folder in the archive"),
+        required=False,
+        max_length=300,
+        help_text=_("Empty: the whole archive. For example: dist"),
+    )
+
+    def clean_archive(self) -> Any:
+        archive = self.cleaned_data["archive"]
+        if archive.size > MAX_UPLOAD_BYTES:
+            raise ValidationError(_now("The archive is larger than %d MiB.") % (MAX_UPLOAD_BYTES // MIB))
+        return archive
+
+
+class ContentGitForm(PublishForm):
+    git_url = forms.CharField(
+        label=_("Repository"), max_length=500, help_text=_("For example: https://git.example.com/shop.git")
+    )
+    git_ref = forms.CharField(
+        label=_("Branch, tag or commit"), required=False, max_length=200, help_text=_("Empty: the default branch.")
+    )
+    git_token = forms.CharField(
+        label=_("Access token"),
+        required=False,
+        max_length=500,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text=_("Only for private repositories. It is used once and not stored."),
+    )
+    folder = forms.CharField(
+        label=_("Folder in the repository"),
+        required=False,
+        max_length=300,
+        help_text=_("Empty: the whole repository. For example: public"),
+    )

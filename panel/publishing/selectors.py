@@ -1,0 +1,154 @@
+"""Reads: releases and publications that a user may see, and the hosts of a site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may, visible
+from panel.core.errors import ApplicationError
+from panel.deployments.models import Deployment, DeploymentKind, SiteState, SiteStatus
+from panel.deployments.revisions.rendered import spec_of
+from panel.hosts.models import Host, WebServer
+from panel.placements.models import PlacedSite
+from panel.publishing.models import Publication, Release
+from panel.rendering.spec import SiteSpec
+from panel.websites.models import ServerBlock, Site
+from panel.websites.paths import foreign_paths
+
+
+@dataclass(frozen=True)
+class Place:
+    """A live site, a host, and the folder there whose content is published. Without `is_live`, the site is not live on
+    this host yet.
+    """
+
+    state: SiteState
+    spec: SiteSpec
+    host: Host
+    folder: str
+    is_live: bool = True
+
+    @property
+    def site(self) -> Site:
+        return self.state.site
+
+
+@dataclass(frozen=True)
+class Move:
+    """A site that is about to move: its live publication, and the last one on the host to which it moves."""
+
+    site: Site
+    web_server: WebServer
+    live: Publication
+    there: Publication | None
+
+
+def releases_visible(user: User) -> QuerySet[Release]:
+    return visible(Release.objects.select_related("site", "created_by"), user, team_path="site__team")
+
+
+def publications_visible(user: User) -> QuerySet[Publication]:
+    rows = Publication.objects.select_related("site", "release", "requested_by")
+    return visible(rows, user, team_path="site__team")
+
+
+def published(site: Site) -> Publication | None:
+    """The publication whose files are live."""
+    rows = Publication.objects.filter(site=site, status="succeeded", release__isnull=False, web_server=None)
+    return rows.select_related("release", "requested_by").first()
+
+
+def members(site: Site) -> list[Site]:
+    """The site, and its copies of a placement."""
+    copies = PlacedSite.objects.filter(placement__site=site).select_related("site__team").order_by("site__name")
+    return [site, *(copy.site for copy in copies)]
+
+
+def document_root(site: Site) -> str:
+    """Document root of the live version of a site; "" if it is not live or has none."""
+    state = _live(site)
+    return _root(spec_of(state.revision)) if state is not None and state.revision is not None else ""
+
+
+def _live(site: Site) -> SiteState | None:
+    live = (SiteStatus.LIVE, SiteStatus.DRIFTED)
+    rows = SiteState.objects.filter(site=site, status__in=live, revision__isnull=False)
+    return rows.select_related("site__team", "revision__web_server__host").first()
+
+
+def _root(spec: SiteSpec) -> str:
+    return next((block.root.rstrip("/") for block in spec.blocks if block.root), "")
+
+
+def places_of(site: Site, above: int, web_server: WebServer | None = None) -> list[Place]:
+    """The folders of a site and its copies on their hosts; with `web_server`, the same folder on that host only.
+
+    ApplicationError if one cannot be published to.
+    """
+    if web_server is not None:
+        return [_place_elsewhere(site, above, web_server)]
+    found = [place for member in members(site) if (place := _place(member, above)) is not None]
+    if not found:
+        raise ApplicationError(_("The site is not live on any host. Deploy it first, then publish its content."))
+    return found
+
+
+def _place(site: Site, above: int) -> Place | None:
+    state = _live(site)
+    if state is None or state.revision is None:
+        return None
+    spec, host = spec_of(state.revision), state.revision.web_server.host
+    root = _root(spec)
+    if not root:
+        raise ApplicationError(_("%s has no document root in its live version.") % site.name)
+    folder = str(PurePosixPath(root).parents[above - 1]) if above else root
+    place = Place(state, spec, host, folder)
+    _check(place, is_root=not above)
+    return place
+
+
+def _place_elsewhere(site: Site, above: int, web_server: WebServer) -> Place:
+    """The folder of a live site on a host to which it is to be moved."""
+    here = places_of(site, above)[0]
+    place = replace(here, host=web_server.host, is_live=here.host == web_server.host)
+    _check(place, is_root=False)
+    return place
+
+
+def moves_of(user: User, batch: Iterable[Deployment]) -> list[Move]:
+    """Sites that these plans move to another host, whose files were published, and that the user may publish."""
+    found = []
+    for plan in batch:
+        if plan.kind != DeploymentKind.MOVE:
+            continue
+        for item in plan.items.select_related("site__team", "revision__web_server__host"):
+            last = published(item.site) if item.revision is not None else None
+            here = _live(item.site)
+            if last is None or item.revision is None or here is None or here.revision is None:
+                continue
+            target = item.revision.web_server
+            if target.host_id != here.revision.web_server.host_id and may(user, Action.DEPLOY, item.site.team):
+                there = Publication.objects.filter(site=item.site, web_server=target).first()
+                found.append(Move(item.site, target, last, there))
+    return found
+
+
+def _check(place: Place, *, is_root: bool) -> None:
+    """Refuse a folder outside the host's site folders, of another team, or with the folder of another site."""
+    path, host = PurePosixPath(place.folder), place.host
+    if not any(path.is_relative_to(root) and path != PurePosixPath(root) for root in host.site_roots):
+        words = _("%(folder)s on %(host)s is not below a site folder of the host: %(roots)s.")
+        raise ApplicationError(words % {"folder": path, "host": host, "roots": ", ".join(host.site_roots)})
+    if not is_root and foreign_paths([place.folder], place.site.team, host):
+        raise ApplicationError(_("%(folder)s on %(host)s has files of another team.") % {"folder": path, "host": host})
+    inside = ServerBlock.objects.filter(site__web_server__host=host, root__startswith=f"{place.folder}/")
+    other = inside.exclude(site=place.site).values_list("site__name", flat=True).first()
+    if other is not None:
+        words = _("%(folder)s on %(host)s has the document root of another site, which would be replaced with it.")
+        raise ApplicationError(words % {"folder": path, "host": host})

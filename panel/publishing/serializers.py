@@ -1,0 +1,120 @@
+"""Releases and publications as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer
+from panel.imports.sources import MAX_ARCHIVE_BYTES
+from panel.publishing.models import Publication, Release
+
+MAX_BASE64 = MAX_ARCHIVE_BYTES * 4 // 3 + 4
+_SOURCES = ("archive", "release", "git_url")
+
+
+class ReleaseSerializer(serializers.ModelSerializer[Release]):
+    """Files of a site at one time. Sizes are in bytes."""
+
+    site = serializers.CharField(source="site.name", read_only=True)
+    notes = serializers.ListField(child=serializers.CharField(), read_only=True, help_text="Notes for people.")
+    created_by = serializers.CharField(source="created_by.username", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Release
+        fields = [
+            *("id", "site", "number", "source", "origin", "revision", "folder", "sha256", "size", "unpacked_size"),
+            *("file_count", "notes", "created_at", "created_by"),
+        ]
+
+
+class PublicationTargetSerializer(serializers.Serializer[object]):
+    """One host of a publication."""
+
+    site = serializers.CharField()
+    host = serializers.CharField()
+    folder = serializers.CharField()
+    state = serializers.ChoiceField(choices=["waiting", "prepared", "published", "returned", "failed"])
+    words = serializers.CharField()
+    replaced = serializers.CharField(help_text="Name of the former folder in the agent's store on the host.")
+
+
+class PublicationSerializer(serializers.ModelSerializer[Publication]):
+    """The publication of a release on all hosts of a site."""
+
+    site = serializers.CharField(source="site.name", read_only=True)
+    release = serializers.IntegerField(source="release.number", read_only=True, allow_null=True, default=None)
+    keep = serializers.ListField(child=serializers.CharField(), read_only=True)
+    targets = serializers.SerializerMethodField()
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Publication
+        fields = [
+            *(
+                "uuid",
+                "site",
+                "release",
+                "git_url",
+                "git_ref",
+                "folder",
+                "above",
+                "keep",
+                "replace",
+                "web_server",
+                "status",
+                "error",
+            ),
+            *("targets", "requested_by", "created_at", "started_at", "finished_at"),
+        ]
+
+    @extend_schema_field(PublicationTargetSerializer(many=True))
+    def get_targets(self, publication: Publication) -> list[dict[str, object]]:
+        return list(publication.targets)
+
+
+class PublicationInput(StrictSerializer):
+    """Exactly one of `archive`, `release` and `git_url` names the files."""
+
+    site = serializers.CharField(max_length=63)
+    archive = serializers.CharField(
+        required=False, max_length=MAX_BASE64, help_text="A zip or tar archive of at most 16 MiB, in Base64 (RFC 4648)."
+    )
+    filename = serializers.CharField(required=False, max_length=200, default="archive")
+    release = serializers.IntegerField(required=False, min_value=1, help_text="The number of an earlier release.")
+    git_url = serializers.CharField(required=False, max_length=500, help_text="Repository, with https.")
+    git_ref = serializers.CharField(
+        required=False, max_length=200, allow_blank=True, help_text="Branch, tag or commit."
+    )
+    git_token = serializers.CharField(
+        required=False, max_length=500, write_only=True, help_text="For a private repository; not stored."
+    )
+    folder = serializers.CharField(
+        required=False, max_length=300, allow_blank=True, default="", help_text="Of the archive or repository."
+    )
+    above = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=1,
+        default=0,
+        help_text="1: replace the folder above the document root, for applications.",
+    )
+    keep = serializers.ListField(
+        child=serializers.CharField(max_length=300), required=False, help_text="Paths that stay on the hosts."
+    )
+    web_server = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        help_text="Publish only on the host of this web server, to which the site is to be moved.",
+    )
+    replace = serializers.BooleanField(
+        required=False, default=False, help_text="Replace also files that Paddock did not publish."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if sum(name in attrs for name in _SOURCES) != 1:
+            raise serializers.ValidationError({"archive": "Send exactly one of archive, release, and git_url."})
+        return attrs

@@ -1,0 +1,93 @@
+"""The file of keys that may sign in to a host's account, changed over SFTP as that account itself.
+
+The agent does not do this: it often runs as root, and must not write in the home of another account.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import paramiko
+
+from panel.core.errors import ApplicationError
+from panel.remote import ssh
+from panel.remote.bounds import BoundedSftp
+from panel.remote.errors import ConnectionLost
+from panel.remote.target import Target
+
+FILE = ".ssh/authorized_keys"  # sshd's default (AuthorizedKeysFile), relative to the account's home
+MOST_BYTES = 1024 * 1024
+TIMEOUT_S = 30.0
+
+
+def key_add(target: Target, line: str, beside: str) -> None:
+    """Allow the public key in `line`. ApplicationError if the file lacks the key `beside`, with which this connection
+    signs in: then sshd reads another file. Raises RemoteError.
+    """
+
+    def changed(lines: list[str]) -> list[str]:
+        if not any(has_key(row, beside) for row in lines):
+            raise ApplicationError(
+                f"{FILE} of {target.username} on {target.name} does not contain the current key, so its keys are kept "
+                "elsewhere. Replace the key by hand: edit the host, and create a new key.",
+                code="keys_elsewhere",
+            )
+        return lines if any(has_key(row, line) for row in lines) else [*lines, line]
+
+    _change(target, changed)
+
+
+def key_remove(target: Target, line: str) -> None:
+    """Remove every line with the public key in `line`; others stay as they are. Raises RemoteError."""
+    _change(target, lambda lines: [row for row in lines if not has_key(row, line)])
+
+
+def has_key(row: str, line: str) -> bool:
+    """Return whether a row of the file has the same key as a line; the words before and after may differ."""
+    words = line.split()
+    blob = next((word for before, word in pairwise(words) if before.startswith(_KINDS)), "")
+    return bool(blob) and not row.lstrip().startswith("#") and blob in row.split()
+
+
+_KINDS = ("ssh-", "ecdsa-")
+
+
+def _change(target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:
+    transport = ssh.connect(target)
+    try:
+        with BoundedSftp.over(transport, TIMEOUT_S) as sftp:
+            _write(sftp, target, changed)
+    except (paramiko.SSHException, EOFError, TimeoutError) as error:
+        raise ConnectionLost(target.name, "sftp") from error
+    except OSError as error:
+        words = f"{FILE} of {target.username} on {target.name} cannot be changed: {error.strerror or error}"
+        raise ApplicationError(words) from error
+    finally:
+        transport.close()
+
+
+def _write(sftp: paramiko.SFTPClient, target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:
+    """Replace the file in one step; its mode stays."""
+    try:
+        info = sftp.lstat(FILE)
+    except FileNotFoundError:
+        changed([])
+        raise
+    if not stat.S_ISREG(info.st_mode or 0) or (info.st_size or 0) > MOST_BYTES:
+        words = f"{FILE} of {target.username} on {target.name} is a link, no file, or larger than 1 MiB."
+        raise ApplicationError(f"{words} Change it by hand.")
+    with sftp.open(FILE, "rb") as file:
+        text = file.read(MOST_BYTES + 1).decode("utf-8", "surrogateescape")
+    lines = text.split("\n")
+    rest = lines.pop() if lines[-1] == "" else None
+    new = list(changed(lines))
+    if new == lines:
+        return
+    data = "\n".join([*new, ""] if rest is not None or new[-1:] != lines[-1:] else new)
+    draft = f"{FILE}.paddock"
+    with sftp.open(draft, "wb") as file:
+        file.chmod((info.st_mode or 0) & 0o777)
+        file.write(data.encode("utf-8", "surrogateescape"))
+    sftp.posix_rename(draft, FILE)
