@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf nightly coverage compare conformance quoting differential suites corpora attack package clean
+.PHONY: help run test deps native lint advisories lock perf nightly coverage compare conformance quoting differential suites corpora attack truth package clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ compare: native ## measure gallop beside every web server installed (CASES=http1
 
 attack: $(VENV)/dev.stamp native ## attack the panel and gallop for a long time: permissions, hostile values, floods, paths, races
 	@exec $(BIN)/python -m tests.suites.attack
+
+truth: $(VENV)/dev.stamp native ## compare the panel's words with an observer's under random faults (MINUTES=30, SEED=random; needs root)
+	@exec $(BIN)/python -m tests.suites.truth $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
 	@exec $(BIN)/python -m tests.suites.benchmark_suites

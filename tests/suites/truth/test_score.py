@@ -1,0 +1,80 @@
+"""The comparison of words with observations, and the reading of words from pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.truth import words
+from tests.suites.truth.score import RIGHT, SILENT, WRONG, History, Word, delays, lines, percentile, verdict
+
+
+def history(*changes: tuple[float, bool]) -> History:
+    found = History()
+    for at, value in changes:
+        found.add(at, value)
+    return found
+
+
+FAILED_AT_100 = history((0, True), (100, False), (300, True))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "expected"),
+    [
+        (50, True, RIGHT),
+        (50, False, WRONG),
+        (159, True, RIGHT),  # the change is 59 s old
+        (161, True, WRONG),
+        (161, False, RIGHT),
+        (161, None, SILENT),
+        (359, False, RIGHT),
+        (361, False, WRONG),
+    ],
+)
+def test_word_is_wrong_only_after_the_limit(at: float, value: bool | None, expected: str) -> None:
+    assert verdict(Word(at, "site:shop", value), FAILED_AT_100, 60) == expected
+
+
+def test_short_change_makes_no_word_wrong_in_either_direction() -> None:
+    seen = history((0, True), (100, False), (110, True))
+    assert verdict(Word(120, "site:shop", False), seen, 60) == RIGHT
+    assert verdict(Word(120, "site:shop", True), seen, 60) == RIGHT
+    assert verdict(Word(171, "site:shop", False), seen, 60) == WRONG
+
+
+def test_delay_is_time_until_first_agreeing_word_and_infinite_without_one() -> None:
+    own = [Word(at, "site:shop", at >= 340 or at < 120) for at in range(0, 400, 10)]
+    assert delays(own, FAILED_AT_100, lasting_s=60) == [20, 40]
+    silent = [Word(at, "site:shop", None) for at in range(0, 400, 10)]
+    assert delays(silent, FAILED_AT_100, lasting_s=60) == [float("inf")] * 2
+
+
+def test_lines_count_words_by_kind() -> None:
+    own = [Word(170, "site:shop", True), Word(170, "site:blog", False), Word(170, "host:web-1", None)]
+    site, host = sorted(
+        lines(own, {"site:shop": FAILED_AT_100, "site:blog": FAILED_AT_100}, {"site": 60, "host": 60}),
+        key=lambda line: line.kind,
+        reverse=True,
+    )
+    assert (site.words, site.wrong, site.silent) == (2, 1, 0) and site.examples == [own[0]]
+    assert (host.words, host.wrong, host.silent) == (1, 0, 1)
+
+
+def test_percentile_is_the_nearest_rank() -> None:
+    assert [percentile([5, 1, 3], share) for share in (0.0, 0.5, 1.0)] == [1, 3, 5]
+
+
+TABLE = """<table><tr><th>Site<th>Status</tr>
+<tr><td><input></td><td><a>shop</a> <span>production</span></td><td><span>{}</span> <b>changed</b></td></tr></table>"""
+
+
+@pytest.mark.parametrize(("word", "value"), list(words.SITE_WORDS.items()))
+def test_site_words_are_read_from_rows(word: str, value: bool | None) -> None:
+    html = TABLE.format(word)
+    assert list(words.listed(html, {"shop"}, words.SITE_WORDS)) == [("shop", value)]
+    assert not list(words.listed(html, {"sho"}, words.SITE_WORDS))
+
+
+def test_unknown_word_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Splendid"):
+        list(words.listed(TABLE.format("Splendid"), {"shop"}, words.SITE_WORDS))
