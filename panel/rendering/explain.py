@@ -17,7 +17,9 @@ from panel.rendering.pcre import budget
 from panel.rendering.rewriting import ROUNDS, Moved, rewritten
 from panel.rendering.spec import Listen, Maintenance, ServerBlock, SiteSpec
 
-StepName = Literal["listener", "server", "path", "maintenance", "rewrite", "location", "answer", "raw"]
+StepName = Literal[
+    "listener", "server", "path", "client_certificate", "maintenance", "rewrite", "location", "answer", "raw"
+]
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     changed = "unchanged" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
     steps = [listener, server, Step("path", f"{path}", (changed,))]
+    steps += _client_certificates(host)
     if host.spec.challenge_folder and path.startswith(challenges.PREFIX):  # before redirects and rewrites
         blocks = tuple(replace(block, rewrites=(), redirect_to_https=False) for block in host.spec.blocks)
         host = replace(host, spec=replace(host.spec, blocks=blocks))
@@ -113,6 +116,15 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
     if host.spec.maintenance and not path.startswith(challenges.PREFIX):
         return _in_maintenance(host, host.spec.maintenance, steps)
     return _location(host, path, query, request, steps)
+
+
+def _client_certificates(host: _Host) -> list[Step]:
+    source = host.block.client_certificates
+    if source is None or not host.listen.tls:
+        return []
+    if source.required:
+        return [Step("client_certificate", "required: requests without a valid one get status 400")]
+    return [Step("client_certificate", "optional: requests with an invalid one are refused")]
 
 
 def _in_maintenance(host: _Host, settings: Maintenance, steps: list[Step]) -> Explanation:

@@ -41,6 +41,28 @@ def disabled_path(path: str, web_server: WebServerSpec) -> str:
     return path + DISABLED if dirname(path) == f"{web_server.config_root}/conf.d" else path
 
 
+def auxiliary_files(spec: SiteSpec) -> list[RenderedFile]:
+    """Files that the site's configuration names, apart from certificates with keys."""
+    return [*password_files(spec), *client_certificate_files(spec)]
+
+
+def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
+    """Authorities and revocation lists that check clients' certificates, once per path."""
+    found: dict[str, RenderedFile] = {}
+    for b, server_block in enumerate(spec.blocks):
+        if (source := server_block.client_certificates) is None:
+            continue
+        at = f"/blocks/{b}/client_certificates"
+        for name, path, text in (("ca", source.ca_path, source.ca), ("crl", source.crl_path, source.crl)):
+            if not text:
+                continue
+            place = normpath(checks.path(path, f"{at}/{name}_path"))
+            if place in found and found[place].text != text:
+                raise NotExpressible(f"{at}/{name}_path", f"{place} is used by two server blocks with different texts")
+            found[place] = RenderedFile(place, text if text.endswith("\n") else f"{text}\n", mode=0o644)
+    return list(found.values())
+
+
 def password_files(spec: SiteSpec) -> list[RenderedFile]:
     """Password files of the site's locations, once per path. Worker processes read them, so they are not root-only."""
     found: dict[str, RenderedFile] = {}

@@ -61,6 +61,18 @@ class TlsFiles:
 
 
 @dataclass(frozen=True)
+class ClientCertificates:
+    """Check of clients' certificates in the TLS handshake. `ca` and `crl` are PEM texts, written to the paths."""
+
+    required: bool
+    ca: str
+    ca_path: str
+    crl: str = ""
+    crl_path: str = ""
+    depth: int = 1  # most intermediate certificates between a client's certificate and its authority
+
+
+@dataclass(frozen=True)
 class UpstreamServer:
     address: str
     weight: int = 1
@@ -192,6 +204,7 @@ class ServerBlock:
     # limit of the request line and of each header; only the default server's value applies
     client_max_header_kb: int | None = None
     tls: TlsFiles | None = None
+    client_certificates: ClientCertificates | None = None
     redirect_to_https: bool = False
     hsts_max_age_s: int | None = None
     locations: tuple[Location, ...] = ()

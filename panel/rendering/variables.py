@@ -30,6 +30,11 @@ NAMES = frozenset(
         "request_method",
         "document_root",
         "request_filename",
+        # of a certificate that the client sent; empty without TLS
+        "ssl_client_verify",
+        "ssl_client_s_dn",
+        "ssl_client_i_dn",
+        "ssl_client_serial",
     ]
 )
 PREFIXES = ("http_", "arg_", "cookie_")

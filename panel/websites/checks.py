@@ -19,24 +19,12 @@ from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.openlitespeed.listeners import own_clash
 from panel.rendering.spec import OwnListener
-from panel.websites import certificates, freeze, ownership, paths
+from panel.websites import freeze, ownership, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
+from panel.websites.problems import Problem
+from panel.websites.tls_checks import host_file_problems, tls_problems
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A problem. `where` is the place in the site's definition (blocks/0/listens), `message` the problem and its
-    solution.
-    """
-
-    where: str
-    message: str
-
-    @property
-    def field(self) -> str:
-        return self.where.rpartition("/")[2]
 
 
 def site_problems(
@@ -66,7 +54,7 @@ def site_problems(
         problems += _block_problems(f"blocks/{index}", block)
         problems += _path_problems(f"blocks/{index}", block, site.web_server, web_server)
         problems += _listener_problems(f"blocks/{index}", block, web_server)
-        problems += _host_file_problems(f"blocks/{index}", block, web_server)
+        problems += host_file_problems(f"blocks/{index}", block, web_server)
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
@@ -88,33 +76,9 @@ def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
     if not names and not any(item.default_server for item in listens):
         yield Problem(f"{where}/names", _("Enter the domains of this server block, or make it the default server."))
     tls = any(item.tls for item in listens)
-    yield from _tls_problems(where, block, tls, names)
+    yield from tls_problems(where, block, tls, names)
     if not block.root and not block.locations.all():
         yield Problem(f"{where}/root", _("Enter the document root, or add a location."))
-
-
-def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -> Iterable[Problem]:
-    if tls and block.certificate is None:
-        yield Problem(f"{where}/certificate", _("A TLS address needs a certificate. Choose or create one."))
-    if not tls and block.hsts_max_age_s:
-        yield Problem(f"{where}/hsts_max_age_s", _("HSTS needs TLS. Add a TLS address, or clear HSTS."))
-    if tls and block.certificate is not None:
-        missing = [name for name in names if not certificates.covers(block.certificate.names, name)]
-        if missing:
-            yield Problem(
-                f"{where}/certificate",
-                _("The certificate %(certificate)s does not cover %(names)s, so browsers would show a warning.")
-                % {"certificate": block.certificate, "names": ", ".join(missing)},
-            )
-
-
-def _host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
-    """A certificate that is a file of another host."""
-    certificate = block.certificate
-    if certificate is not None and certificate.host_id not in (None, web_server.host_id):
-        words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")
-        values = {"certificate": certificate, "host": certificate.host, "other": web_server.host}
-        yield Problem(f"{where}/certificate", words % values)
 
 
 def _listener_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:

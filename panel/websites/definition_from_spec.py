@@ -53,6 +53,14 @@ def _plain(items: Iterable[Any]) -> list[object]:
     return [spec.to_json(item) for item in items]
 
 
+def _client_certificates(source: spec.ClientCertificates | None) -> dict[str, object]:
+    if source is None:
+        return {"client_verify": "", "client_ca": "", "client_crl": "", "client_verify_depth": 1}
+    verify = "required" if source.required else "optional"
+    texts = {"client_ca": source.ca, "client_crl": source.crl}
+    return {"client_verify": verify, **texts, "client_verify_depth": source.depth}
+
+
 class _Thaw:
     def __init__(self, was_on: WebServer, is_on: WebServer | None) -> None:
         self.was_on = was_on
@@ -62,6 +70,7 @@ class _Thaw:
         return {
             **{name: getattr(block, name) for name in field_names.BLOCK_SCALARS},
             **{name: list(getattr(block, name)) for name in _LISTS},
+            **_client_certificates(block.client_certificates),
             "listens": _plain(block.listens),
             "names": list(block.names),
             "certificate": block.tls.name if block.tls else None,

@@ -141,6 +141,10 @@ class BlockData(TypedDict, total=False):
     client_max_header_kb: int | None
     redirect_to_https: bool
     hsts_max_age_s: int | None
+    client_verify: str
+    client_ca: str
+    client_crl: str
+    client_verify_depth: int
     snippets: dict[str, str]
     locations: list[LocationData]
 

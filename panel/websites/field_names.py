@@ -31,6 +31,10 @@ BLOCK = (
     "certificate",
     "redirect_to_https",
     "hsts_max_age_s",
+    "client_verify",
+    "client_ca",
+    "client_crl",
+    "client_verify_depth",
 )
 LOCATION = (
     "match",

@@ -13,6 +13,7 @@ from panel.rendering import challenges, spec
 from panel.websites import field_names, paths
 from panel.websites.models import (
     Certificate,
+    ClientVerify,
     Location,
     Maintenance,
     RawSnippet,
@@ -163,9 +164,29 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
         error_log=paths.log_on(block.error_log, site.web_server, web_server),
         gzip_types=tuple(block.gzip_types),
         tls=tls,
+        client_certificates=_client_certificates(site, web_server, block),
         locations=tuple(_location(site, web_server, item, snippets) for item in block.locations.all()),
         snippet=snippets.of_block(block),
     )
+
+
+def _client_certificates(site: Site, web_server: WebServer, block: ServerBlock) -> spec.ClientCertificates | None:
+    """The files' names depend on their content, so a changed list is a new file."""
+    if not block.client_verify:
+        return None
+    folder = site_folder(site, web_server)
+    return spec.ClientCertificates(
+        required=block.client_verify == ClientVerify.REQUIRED,
+        ca=block.client_ca,
+        ca_path=f"{folder}/client-ca-{_digest(block.client_ca)}.pem",
+        crl=block.client_crl,
+        crl_path=f"{folder}/client-crl-{_digest(block.client_crl)}.pem" if block.client_crl else "",
+        depth=block.client_verify_depth,
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snippets) -> spec.Location:
@@ -193,7 +214,5 @@ def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicA
     if not row.basic_auth_users:
         return None
     users = tuple(sorted(row.basic_auth_users.items()))
-    digest = hashlib.sha256(json.dumps(users).encode()).hexdigest()[:12]
-    return spec.BasicAuth(
-        realm=row.basic_auth_realm, users=users, path=f"{site_folder(site, web_server)}/users-{digest}.htpasswd"
-    )
+    path = f"{site_folder(site, web_server)}/users-{_digest(json.dumps(users))}.htpasswd"
+    return spec.BasicAuth(realm=row.basic_auth_realm, users=users, path=path)

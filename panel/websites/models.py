@@ -177,6 +177,12 @@ class LogFormat(models.TextChoices):
     JSON = "json", _("JSON, one object per line")
 
 
+class ClientVerify(models.TextChoices):
+    OFF = "", _("Not requested")
+    OPTIONAL = "optional", _("Optional")
+    REQUIRED = "required", _("Required")
+
+
 class LogLevel(models.TextChoices):
     DEBUG = "debug"
     INFO = "info"
@@ -224,6 +230,10 @@ class ServerBlock(BaseModel):
     certificate = models.ForeignKey(Certificate, null=True, blank=True, on_delete=models.PROTECT, related_name="blocks")
     redirect_to_https = models.BooleanField(default=False)
     hsts_max_age_s = models.PositiveIntegerField(null=True, blank=True)
+    client_verify = models.CharField(max_length=8, choices=ClientVerify.choices, default=ClientVerify.OFF, blank=True)
+    client_ca = models.TextField(blank=True)  # certificates of the authorities, PEM
+    client_crl = models.TextField(blank=True)  # their revocation lists, PEM; empty: none is checked
+    client_verify_depth = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(10)])
 
     class Meta:
         ordering = ["position", "pk"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
@@ -13,10 +13,12 @@ from agents.host import addresses
 from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
-from panel.websites import validators, web_server_specs
+from panel.websites import client_certificates, validators, web_server_specs
 
 if TYPE_CHECKING:
     from panel.websites.models import Allowance, Listen, Location, RawSnippet, ServerBlock
+
+T = TypeVar("T")
 
 
 class _Faults:
@@ -34,6 +36,16 @@ class _Faults:
             check(value)
         except ValidationError as error:
             self.messages.setdefault(field, []).extend(error.messages)
+
+    def read(self, field: str, read: Callable[[str], T], value: str) -> T | None:
+        """Result of `read`; None for an empty value and after an error, which is kept."""
+        if not value.strip():
+            return None
+        try:
+            return read(value)
+        except ValidationError as error:
+            self.messages.setdefault(field, []).extend(error.messages)
+            return None
 
     def variables(self, field: str, texts: Iterable[str], captures: frozenset[str] = frozenset()) -> None:
         """Report the first unsupported variable."""
@@ -61,9 +73,22 @@ def check_block(block: ServerBlock) -> None:
     faults.variables("try_files", block.try_files)
     faults.variables("headers", [item["value"] for item in block.headers])
     _check_rewrites(block.rewrites, faults)
+    _check_clients(block, faults)
     if block.access_log_format and block.access_log in ("", "off"):
         faults.add("access_log_format", _("The log format applies only to the site's own access log. Enter its path."))
     faults.raise_any()
+
+
+def _check_clients(block: ServerBlock, faults: _Faults) -> None:
+    """Authorities and revocation lists, also while the check is off: they are kept for the next time."""
+    if block.client_verify and not block.client_ca.strip():
+        faults.add("client_ca", _("Paste the certificate of the authority that signs the clients' certificates."))
+    if block.client_crl.strip() and not block.client_ca.strip():
+        faults.add("client_crl", _("Revocation lists need the certificates of their authorities."))
+    authorities = faults.read("client_ca", client_certificates.authorities_read, block.client_ca)
+    lists = faults.read("client_crl", client_certificates.revocations_read, block.client_crl)
+    if authorities and lists:
+        faults.read("client_crl", lambda _pem: client_certificates.revocations_check(authorities, lists), "lists")
 
 
 def check_location(location: Location) -> None:

@@ -20,6 +20,7 @@ from panel.websites.models import Maintenance, Site
 from tests.api.caller import caller_of
 from tests.deployments.sample_plans import live, planned, shop
 from tests.support.cast import Cast, signed_in
+from tests.support.client_certificates import Authority
 
 
 def revision_url(number: int, name: str = "revision") -> str:
@@ -154,6 +155,8 @@ def _everything(people: Cast) -> dict[str, Any]:
     block = {"root": "/srv/www/shop", "access_log": "/var/log/nginx/a.log", "access_log_format": "json", "brotli": "on"}
     block |= {"error_log": "/var/log/nginx/e.log", "error_log_level": "warn", "gzip_types": ["text/css"]}
     block |= {"client_max_header_kb": 16, "redirect_to_https": True, "hsts_max_age_s": 60, "certificate": "shop"}
+    block |= {"client_verify": "optional", "client_ca": CLIENTS.pem, "client_crl": CLIENTS.crl()}
+    block |= {"client_verify_depth": 2}
     block |= {"error_pages": [{"codes": [404], "uri": "/404.html", "response": 200}], "snippets": {"nginx": "# all"}}
     listen = {"port": 443, "address": "127.0.0.1", "tls": True, "http2": True, "http3": True, "default_server": True}
     server = {"address": "127.0.0.1:9", "weight": 2, "max_fails": 3, "fail_timeout_s": 4, "backup": False, "down": True}
@@ -169,6 +172,9 @@ def _everything(people: Cast) -> dict[str, Any]:
             | {**block, **files, **common, "locations": locations}
         ],
     }
+
+
+CLIENTS = Authority("Clients")
 
 
 def _said(value: Any) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from panel.rendering.spec import (
     AccessRule,
     BasicAuth,
     Cache,
     CacheTime,
+    ClientCertificates,
     ErrorPage,
     Header,
     Listen,
@@ -24,6 +27,7 @@ from panel.rendering.spec import (
 )
 
 BCRYPT = "$2y$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"
+AUTHORITY = Path(__file__).parent / "client_authority"  # valid until 2126
 TLS = TlsFiles("shop", "/etc/paddock/tls/shop.pem", "/etc/paddock/tls/shop.key")
 HTTP = (Listen(80), Listen(80, "::"))
 HTTPS = (Listen(443, tls=True, http2=True), Listen(443, "::", tls=True, http2=True))
@@ -163,6 +167,23 @@ def tls() -> SiteSpec:
         locations=(Location("", "/", "static"),),
     )
     return SiteSpec("tls", (block,))
+
+
+def client_certificates() -> SiteSpec:
+    """One server block requires certificates of clients, with revocation lists; one accepts them."""
+    folder = "/etc/paddock/clients"
+    ca, crl = (AUTHORITY / "ca.pem").read_text(), (AUTHORITY / "crl.pem").read_text()
+    required = ClientCertificates(True, ca, f"{folder}/client-ca-1.pem", crl, f"{folder}/client-crl-1.pem", depth=2)
+    told = Location(
+        "", "/", "proxy", upstream="app", request_headers=(Header("X-Client", "$ssl_client_s_dn $ssl_client_verify"),)
+    )
+    blocks = (
+        ServerBlock((*HTTP, *HTTPS), ("a.example",), root="/srv/a", tls=TLS, redirect_to_https=True,
+                    client_certificates=required, locations=(Location("", "/", "static"),)),
+        ServerBlock(HTTPS, ("b.example",), tls=TLS, locations=(told,),
+                    client_certificates=ClientCertificates(False, ca, f"{folder}/client-ca-1.pem")),
+    )  # fmt: skip
+    return SiteSpec("clients", blocks, upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:3000"),)),))
 
 
 def challenges() -> SiteSpec:
@@ -393,5 +414,5 @@ def maintenance() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache, rewritten, confined, challenges, maintenance,
+    hostile, logs, cache, rewritten, confined, challenges, maintenance, client_certificates,
 )  # fmt: skip

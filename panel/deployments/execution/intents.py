@@ -7,10 +7,14 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.explain import Request, explain
 from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec
 
+NO_CERTIFICATE = 400  # of a server block that requires a client's certificate; probes send none
+
 
 def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) -> tuple[int, ...]:
     """The statuses that server block `number` asks for at this address: of a deny, a redirect, a password."""
     block = spec.blocks[number]
+    if listen.tls and requires_certificate(block):
+        return (NO_CERTIFICATE,)
     if spec.maintenance is not None:
         return (maintenance.STATUS,)
     if not _asks_for_something(block, listen):
@@ -27,6 +31,11 @@ def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) 
         if page.response and statuses & set(page.codes):
             statuses.add(page.response)
     return tuple(sorted(statuses))
+
+
+def requires_certificate(block: ServerBlock) -> bool:
+    """Return whether requests over TLS without a client's certificate are refused."""
+    return block.client_certificates is not None and block.client_certificates.required
 
 
 def _asks_for_something(block: ServerBlock, listen: Listen) -> bool:

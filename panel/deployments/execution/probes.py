@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agents.protocol import Probe
-from panel.deployments.execution.intents import intended
+from panel.deployments.execution.intents import NO_CERTIFICATE, intended, requires_certificate
 from panel.rendering import maintenance
 from panel.rendering.errors import NotExpressible
 from panel.rendering.locations import locations_of
@@ -103,6 +103,9 @@ def _health(asked: Asked, number: int, listen: Listen, host: str) -> Probe:
     redirects = asked.new.blocks[number].redirect_to_https and not listen.tls
     if redirects:  # what is expected is expected behind the redirect
         return made
+    if listen.tls and requires_certificate(asked.new.blocks[number]):
+        # The request has no certificate. A check that does not hold is undone, even if there was none before.
+        return replace(made, status=NO_CERTIFICATE, fresh=True, required=True)
     if asked.new.maintenance is not None:
         shows_page = not maintenance.excepts(asked.new, made.address)
         return replace(made, status=maintenance.STATUS) if shows_page else made

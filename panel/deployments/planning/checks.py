@@ -17,6 +17,7 @@ from panel.rendering.claims import spec_claims
 from panel.websites import checks, freeze, paths
 from panel.websites.models import Site
 from panel.websites.ownership import Ownership, foreign_claims, not_deployed
+from panel.websites.problems import Problem
 
 
 def sites_check(
@@ -50,7 +51,7 @@ def sites_check(
     return sites
 
 
-def clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[checks.Problem]]:
+def clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[Problem]]:
     """Conflicts that the sites would have on `web_server`, by site id: for example a port that another site uses.
 
     The sites are moved in the database, checked, and moved back by rolling the transaction back.

@@ -11,15 +11,16 @@ from panel.deployments import host_agent
 from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.targets import is_name
-from panel.websites import checks, ownership, web_server_specs
+from panel.websites import ownership, web_server_specs
 from panel.websites.models import Site
+from panel.websites.problems import Problem
 
 _Named = dict[Host, dict[Site, list[Claim]]]
 
 
-def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[checks.Problem]]:
+def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[Problem]]:
     """Problems by site id, on `web_server` or on each site's own web server. Hosts are queried only for names."""
-    found: dict[int, list[checks.Problem]] = {}
+    found: dict[int, list[Problem]] = {}
     for host, named in _named(sites, web_server).items():
         names = {claim.value.rpartition(":")[0] for claims in named.values() for claim in claims}
         try:
@@ -44,15 +45,15 @@ def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
     return found
 
 
-def _unasked(claim: Claim, host: Host, why: str) -> checks.Problem:
+def _unasked(claim: Claim, host: Host, why: str) -> Problem:
     words = _("Only %(host)s can tell whether %(target)s is one of its own services. %(why)s Plan again later.")
-    return checks.Problem(claim.where, words % {"target": claim.value, "host": host.name, "why": why})
+    return Problem(claim.where, words % {"target": claim.value, "host": host.name, "why": why})
 
 
-def _local(site: Site, host: Host, claims: Sequence[Claim], known: Mapping[str, Sequence[str]]) -> list[checks.Problem]:
+def _local(site: Site, host: Host, claims: Sequence[Claim], known: Mapping[str, Sequence[str]]) -> list[Problem]:
     services = web_server_specs.services_of(site.team, host)
     return [
-        checks.Problem(claim.where, ownership.refusal(claim))
+        Problem(claim.where, ownership.refusal(claim))
         for claim in claims
         if not services.permits(claim.value, resolved=known.get(claim.value.rpartition(":")[0], ()))
     ]

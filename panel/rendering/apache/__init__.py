@@ -19,7 +19,7 @@ __all__ = ["main", "site_files", "web_server_files"]
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
     text = print_tree("apache", line, "site.conf.j2", site=spec.name, nodes=site(spec, web_server))
     link = f"{min(_rank(block) for block in spec.blocks)[0]:02}-{spec.name}"
-    return [*layout.enabled(web_server, spec.name, text, link=link), *layout.password_files(spec)]
+    return [*layout.enabled(web_server, spec.name, text, link=link), *layout.auxiliary_files(spec)]
 
 
 def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:

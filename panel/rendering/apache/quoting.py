@@ -29,6 +29,12 @@ _REFERENCES = {
     "document_root": "DOCUMENT_ROOT",
     "request_filename": "REQUEST_FILENAME",
 }
+_TLS_REFERENCES = {  # mod_ssl's names: alone in expressions, after `SSL:` in rewrite rules
+    "ssl_client_verify": "SSL_CLIENT_VERIFY",
+    "ssl_client_s_dn": "SSL_CLIENT_S_DN",
+    "ssl_client_i_dn": "SSL_CLIENT_I_DN",
+    "ssl_client_serial": "SSL_CLIENT_M_SERIAL",
+}
 RAW_URI = "PADDOCK_REQUEST_URI"  # environment variable set by rewrite rules: the original path with its query
 
 
@@ -147,6 +153,8 @@ class Interpolator:
             return target(self.server_name) if environment == "ENV" else expression(self.server_name)
         if name in _REFERENCES:
             return f"%{{{_REFERENCES[name]}}}"
+        if name in _TLS_REFERENCES:
+            return f"%{{{'SSL:' if environment == 'ENV' else ''}{_TLS_REFERENCES[name]}}}"
         if name.startswith("http_"):
             return f"%{{{request}:{name[5:].replace('_', '-')}}}"
         raise NotExpressible(field, f"Apache has no equivalent of ${name} here; use another variable")

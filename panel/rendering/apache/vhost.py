@@ -14,7 +14,16 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.spec import ErrorPage, Header, Listen, ServerBlock, SiteSpec, TlsFiles, WebServerSpec
+from panel.rendering.spec import (
+    ClientCertificates,
+    ErrorPage,
+    Header,
+    Listen,
+    ServerBlock,
+    SiteSpec,
+    TlsFiles,
+    WebServerSpec,
+)
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 
@@ -101,6 +110,7 @@ def _body(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: st
     body = [
         *_files(source, at),
         *(_tls(source.tls, at) if secure and source.tls else []),
+        *(_client_certificates(source.client_certificates, at) if secure else []),
         *_logs(source, web_server, at),
     ]
     body += [*_answers(source, at), *_printed(everywhere, spec, source, at), *_maintenance_page(spec)]
@@ -161,6 +171,33 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
         directive("SSLCertificateFile", plain(checks.path(tls.certificate_path, certificate), certificate)),
         directive("SSLCertificateKeyFile", plain(checks.path(tls.key_path, key), key)),
     ]
+
+
+def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
+    """Apache would end the handshake without a certificate; nginx sends 400, and so does this rule, which is the first
+    of the virtual host. A certificate that is not valid ends the handshake.
+
+    Apache counts the authority as well (SSLVerifyDepth).
+    """
+    if source is None:
+        return []
+    at = f"{at}/client_certificates"
+    ca = plain(checks.path(source.ca_path, f"{at}/ca_path"), f"{at}/ca_path")
+    lines: list[Node] = [
+        directive("SSLVerifyClient", "optional"),
+        directive("SSLVerifyDepth", source.depth + 1),
+        directive("SSLCACertificateFile", ca),
+    ]
+    if source.crl:
+        crl = plain(checks.path(source.crl_path, f"{at}/crl_path"), f"{at}/crl_path")
+        lines += [directive("SSLCARevocationFile", crl), directive("SSLCARevocationCheck", "chain")]
+    if source.required:
+        lines += [
+            directive("RewriteEngine", "On"),
+            directive("RewriteCond", "%{SSL:SSL_CLIENT_VERIFY}", "!=SUCCESS"),
+            directive("RewriteRule", "^", "-", "[R=400,L]"),
+        ]
+    return lines
 
 
 def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]:

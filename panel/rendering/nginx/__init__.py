@@ -16,7 +16,7 @@ __all__ = ["main", "site_files", "web_server_files"]
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
     text = print_tree("nginx", line, "site.conf.j2", site=spec.name, nodes=site(spec, web_server))
-    return [*layout.enabled(web_server, spec.name, text), *layout.password_files(spec)]
+    return [*layout.enabled(web_server, spec.name, text), *layout.auxiliary_files(spec)]
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:

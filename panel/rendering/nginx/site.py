@@ -13,7 +13,17 @@ from panel.rendering.nginx import confining
 from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
-from panel.rendering.spec import ErrorPage, Header, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream, WebServerSpec
+from panel.rendering.spec import (
+    ClientCertificates,
+    ErrorPage,
+    Header,
+    Listen,
+    ServerBlock,
+    SiteSpec,
+    TlsFiles,
+    Upstream,
+    WebServerSpec,
+)
 from panel.rendering.tree import Node, Raw, block, directive
 
 _TO_THE_PAGE = 598  # no response has this status
@@ -83,7 +93,7 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     scope.brotli = False
     body = [*_listens(scope, source.listens, at), *_names(source, at), *_counted(scope), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
-        body += _tls(source.tls, at)
+        body += [*_tls(source.tls, at), *_client_certificates(source.client_certificates, at)]
     body += [
         *confining.folders(scope, source, at),
         *_logs(scope, source, at),
@@ -196,6 +206,23 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
         directive("ssl_session_cache", "shared:paddock_tls:10m"),
         directive("ssl_session_timeout", "1d"),
     ]
+
+
+def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
+    if source is None:
+        return []
+    at = f"{at}/client_certificates"
+    lines = [
+        directive("ssl_verify_client", "on" if source.required else "optional"),
+        directive(
+            "ssl_client_certificate", no_variables(checks.path(source.ca_path, f"{at}/ca_path"), f"{at}/ca_path")
+        ),
+        directive("ssl_verify_depth", source.depth),
+    ]
+    if source.crl:
+        crl = no_variables(checks.path(source.crl_path, f"{at}/crl_path"), f"{at}/crl_path")
+        lines.append(directive("ssl_crl", crl))
+    return list(lines)
 
 
 def _logs(scope: Scope, source: ServerBlock, at: str) -> list[Node]:

@@ -34,7 +34,7 @@ def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
             files.append(RenderedFile(f"{where}/html/.keep"))  # the document root must exist
         for place in answers.places(locations_of(block, f"/blocks/{number}")):
             files.append(RenderedFile(f"{where}/{answers.file_name(place)}", answers.text(place)))
-    return [*files, *layout.password_files(spec)]
+    return [*files, *layout.auxiliary_files(spec)]
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:

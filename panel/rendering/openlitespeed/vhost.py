@@ -120,6 +120,9 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
         raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     if not secure or source.tls is None:
         return []
+    if source.client_certificates is not None:
+        message = "Paddock does not set up client certificates on OpenLiteSpeed; choose another web server"
+        raise NotExpressible(f"{at}/client_certificates", message)
     return [block("vhssl", body=tls_keys(source, at))]
 
 

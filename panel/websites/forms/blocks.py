@@ -124,6 +124,14 @@ class BlockForm(PartForm[ServerBlock]):
             "certificate": _("Certificate"),
             "redirect_to_https": _("Redirect HTTP to HTTPS"),
             "hsts_max_age_s": _("HSTS, seconds"),
+            "client_verify": _("Certificate of the client"),
+            "client_ca": _("Authorities"),
+            "client_crl": _("Revocation lists"),
+            "client_verify_depth": _("Intermediate certificates"),
+        }
+        widgets = {
+            name: forms.Textarea({"rows": 3, "class": "lines", "spellcheck": "false"})
+            for name in ("client_ca", "client_crl")
         }
         help_texts = {
             "root": _("Absolute path in one of the host's site folders, for example `/srv/www/shop`."),
@@ -142,6 +150,13 @@ class BlockForm(PartForm[ServerBlock]):
             "hsts_max_age_s": _(
                 "How long browsers use only HTTPS, for example `31536000` for one year. Leave empty to send no header."
             ),
+            "client_verify": _(
+                "Required: requests without a valid certificate get status 400. Optional: applications decide by "
+                "`$ssl_client_verify`, sent in a request header of a location."
+            ),
+            "client_ca": _("Certificates in PEM format that sign the clients' certificates."),
+            "client_crl": _("In PEM format, one for each authority. Leave empty to accept revoked certificates."),
+            "client_verify_depth": _("Largest number between a client's certificate and its authority, such as `1`."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

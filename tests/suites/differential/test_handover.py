@@ -36,6 +36,7 @@ def _asked_meanwhile(port: int) -> Iterator[tuple[list[str], list[OSError]]]:
     with ThreadPoolExecutor(1) as threads:
         asking = threads.submit(ask_on)
         try:
+            assert eventually(lambda: bool(names)), "no request was served before the change"
             yield names, cut
         finally:
             over.set()

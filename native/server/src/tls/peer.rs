@@ -57,7 +57,7 @@ impl Judge {
         let builder = WebPkiServerVerifier::builder_with_provider(store.into(), crypto.clone());
         let revoked = revoked.map(|path| Revoked::load(path)).transpose()?;
         let builder = match revoked.as_ref().and_then(Revoked::for_webpki) {
-            Some(lists) => builder.with_crls(lists),
+            Some(lists) => builder.with_crls(lists).enforce_revocation_expiration(),
             None => builder,
         };
         let chains = builder

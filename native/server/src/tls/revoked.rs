@@ -12,8 +12,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Revoked {
     lists: Vec<CertificateRevocationListDer<'static>>,
-    /// A list has version 1, which webpki does not accept.
-    old: bool,
+    /// A list is one that webpki does not accept.
+    own_check: bool,
 }
 
 impl Revoked {
@@ -32,30 +32,27 @@ impl Revoked {
         if lists.is_empty() {
             return Err(broken(&"it holds no list"));
         }
-        let mut old = false;
+        let mut own_check = false;
         let mut whole = true;
         for list in &lists {
             let parsed = RevocationList::parse(list).ok_or_else(|| broken(&"malformed"))?;
-            old |= parsed.version == 1;
+            own_check |= !parsed.is_for_webpki();
             whole &= parsed.is_whole();
         }
-        if old && !whole {
+        if own_check && !whole {
             return error(format!(
-                "\"{}\" mixes lists of version 1 with some that are only for part of what they are about",
+                "\"{}\" mixes lists without extensions or a next update with lists for some certificates only",
                 path.display()
             ));
         }
-        Ok(Self { lists, old })
+        Ok(Self { lists, own_check })
     }
 
     /// The lists, if webpki takes all of them; else ask [`Revoked::check`].
     pub fn for_webpki(&self) -> Option<Vec<CertificateRevocationListDer<'static>>> {
-        (!self.old).then(|| self.lists.clone())
+        (!self.own_check).then(|| self.lists.clone())
     }
 
-    /// Looks for a certificate and for those above it; `now` in seconds since 1970.
-    ///
-    /// # Errors
     /// Look up a certificate and its issuers; `now` in seconds since 1970.
     ///
     /// # Errors

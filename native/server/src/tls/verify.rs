@@ -104,7 +104,7 @@ pub fn verifiers(
     let revoked = authorities.revoked.as_deref().map(Revoked::load);
     let revoked = revoked.transpose()?;
     let builder = match revoked.as_ref().and_then(Revoked::for_webpki) {
-        Some(lists) => builder.with_crls(lists),
+        Some(lists) => builder.with_crls(lists).enforce_revocation_expiration(),
         None => builder,
     };
     let verifier = builder.build();
@@ -241,6 +241,10 @@ fn words(error: &Error) -> String {
         Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
             "unable to get certificate CRL".into()
         }
+        Error::InvalidCertificate(
+            CertificateError::ExpiredRevocationList
+            | CertificateError::ExpiredRevocationListContext { .. },
+        ) => "CRL has expired".into(),
         other => other.to_string(),
     }
 }

@@ -1,5 +1,5 @@
 //! Certificate revocation lists (RFC 5280, section 5) of versions 1 and 2: `openssl ca -gencrl`
-//! creates version 1 by default, which webpki does not accept.
+//! creates version 1 by default.
 
 use super::der::{element, expect, time, INTEGER, SEQUENCE};
 use super::{Certificate, Signed};
@@ -17,6 +17,7 @@ pub struct RevocationList<'a> {
     next_update: Option<i64>,
     /// The entries, each starting with a serial number.
     revoked: &'a [u8],
+    has_extensions: bool,
     /// Whether an extension or entry limits the use of the list.
     critical: bool,
     signature_algorithm: &'a [u8],
@@ -56,6 +57,7 @@ impl<'a> RevocationList<'a> {
             issuer,
             next_update,
             revoked: revoked.unwrap_or_default(),
+            has_extensions: body.first() == Some(&EXTENSIONS),
             critical: has_critical(body)?,
             signature_algorithm,
             signature,
@@ -66,6 +68,12 @@ impl<'a> RevocationList<'a> {
     /// not (RFC 5280, section 5.2).
     pub fn is_whole(&self) -> bool {
         !self.critical
+    }
+
+    /// Whether webpki accepts the list: it wants version 2 with extensions and a next update, as RFC
+    /// 5280 (5.1.2.1, 5.1.2.5, 5.2) does; OpenSSL, and so nginx, needs none of these.
+    pub fn is_for_webpki(&self) -> bool {
+        self.version > 1 && self.has_extensions && self.next_update.is_some()
     }
 
     fn revokes(&self, serial: &[u8]) -> bool {

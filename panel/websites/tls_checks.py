@@ -1,0 +1,57 @@
+"""Checks of TLS before a deployment: certificates, their names and places, and certificates of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.hosts.models import WebServer
+from panel.websites import certificates
+from panel.websites.client_certificates import revocations_end
+from panel.websites.models import ClientVerify, ServerBlock
+from panel.websites.problems import Problem
+
+
+def tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -> Iterable[Problem]:
+    if tls and block.certificate is None:
+        yield Problem(f"{where}/certificate", _("A TLS address needs a certificate. Choose or create one."))
+    if block.client_verify:
+        yield from _client_problems(where, block, tls)
+    if not tls and block.hsts_max_age_s:
+        yield Problem(f"{where}/hsts_max_age_s", _("HSTS needs TLS. Add a TLS address, or clear HSTS."))
+    if tls and block.certificate is not None:
+        missing = [name for name in names if not certificates.covers(block.certificate.names, name)]
+        if missing:
+            yield Problem(
+                f"{where}/certificate",
+                _("The certificate %(certificate)s does not cover %(names)s, so browsers would show a warning.")
+                % {"certificate": block.certificate, "names": ", ".join(missing)},
+            )
+
+
+def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Problem]:
+    """Addresses that would go around the check of clients' certificates, and lists that refuse everybody."""
+    if not tls:
+        words = _("Client certificates need TLS. Add a TLS address, or turn the certificates off.")
+        yield Problem(f"{where}/client_verify", words)
+    is_plain = any(not item.tls for item in block.listens.all())
+    if is_plain and block.client_verify == ClientVerify.REQUIRED and not block.redirect_to_https:
+        yield Problem(
+            f"{where}/client_verify",
+            _("Visitors of the addresses without TLS would need no certificate. Redirect HTTP to HTTPS."),
+        )
+    end = revocations_end(block.client_crl) if block.client_crl else None
+    if end is not None and end <= timezone.now():
+        words = _("A revocation list expired on %s, so every client would be refused. Paste the current list.")
+        yield Problem(f"{where}/client_crl", words % f"{end:%Y-%m-%d %H:%M} UTC")
+
+
+def host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
+    """A certificate that is a file of another host."""
+    certificate = block.certificate
+    if certificate is not None and certificate.host_id not in (None, web_server.host_id):
+        words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")
+        values = {"certificate": certificate, "host": certificate.host, "other": web_server.host}
+        yield Problem(f"{where}/certificate", words % values)
