@@ -179,7 +179,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},
     "forget-jobs": {"task": "panel.hosts.tasks.forget", "schedule": 600.0},
     "forget-audit": {"task": "panel.audit.tasks.forget", "schedule": 600.0},
-    "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 60.0, "options": {"expires": 60}},
+    "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 30.0, "options": {"expires": 30}},
     "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }

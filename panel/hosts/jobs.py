@@ -18,6 +18,7 @@ from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
 SERVICE_TIMEOUT_S = 60.0
+LOOK_TIMEOUT_S = 8.0  # a host that is slower is tried again on a new connection
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
@@ -60,7 +61,7 @@ def look(host: Host) -> None:
 
 def _look(host: Host) -> None:
     with pool.session(target_for(host)) as agent:
-        agent.call("hello", timeout=SERVICE_TIMEOUT_S)
+        agent.call("hello", timeout=LOOK_TIMEOUT_S)
         for web_server in host.web_servers.all():
             _observe(agent, web_server)
         resources_read(host, agent)

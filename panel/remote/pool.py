@@ -23,7 +23,7 @@ from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
 
-CHECK_AFTER_S = 30.0  # idle time after which the connection is tested with `hello`
+CHECK_AFTER_S = 15.0  # idle time after which the connection is tested with `hello`; less than between two looks
 CLOSE_AFTER_S = 600.0
 HELLO_TIMEOUT_S = 5.0
 SWEEP_EVERY_S = 30.0

@@ -17,7 +17,7 @@ from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
 
-# An observation older than this says nothing about the present; sites are asked every minute.
+# An observation older than this says nothing about the present; sites are asked at least every minute.
 STALE_AFTER = dt.timedelta(minutes=5)
 ORDERINGS = {
     "name": ("name",),

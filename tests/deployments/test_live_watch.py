@@ -180,3 +180,17 @@ def test_round_asks_every_watched_host_once(machine: Machine, site: Site) -> Non
     cache.clear()
     assert watching.round_run(pause=at_once) == 1
     assert watching.round_run(pause=at_once) == 0, "a second worker leaves the round to the first"
+
+
+@pytest.mark.parametrize(("many", "asks_again_after_s"), [(200, 28.0), (0, 58.0)])
+def test_rounds_follow_twice_a_minute_and_once_with_many_hosts(
+    machine: Machine, site: Site, monkeypatch: pytest.MonkeyPatch, many: int, asks_again_after_s: float
+) -> None:
+    from django.core.cache import cache
+
+    cache.clear()
+    kept = []
+    monkeypatch.setattr(watching, "MANY_HOSTS", many)
+    monkeypatch.setattr(watching.cache, "add", lambda key, value, timeout: kept.append(timeout) or True)
+    assert watching.round_run(pause=at_once) == 1
+    assert kept == [asks_again_after_s]

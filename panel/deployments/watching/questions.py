@@ -1,4 +1,4 @@
-"""Requests to live sites every minute: their health pages, from their host and from the panel. Pure."""
+"""Requests to live sites: their health pages, from their host and from the panel. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Use of hosts' resources: one reading each minute, their history, and what needs attention."""
+"""Use of hosts' resources: a reading at least each minute, their history, and what needs attention."""
