@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("panel.accounts.urls")),  # setup, login, account, settings
     path("hosts/", include("panel.hosts.urls")),
     path("hosts/", include("panel.imports.urls")),  # of a host
+    path("", include("panel.enrollments.urls")),
     path("sites/", include("panel.websites.urls")),
     path("deployments/", include("panel.deployments.urls")),
     path("rollouts/", include("panel.rollouts.urls")),

@@ -25,6 +25,7 @@ APPS = (
     "previews",
     "publishing",
     "placements",
+    "enrollments",
     "imports",
     "benchmarks",
     "comparisons",
@@ -48,6 +49,7 @@ MAY_IMPORT = {
     "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
     "rollouts": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
     "placements": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
+    "enrollments": {"core", "accounts", "audit", "hosts"},
     "publishing": {
         *("core", "accounts", "audit", "hosts", "websites", "deployments", "placements", "rendering", "remote"),
         "agents",

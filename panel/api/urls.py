@@ -20,6 +20,7 @@ from panel.deployments.api.maintenance import Maintenances
 from panel.deployments.api.sites import DeployableSites
 from panel.deployments.api.web_servers import DeployableWebServers
 from panel.deployments.api.windows import ChangeWindows
+from panel.enrollments.api import Enrollments
 from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
 from panel.placements.api import Placements
@@ -55,6 +56,7 @@ router.register("pins", Pins, basename="pins")
 router.register("reports", Reports, basename="reports")
 router.register("revisions", Revisions, basename="revisions")
 router.register("rollouts", Rollouts, basename="rollouts")
+router.register("enrollments", Enrollments, basename="enrollments")
 router.register("placements", Placements, basename="placements")
 router.register("previews", Previews, basename="previews")
 router.register("publications", Publications, basename="publications")

@@ -49,6 +49,8 @@ TWINS: dict[str, str] = {
     "audit:detail": "GET audit/{id}/",
     "hosts:list": "GET hosts/",
     "hosts:add": "POST hosts/",
+    "enrollments:list": "GET enrollments/, POST enrollments/",
+    "enrollments:revoke": "DELETE enrollments/{id}/",
     "hosts:bulk": "POST hosts/bulk/",
     "hosts:bulk_tag": "POST hosts/bulk/",
     "hosts:detail": "GET hosts/{name}/, GET hosts/{name}/sign-in/, GET web-servers/",
@@ -247,6 +249,8 @@ _SECRETS = "what it asks for or shows is a secret of the person at the browser"
 _SESSIONS = "about sessions of browsers; programs have tokens, which GET tokens/ lists"
 ALONE = {
     "accounts:setup": "makes the first account; before that there is nobody whom the API could answer",
+    "enrollments:enroll": "requested by a new host with its one-time token; the host has no account",
+    "enrollments:ready": "requested by a new host with its one-time token; the host has no account",
     "accounts:link": "sets a password for somebody without a session; programs have tokens",
     "accounts:forgotten": "asks for a link for somebody without a session; programs have tokens",
     "accounts:login": "begins a session; programs have tokens",
@@ -286,6 +290,7 @@ FORMS = {
     "UserForm": "POST users/",
     "TeamForm": "POST teams/",
     "TokenForm": "POST tokens/",
+    "EnrollmentForm": "POST enrollments/",
     "SavedViewForm": "POST saved-views/",
     "HostForm": "PATCH hosts/{name}/",
     "SiteEditForm": "PATCH sites/{name}/",

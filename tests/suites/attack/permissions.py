@@ -45,7 +45,8 @@ _ROUTES = {
         api:sites-preview api:sites-problems api:sites-requests api:sites-revisions api:sites-traffic api:suites-compare
         api:suites-export-csv api:suites-export-json api:suites-report api:suites-tables api:nothing
     """,
-    "sign-in": "accounts:link accounts:forgotten accounts:login accounts:code accounts:logout accounts:sudo",
+    "sign-in": "accounts:link accounts:forgotten accounts:login accounts:code accounts:logout accounts:sudo "
+    "enrollments:enroll enrollments:ready",
     "own": """
         accounts:password accounts:sessions accounts:sessions_end accounts:session_end accounts:second_factor
         accounts:recovery_codes accounts:second_factor_off accounts:token_new accounts:token_revoke
@@ -112,6 +113,7 @@ _ROUTES = {
         imports:delete websites:snippet_add websites:snippet websites:snippet_delete deployments:main-file
         deployments:pin-release api:hosts-list api:hosts-bulk api:hosts-detail api:hosts-adopt-server api:hosts-check
         api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:hosts-sign-in api:hosts-replace-key
+        enrollments:list enrollments:revoke api:enrollments-list api:enrollments-detail
         deployments:window
         deployments:window-add deployments:window-delete api:change-windows-list api:change-windows-detail
         api:imports-list api:imports-upload accounts:mail_test api:mail-server-test

@@ -101,6 +101,8 @@ PUBLIC = {
     "accounts:login",
     "accounts:code",
     "accounts:setup",
+    "enrollments:enroll",
+    "enrollments:ready",
     "health",
     "ready",
     "api:nothing",

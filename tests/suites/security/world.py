@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from panel.deployments.models import (
     Step,
 )
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
+from panel.enrollments.models import Enrollment
 from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
@@ -170,6 +172,10 @@ def _rollout(owner: User) -> None:
     Maintenance.objects.create(pk=KEY, site=Site.objects.get(name=NAME), text="Soon")
     ChangeWindow.objects.create(
         pk=KEY, name="Night", kind="weekly", weekdays=[0], opens_at="22:00", closes_at="23:00", tags=["nowhere"]
+    )
+    ends = _TIME + timedelta(days=1)
+    Enrollment.objects.create(
+        pk=KEY, digest="0" * 64, created_by=User.objects.get(username="ada"), expires_at=ends, tags=["nowhere"]
     )
     Placement.objects.create(pk=KEY, site=Site.objects.get(name=NAME), tags=["nowhere"])
     change = {"kind": "status", "name": "", "before": "200", "after": "404"}

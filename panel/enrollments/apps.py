@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class EnrollmentsConfig(AppConfig):
+    name = "panel.enrollments"
+    label = "enrollments"

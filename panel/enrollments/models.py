@@ -1,0 +1,57 @@
+"""Enrollments: the right of new hosts to add themselves with one command."""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team, User
+from panel.core.models import BaseModel
+from panel.core.tags import TagsField
+from panel.hosts.models import Host
+from panel.hosts.validators import validate_username
+
+MOST_HOSTS = 500
+
+
+class Enrollment(BaseModel):
+    """Right of new hosts to add themselves with a token until the enrollment expires, is used up or is revoked.
+
+    Only the SHA-256 of the token is stored. The enrollment ends when its creator loses the administrator's role.
+    """
+
+    digest = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    most_hosts = models.PositiveSmallIntegerField(
+        default=1, validators=[MinValueValidator(1), MaxValueValidator(MOST_HOSTS)]
+    )
+    used = models.PositiveSmallIntegerField(default=0)
+    username = models.CharField(max_length=32, default="paddock", validators=[validate_username])
+    tags = TagsField()
+    teams = models.ManyToManyField(Team, blank=True, related_name="+")  # of the hosts; none: every team
+    hosts = models.ManyToManyField(Host, related_name="enrollments")  # those that were added
+
+    class Meta:
+        ordering = ["-pk"]
+        verbose_name = _("enrollment")
+        verbose_name_plural = _("enrollments")
+
+    def __str__(self) -> str:
+        return f"Enrollment {self.pk}"
+
+    @property
+    def is_open(self) -> bool:
+        """Return true if another host can use it."""
+        creator = self.created_by
+        return (
+            self.revoked_at is None
+            and self.expires_at > timezone.now()
+            and self.used < self.most_hosts
+            and creator is not None
+            and creator.is_active
+            and creator.is_admin
+        )

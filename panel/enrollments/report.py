@@ -1,0 +1,29 @@
+"""Report of a host about itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MOST_CHARACTERS = 4096
+
+
+@dataclass(frozen=True)
+class Report:
+    """`name` is the host's own name, `host_key` a line as in /etc/ssh/ssh_host_ed25519_key.pub."""
+
+    name: str
+    port: int
+    host_key: str
+
+
+def report_of(values: Mapping[str, str]) -> Report:
+    """Report from form fields; ValueError with the reason, for the person who runs the script."""
+    name, port, host_key = (str(values.get(field, "")) for field in ("name", "port", "host_key"))
+    if not name or not host_key:
+        raise ValueError("The fields name, port and host_key are needed. Run the script again as it was shown.")
+    if len(name) > MOST_CHARACTERS or len(host_key) > MOST_CHARACTERS:
+        raise ValueError("A field is too long.")
+    if not port.isascii() or not port.isdecimal() or not 1 <= int(port[:6]) <= 65535:
+        raise ValueError(f"The port {port[:20]!r} of sshd is not a number from 1 to 65535.")
+    return Report(name, int(port), host_key)

@@ -1,0 +1,108 @@
+"""Services of enrollments: create and revoke them, and add the hosts that use them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Collection, Iterable
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
+from panel.accounts.services.digests import secret_digest
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError
+from panel.enrollments.models import Enrollment
+from panel.enrollments.report import Report
+from panel.enrollments.selectors import enrollment_of
+from panel.hosts.models import Host
+from panel.hosts.selectors import public_key
+from panel.hosts.services.enrolled import host_enrolled, host_enrolled_check
+
+PREFIX = "pde_"
+LONGEST = dt.timedelta(days=30)
+GONE = gettext_lazy(
+    "This enrollment is not valid: it expired, was used up or was revoked. Create a new one in the panel."
+)
+
+
+@transaction.atomic
+def enrollment_create(
+    *,
+    actor: User,
+    valid_for: dt.timedelta,
+    most_hosts: int = 1,
+    username: str = "paddock",
+    tags: Iterable[str] = (),
+    teams: Collection[Team] = (),
+) -> tuple[Enrollment, str]:
+    """A new enrollment and its token, which is known only now. Raises PermissionDenied, ValidationError by field."""
+    require(actor, Action.ADMINISTER)
+    if not dt.timedelta() < valid_for <= LONGEST:
+        raise ValidationError({"hours": _("Enter a time of at most %d days.") % LONGEST.days})
+    token = PREFIX + secrets.token_urlsafe(32)
+    row = Enrollment(
+        digest=secret_digest(token),
+        created_by=actor,
+        expires_at=timezone.now() + valid_for,
+        most_hosts=most_hosts,
+        username=username,
+        tags=sorted(set(tags)),
+    )
+    row.full_clean()
+    row.save()
+    row.teams.set(teams)
+    after = {"expires_at": row.expires_at.isoformat(), "most_hosts": most_hosts, "username": username}
+    after |= {"tags": row.tags, "teams": sorted(team.slug for team in teams)}
+    audit_record(actor=actor, action="enrollment.create", target=row, after=after)
+    return row, token
+
+
+@transaction.atomic
+def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
+    """No further host can use it. Hosts that were added stay."""
+    require(actor, Action.ADMINISTER)
+    if Enrollment.objects.filter(pk=enrollment.pk, revoked_at=None).update(revoked_at=timezone.now()):
+        audit_record(actor=actor, action="enrollment.revoke", target=enrollment)
+
+
+@transaction.atomic
+def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
+    """The host that reports itself from `address`, and the line of authorized_keys that lets the panel in.
+
+    Raises ApplicationError, code `gone`, without an open enrollment, and ValidationError by field. A conditional update
+    decides between two hosts that use the last place at once.
+    """
+    row = enrollment_of(token)
+    if row is None or not row.is_open:
+        raise ApplicationError(str(GONE), code="gone")
+    taken = Enrollment.objects.filter(pk=row.pk, revoked_at=None, used__lt=F("most_hosts"))
+    if not taken.update(used=F("used") + 1):
+        raise ApplicationError(str(GONE), code="gone")
+    host = host_enrolled(
+        name=report.name,
+        address=address,
+        port=report.port,
+        username=row.username,
+        host_key=report.host_key,
+        tags=row.tags,
+        teams=list(row.teams.all()),
+    )
+    row.hosts.add(host)
+    audit_record(actor=None, action="enrollment.use", target=row, after={"host": host.name, "address": address})
+    return host, public_key(host)
+
+
+def host_ready(*, token: str, name: str) -> None:
+    """Check a host that lets the panel sign in now. ApplicationError, code `gone`, if another enrollment added it."""
+    row = enrollment_of(token)
+    host = row.hosts.filter(name=name).first() if row is not None else None
+    if host is None:
+        raise ApplicationError(str(GONE), code="gone")
+    host_enrolled_check(host)
