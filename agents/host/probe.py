@@ -1,8 +1,8 @@
 """Requests to a server on this host over a plain socket.
 
 An observation is {"status": 0 without a response, "error": why, "connected", "to": target of a redirect, without query,
-"certificate": SHA-256 of the one presented, "protocol": of TLS, "alpn", "found": whether the expected text is there,
-"at": Unix time}. Keys that say nothing are left out.
+"certificate": SHA-256 of the one presented, "certificate_ends": Unix time of its end, "protocol": of TLS, "alpn",
+"found": whether the expected text is there, "at": Unix time}. Keys that say nothing are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ssl
 import time
 from typing import Any
 
-from agents.host import addresses
+from agents.host import addresses, certificate_end
 
 AGENT = b"paddock-probe"
 MAX_HEAD = 64 * 1024
@@ -132,6 +132,9 @@ def _note_tls(seen: dict[str, Any], stream: ssl.SSLSocket) -> None:
     found = stream.getpeercert(True)
     if found:
         seen["certificate"] = hashlib.sha256(found).hexdigest()
+        ends = certificate_end.end_of(found)
+        if ends is not None:
+            seen["certificate_ends"] = ends
     seen["protocol"] = stream.version() or ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from panel.deployments.models import Deployment, DeploymentStatus, Health, Healt
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Engine, Host, HostStatus, WebServer
 from panel.remote import pool
+from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real_host import Machine
+from tests.support.expiring_certificates import certificate
 from tests.support.nginx import NginxInstance
 from tests.support.waiting import eventually
 
@@ -194,3 +197,29 @@ def test_rounds_follow_twice_a_minute_and_once_with_many_hosts(
     monkeypatch.setattr(watching.cache, "add", lambda key, value, timeout: kept.append(timeout) or True)
     assert watching.round_run(pause=at_once) == 1
     assert kept == [asks_again_after_s]
+
+
+def test_expired_certificate_is_a_failing_site_until_it_is_renewed(
+    machine: Machine, web_server: WebServer, nginx: NginxInstance
+) -> None:
+    """The web server goes on serving, and every browser refuses."""
+    pems = {days: certificate("shop.example", dt.timedelta(days=days)) for days in (9, -1)}
+    kept = websites.certificate_upload(
+        actor=machine.people.owner,
+        team=machine.people.team,
+        name="shop",
+        certificate_pem=pems[9][0],
+        private_key_pem=pems[9][1],
+    )
+    site = machine.site("shop", web_server)
+    listens = [{"port": machine.port, "tls": True}]
+    websites.block_update(actor=machine.people.owner, block=site.blocks.get(), certificate=kept, listens=listens)
+    machine.deploy(site)
+    assert watch(machine).health == Health.ANSWERING
+    names = re.findall(r'ssl_certificate(?:_key)? "?([^";]+)', nginx.run("-T").stdout)
+    for days, health in ((-1, Health.FAILING), (9, Health.ANSWERING)):
+        for name, pem in zip(names, pems[days], strict=True):
+            Path(name).write_text(pem)
+        nginx.reload()
+        state = watch(machine)
+        assert (state.health, "certificate that expired on" in state.health_words) == (health, days < 0), state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -44,9 +45,27 @@ def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
     for probe, seen in zip(probes, rows, strict=False):
         check = request.check_probe(plain(probe))
         found, words = verdict.judge(check, None, seen)
-        if worst is None or (worst.is_well and found != verdict.RIGHT):
-            worst = Observed(found == verdict.RIGHT, f"{asking.url(check)} {words}")
+        is_well, expiry = found == verdict.RIGHT, expired(seen)
+        if is_well and expiry:
+            is_well, words = False, expiry
+        if worst is None or (worst.is_well and not is_well):
+            worst = Observed(is_well, f"{asking.url(check)} {words}")
     return worst
+
+
+def expired(seen: Message) -> str:
+    """Words about a certificate that browsers refuse by now; "" for one that is valid or unknown.
+
+    Deployments do not judge this: an expired certificate must not block its own renewal.
+    """
+    ends, at = seen.get("certificate_ends"), seen.get("at")
+    if not isinstance(ends, int) or not isinstance(at, int | float) or ends >= at:
+        return ""
+    try:
+        when = dt.datetime.fromtimestamp(ends, dt.UTC)
+    except (OverflowError, ValueError, OSError):
+        return ""
+    return f"presents a certificate that expired on {when:%Y-%m-%d %H:%M} UTC"
 
 
 def asked(probe: Probe) -> Message:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tests.suites.truth import faults, reader
 from tests.suites.truth.admin import Admin
-from tests.suites.truth.certificates import certificate
 from tests.suites.truth.faults import Faults
 from tests.suites.truth.observer import Observer
 from tests.suites.truth.panel import TruthPanel
 from tests.suites.truth.scene import hosts
 from tests.suites.truth.score import Line, lines, percentile
+from tests.support.expiring_certificates import certificate
 from tests.support.waiting import eventually
 
 LIMIT_S = 60.0

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.suites.truth.certificates import certificate
 from tests.suites.truth.panel import TruthPanel
 from tests.suites.truth.scene import TruthHost, TruthSite
+from tests.support.expiring_certificates import certificate
 
 AT_ONCE = 2
 SHORTEST_S, LONGEST_S = 10.0, 170.0
