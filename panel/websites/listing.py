@@ -91,11 +91,14 @@ def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
 def site_status(site: Site) -> tuple[str, str]:
     """Status and its label; a draft if the site was never deployed.
 
-    A deployed site is live only while its health page was seen to respond as expected within the last minutes.
+    A deployed site is live only while its health page was seen to respond as expected within the last minutes. A
+    failing site is shown as such even if its files were edited on the host.
     """
     state = getattr(site, "state", None)
     if state is None:
         return "draft", ""
+    if state.status == "drifted" and state.health == "failing":
+        return "failing", _("Drift, failing")
     if state.status != "live":
         return str(state.status), str(state.get_status_display())
     if state.health == "failing":

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from panel.alerts.selectors import alerts
-from panel.deployments.models import Deployment, DeploymentStatus, Health, HealthChange, SiteState
+from panel.deployments.models import Deployment, DeploymentStatus, Health, HealthChange, SiteState, SiteStatus
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Engine, Host, HostStatus, WebServer
 from panel.remote import pool
@@ -223,3 +223,16 @@ def test_expired_certificate_is_a_failing_site_until_it_is_renewed(
         nginx.reload()
         state = watch(machine)
         assert (state.health, "certificate that expired on" in state.health_words) == (health, days < 0), state
+
+
+def test_failing_site_with_edited_files_is_shown_as_failing(
+    machine: Machine, site: Site, nginx: NginxInstance, client: Client
+) -> None:
+    signed_in(client, machine)
+    SiteState.objects.filter(site=site).update(status=SiteStatus.DRIFTED)
+    watch(machine)
+    assert "Drift, failing" not in page(client, "/sites/")
+    (machine.root / "www" / "shop" / "index.html").unlink()
+    assert watch(machine).health == Health.FAILING
+    for path in ("/sites/", "/sites/shop/"):
+        assert "Drift, failing" in page(client, path), path

@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
-SITE_WORDS = {"Live": True, "Deployed, failing": False, "Deployed, not observed": None, "Drift": None}
+SITE_WORDS = {
+    "Live": True,
+    "Deployed, failing": False,
+    "Deployed, not observed": None,
+    "Drift": None,
+    "Drift, failing": False,
+}
 HOST_WORDS = {"Ready": True, "Unreachable": False}
 SERVER_WORDS = {"Running": True, "Stopped": False, "Not observed": None}
 CALM = "Nothing needs your attention."
