@@ -20,7 +20,15 @@ from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
-from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, Health, SiteState, SiteStatus
+from panel.deployments.models import (
+    Deployment,
+    DeploymentStatus,
+    DriftResolution,
+    Health,
+    NameWatch,
+    SiteState,
+    SiteStatus,
+)
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.selectors import hosts_visible
@@ -54,7 +62,9 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
     hosts = (_hosts, _stopped, _failing, trouble_alerts)
-    return _of((*hosts, _failures, _rollouts, _drifts, order_alerts, certificate_alerts, live_alerts), user, most)
+    return _of(
+        (*hosts, _failures, _rollouts, _drifts, _names, order_alerts, certificate_alerts, live_alerts), user, most
+    )
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
@@ -183,6 +193,24 @@ def _failures(user: User, most: int) -> list[Alert]:
 def _first_line(error: str) -> str:
     """First line of an error, without the time and process of nginx and gallop."""
     return _LOGGED.sub("", error.strip().split("\n")[0])
+
+
+def _names(user: User, most: int) -> list[Alert]:
+    """Live sites with names that no longer point to their host: visitors and renewals of certificates miss it."""
+    rows = visible(NameWatch.objects.filter(gone_since__isnull=False), user, team_path="site__team")
+    rows = rows.filter(site__state__status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    return [
+        Alert(
+            "missed",
+            _("Domain name elsewhere"),
+            "site",
+            row.site.name,
+            " ".join(row.gone.values()),
+            reverse("websites:detail", args=[row.site.name]),
+            row.gone_since,
+        )
+        for row in rows.select_related("site").order_by("gone_since")[:most]
+    ]
 
 
 def _drifts(user: User, most: int) -> list[Alert]:

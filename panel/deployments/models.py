@@ -13,6 +13,7 @@ from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.change_windows import ChangeWindow as ChangeWindow
+from panel.deployments.domain_names.records import NameWatch as NameWatch
 from panel.deployments.fields import PlanField
 from panel.deployments.health_changes import Health as Health
 from panel.deployments.health_changes import HealthChange as HealthChange

@@ -7,6 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.core.claims import Attempt
+from panel.deployments.domain_names import watching as name_watching
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.maintenance import services as maintenance
@@ -43,6 +44,12 @@ def forget() -> None:
 @shared_task
 def watch() -> None:
     watching.round_run()
+
+
+@shared_task
+def watch_names() -> None:
+    """Look up the domain names of live sites in DNS."""
+    name_watching.look()
 
 
 @shared_task

@@ -1,4 +1,4 @@
-"""Live sites are asked every minute; what pages say of them was observed, with its time."""
+"""Live sites are asked twice a minute; the words of pages about them were observed, with the time."""
 
 from __future__ import annotations
 

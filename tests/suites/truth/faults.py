@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.suites.truth.observer import is_running
 from tests.suites.truth.panel import TruthPanel
 from tests.suites.truth.scene import TruthHost, TruthSite
 from tests.support.expiring_certificates import certificate
@@ -34,8 +35,8 @@ class Fault:
 def of_host(host: TruthHost) -> list[Fault]:
     nginx, link, app = f"{host.name} nginx", f"{host.name} link", f"{host.name} app"
     return [
-        Fault(f"stop nginx of {host.name}", nginx, host.nginx.stop, host.nginx.start),
-        Fault(f"kill nginx of {host.name}", nginx, lambda: _kill_nginx(host), host.nginx.start),
+        Fault(f"stop nginx of {host.name}", nginx, host.nginx.stop, lambda: _start_nginx(host)),
+        Fault(f"kill nginx of {host.name}", nginx, lambda: _kill_nginx(host), lambda: _start_nginx(host)),
         Fault(f"cut the link of {host.name}", link, host.cut, host.sshd.start),
         Fault(f"hang the link of {host.name}", link, lambda: host.hang(True), lambda: host.hang(False)),
         Fault(f"fill the disk of {host.name}", f"{host.name} disk", lambda: host.disk.fill(0), host.disk.empty),
@@ -75,6 +76,12 @@ def _kill_nginx(host: TruthHost) -> None:
     """The master with its workers, which would go on serving."""
     if host.nginx.pid is not None:
         os.killpg(host.nginx.pid, signal.SIGKILL)
+
+
+def _start_nginx(host: TruthHost) -> None:
+    """A deployment may have started it meanwhile."""
+    if not is_running(host):
+        host.nginx.start()
 
 
 def _edit(site: TruthSite, line: str) -> None:

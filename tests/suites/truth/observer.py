@@ -28,7 +28,7 @@ class Observer:
         self._checks: dict[str, Callable[[], bool]] = {}
         for host in hosts:
             self._checks[f"host:{host.name}"] = lambda host=host: _has_sshd(host)
-            self._checks[f"server:{host.name}"] = lambda host=host: _is_running(host)
+            self._checks[f"server:{host.name}"] = lambda host=host: is_running(host)
             self._checks[f"disk:{host.name}"] = lambda host=host: _is_full(host)
             for site in host.sites:
                 pem = pems.get(site.name, ("",))[0]
@@ -83,7 +83,7 @@ def _has_sshd(host: TruthHost) -> bool:
         return False
 
 
-def _is_running(host: TruthHost) -> bool:
+def is_running(host: TruthHost) -> bool:
     pid = host.nginx.pid
     try:
         os.kill(pid or 0, 0)

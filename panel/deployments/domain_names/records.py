@@ -1,0 +1,28 @@
+"""The watched names of a site."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.websites.models import Site
+
+
+class NameWatch(models.Model):
+    """Names of a live site that pointed to its host, and those of them that point elsewhere now, each with a sentence.
+
+    Names that never pointed to the host are not watched: a load balancer or a proxy may be in front of it.
+    """
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="name_watch")
+    looked_at = models.DateTimeField(db_index=True)
+    here = models.JSONField(default=list)
+    gone = models.JSONField(default=dict)
+    gone_since = models.DateTimeField(null=True, db_index=True)
+
+    class Meta:
+        verbose_name = _("watch of domain names")
+        verbose_name_plural = _("watches of domain names")
+
+    def __str__(self) -> str:
+        return f"{self.site}: {len(self.here)} names"
