@@ -112,7 +112,7 @@ def _descendants(pid: int) -> list[int]:
 
 def _host(root: Path, number: int, ended: ExitStack) -> TruthHost:
     name = f"truth-{number}"
-    disk = Disk(root / name, "tmpfs", image=root / f"{name}.img", size_kb=DISK_KB, inodes=20_000)
+    disk = Disk(root / name, "ext4", image=root / f"{name}.img", size_kb=DISK_KB, inodes=20_000)
     ended.enter_context(disk)
     sshd, nginx = SshServer(disk.path / "ssh"), NginxInstance(disk.path / "nginx")
     (disk.path / "app").mkdir()

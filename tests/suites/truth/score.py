@@ -56,11 +56,12 @@ def verdict(word: Word, history: History, limit_s: float) -> str:
 def delays(words: Sequence[Word], history: History, *, lasting_s: float) -> list[float]:
     """Seconds from each change to the first word that agrees; only changes that lasted `lasting_s`. `inf` if none did.
 
-    `words` are all of the subject, in order of time.
+    `words` are all of the subject, in order of time. Changes to a value that no word claims are left out: a page that
+    claims only that all is well cannot agree with the opposite.
     """
-    found = []
+    found, claimed = [], {word.value for word in words}
     for at, value, duration in history.changes():
-        if duration < lasting_s or not any(word.at >= at + lasting_s for word in words):
+        if duration < lasting_s or value not in claimed or not any(word.at >= at + lasting_s for word in words):
             continue
         agreeing = (word.at - at for word in words if at <= word.at < at + duration and word.value == value)
         found.append(next(agreeing, float("inf")))

@@ -45,8 +45,15 @@ def test_short_change_makes_no_word_wrong_in_either_direction() -> None:
 def test_delay_is_time_until_first_agreeing_word_and_infinite_without_one() -> None:
     own = [Word(at, "site:shop", at >= 340 or at < 120) for at in range(0, 400, 10)]
     assert delays(own, FAILED_AT_100, lasting_s=60) == [20, 40]
+    late = [Word(at, "site:shop", at >= 340) for at in range(0, 400, 10)]
+    assert delays([word for word in late if word.at != 390], FAILED_AT_100, lasting_s=60) == [0, 40]
+
+
+def test_changes_that_a_page_never_claims_have_no_delay() -> None:
     silent = [Word(at, "site:shop", None) for at in range(0, 400, 10)]
-    assert delays(silent, FAILED_AT_100, lasting_s=60) == [float("inf")] * 2
+    assert delays(silent, FAILED_AT_100, lasting_s=60) == []
+    calm = [Word(at, "calm:", True) for at in range(0, 400, 10) if at < 100 or at > 310]
+    assert delays(calm, FAILED_AT_100, lasting_s=60) == [20]
 
 
 def test_lines_count_words_by_kind() -> None:
