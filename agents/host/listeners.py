@@ -70,7 +70,7 @@ def _conflicts(wanted: str, held: str) -> bool:
 
 
 def _can_bind(address: str, port: int) -> bool:
-    """Try it, without listening: /proc does not tell whether an IPv6 socket is open for IPv4 too."""
+    """Try to bind, without listening: /proc does not tell whether an IPv6 socket is open for IPv4 too."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do

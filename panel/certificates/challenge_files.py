@@ -39,8 +39,9 @@ def host_address(host: Host) -> str:
 
 
 def unanswered(spec: SiteSpec, host: Host, name: str, token: str, content: str) -> str:
-    """Why the site's web server does not answer the challenge of `name` as the panel asks it, "" when it does. Without
-    a plain listener on port 80 there is nothing to ask; the authority will."""
+    """Reason why the site's web server does not serve the challenge of `name` to the panel; "" if it does, or if the
+    site has no plain listener on port 80 that the panel could ask.
+    """
     for block in spec.blocks:
         for listen in block.listens:
             if listen.tls or name not in {item.lower().removeprefix(".") for item in block.names}:

@@ -183,7 +183,7 @@ class Course:
     # --- the steps ---
 
     def prepare(self) -> None:
-        """The site answers challenges on its host, which takes a deployment the first time only."""
+        """Make the site serve challenges from its host's folder, which needs a deployment the first time only."""
         if self.account.paused_until and self.account.paused_until > timezone.now():
             raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
         live = live_revision(self.site)
@@ -293,8 +293,10 @@ class Course:
         return None
 
     def deploy(self) -> None:
-        """A renewal waits for the others of its host, so that one reload serves them all (scheduling.renewals_deploy).
-        The files of the first certificate come with the listeners."""
+        """Wait for the other renewals of the host, so that one reload serves them all (scheduling.renewals_deploy).
+
+        The files of a site's first certificate are deployed with its listeners.
+        """
         self.keep()
         if self.is_renewal:
             if not switching.is_deployed(self.order):

@@ -175,7 +175,7 @@ def _deploy_together(orders: list[Order]) -> None:
 
 
 def tokens_clear() -> None:
-    """Files of challenges whose host did not answer when their order ended."""
+    """Remove files of challenges from hosts that did not respond when the order ended."""
     ended = Order.objects.exclude(Q(tokens=[]) | Q(status__in=UNDER_WAY))
     for order in ended.select_related("automatic__site__web_server__host")[:AT_ONCE]:
         try:

@@ -26,8 +26,10 @@ MAX_LENGTH = 1000
 
 @dataclass(frozen=True)
 class Replay:
-    """A replay. `paths` in request order, each as often as its share; `left_out`: number of lines by method, or under
-    "" for lines without success or with unusable requests.
+    """A load taken from an access log.
+
+    `paths` are in the order of requests, each as often as its share. `left_out`: number of lines by method, or under ""
+    for lines without success or with unusable requests.
     """
 
     paths: list[str]

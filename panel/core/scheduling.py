@@ -66,7 +66,7 @@ class DatabaseScheduler(Scheduler):
 
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:
-    """CELERY_BEAT_SCHEDULE holds intervals only; dates of people are rows of their own (reports)."""
+    """Interval of a periodic task. CELERY_BEAT_SCHEDULE has no other kind; schedules of users are rows (reports)."""
     every: Any = entry.schedule
     interval: dt.timedelta = every.run_every
     return interval

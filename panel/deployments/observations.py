@@ -90,7 +90,7 @@ class Line:
 
 
 def lines_of(checks: Iterable[Check]) -> list[Line]:
-    """Trouble first, then by site."""
+    """Lines of the observations for a page: failures first, then by site."""
     rows = sorted(checks, key=lambda row: (_ORDER.index(row["verdict"]), row["site"], row["kind"] != _HEALTH))
     return [_line(row) for row in rows]
 

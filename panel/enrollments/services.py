@@ -66,7 +66,7 @@ def enrollment_create(
 
 @transaction.atomic
 def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
-    """No further host can use it. Hosts that were added stay."""
+    """End the enrollment for further hosts. Hosts that were added stay."""
     require(actor, Action.ADMINISTER)
     if Enrollment.objects.filter(pk=enrollment.pk, revoked_at=None).update(revoked_at=timezone.now()):
         audit_record(actor=actor, action="enrollment.revoke", target=enrollment)

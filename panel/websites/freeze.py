@@ -171,7 +171,7 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
 
 
 def _client_certificates(site: Site, web_server: WebServer, block: ServerBlock) -> spec.ClientCertificates | None:
-    """The files' names depend on their content, so a changed list is a new file."""
+    """Check of clients' certificates. The files' names depend on their content, so a changed list is a new file."""
     if not block.client_verify:
         return None
     folder = site_folder(site, web_server)

@@ -28,8 +28,9 @@ def token_create(
     expires_at: dt.datetime | None = None,
     addresses: list[str] | None = None,
 ) -> tuple[ApiToken, str]:
-    """Create a token and return its row and its text, which is never shown again. `addresses`: null any, an empty list
-    none.
+    """Create a token and return its row and its text, which is never shown again.
+
+    `addresses` are those that may use the token: None for all, an empty list for none.
     """
     if actor.scopes is not None:
         raise ApplicationError("Tokens cannot create tokens. Sign in to the panel.", code="session_required")

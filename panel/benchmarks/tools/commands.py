@@ -127,7 +127,7 @@ def _h2load(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
 
 
 def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint, threads: int) -> Command:
-    """The bundled generator has h2load's options, but prints JSON."""
+    """Command of the bundled generator, which has h2load's options and prints JSON."""
     argv = [BUNDLED, f"--{values['protocol']}", "-c", str(values["concurrency"]), "-m", str(values["streams"])]
     argv += ["-t", str(threads)]
     argv += ["-D", str(values["duration_s"])] if values["duration_s"] else ["-n", str(values["requests"])]

@@ -57,7 +57,7 @@ def _observed(probes: Sequence[Probe], place: Elsewhere) -> list[Probe]:
 
 
 def _busiest(place: Elsewhere) -> list[Probe]:
-    """The busiest addresses of the logs there."""
+    """Requests for the busiest addresses in the logs of that host."""
     logs = [(item, host, path) for item in place.asked if item.old for host, path in logs_of(item.old)]
     if not logs:
         return []

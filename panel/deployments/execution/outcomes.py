@@ -231,7 +231,7 @@ def _states_set(
 
 
 def _status(item: DeploymentItem, kind: str) -> SiteStatus:
-    """A first deployment that was undone leaves a draft."""
+    """Status of a site after its deployment: a draft if its first deployment was undone."""
     if item.revision_id:
         return SiteStatus.LIVE
     is_undone = kind == DeploymentKind.ROLLBACK and not item.disabled_after_id

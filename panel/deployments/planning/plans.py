@@ -289,7 +289,7 @@ def _preflight_ask(draft: _Draft, logs: Sequence[Log]) -> Callable[[], host_agen
 
 
 def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], host_agent.Preflight] | None) -> str:
-    """These facts are hints; a plan does without if the host does not tell in time."""
+    """Add facts from the host as hints; a plan is made without them if the host does not respond in time."""
     if preflight is not None:
         with contextlib.suppress(ApplicationError):
             found = preflight()

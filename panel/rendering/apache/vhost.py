@@ -174,10 +174,9 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 
 
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
-    """Apache would end the handshake without a certificate; nginx sends 400, and so does this rule, which is the first
-    of the virtual host. A certificate that is not valid ends the handshake.
+    """Directives that check clients' certificates, and a first rule that responds with 400 without one, as nginx does.
 
-    Apache counts the authority as well (SSLVerifyDepth).
+    With `SSLVerifyClient require`, Apache would end the handshake instead. The depth counts the authority as well.
     """
     if source is None:
         return []

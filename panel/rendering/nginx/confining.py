@@ -24,7 +24,7 @@ def line_breaks(source: ServerBlock) -> list[Node]:
 
 
 def folders(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
-    """gallop opens only files beneath the site's folders, even through symbolic links."""
+    """The directive with which gallop opens only files below the site's folders, even through symbolic links."""
     found = confinement.folders(source) if scope.dialect.confine_files else ()
     return [directive("confine_files", *(no_variables(folder, f"{at}/root") for folder in found))] if found else []
 

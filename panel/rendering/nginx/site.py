@@ -179,7 +179,7 @@ def _names(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _counted(scope: Scope) -> list[Node]:
-    """gallop counts all server blocks of a site under its name; nginx has no such directive."""
+    """The directive with which gallop counts all server blocks of a site together; nginx has none."""
     return [directive("status_zone", scope.spec.name)] if scope.web_server.engine == "native" else []
 
 

@@ -30,7 +30,7 @@ def site_is_live(site: Site) -> bool:
 
 
 def site_is_there(site: Site) -> bool:
-    """Return whether the site is deployed there, or disabled with its files kept there."""
+    """Return whether the site is deployed on its host, or disabled with its files kept on the host."""
     state = getattr(site, "state", None)
     return state is not None and (state.revision_id or state.disabled_revision_id) is not None
 
