@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Case, Count, Prefetch, Q, QuerySet, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.core.tags import tags_counted
@@ -19,6 +20,17 @@ from panel.websites.versions import IS_PENDING
 
 # An observation older than this says nothing about the present; sites are asked at least every minute.
 STALE_AFTER = dt.timedelta(minutes=5)
+DEPLOYED = ("live", "drifted")
+# Choices of the list's filter, by the words of `site_status`.
+STATUSES = [
+    ("draft", gettext_lazy("Draft")),
+    ("live", gettext_lazy("Live")),
+    ("failing", gettext_lazy("Deployed, failing")),
+    ("unobserved", gettext_lazy("Deployed, not observed")),
+    ("drifted", gettext_lazy("Drift")),
+    ("disabled", gettext_lazy("Disabled")),
+    ("pending", gettext_lazy("Changed since last deployment")),
+]
 ORDERINGS = {
     "name": ("name",),
     "-name": ("-name",),
@@ -69,9 +81,23 @@ def site_tags(sites: QuerySet[Site]) -> list[str]:
     return sorted({*tags_counted(sites), *tags_counted(hosts)})
 
 
+def responding() -> Q:
+    """Condition for deployed sites whose health page was seen to respond as expected within the last minutes."""
+    return Q(state__status__in=DEPLOYED, state__health="answering", state__health_at__gt=timezone.now() - STALE_AFTER)
+
+
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
+    """Filter by the words of `site_status`."""
     if status == "pending":
         return sites.filter(IS_PENDING)
+    if status == "live":
+        return sites.filter(responding(), state__status="live")
+    if status == "failing":
+        return sites.filter(state__status__in=DEPLOYED, state__health="failing")
+    if status == "unobserved":
+        return sites.filter(state__status="live").exclude(responding()).exclude(state__health="failing")
+    if status == "drifted":
+        return sites.filter(state__status="drifted").exclude(state__health="failing")
     if status == "draft":  # a site without a plan has no state
         return sites.filter(Q(state__isnull=True) | Q(state__status="draft"))
     return sites.filter(state__status=status) if status else sites

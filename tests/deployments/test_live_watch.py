@@ -20,6 +20,7 @@ from panel.hosts.models import Engine, Host, HostStatus, WebServer
 from panel.remote import pool
 from panel.websites import services as websites
 from panel.websites.models import Site
+from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine
 from tests.support.expiring_certificates import certificate
 from tests.support.nginx import NginxInstance
@@ -236,3 +237,31 @@ def test_failing_site_with_edited_files_is_shown_as_failing(
     assert watch(machine).health == Health.FAILING
     for path in ("/sites/", "/sites/shop/"):
         assert "Drift, failing" in page(client, path), path
+
+
+def test_filters_and_dashboard_count_sites_by_what_was_observed(
+    machine: Machine, site: Site, nginx: NginxInstance, client: Client
+) -> None:
+    """A site that fails is not counted or listed as live."""
+    signed_in(client, machine)
+
+    def listed(status: str) -> bool:
+        return "/sites/shop/" in page(client, f"/sites/?status={status}")
+
+    def figure() -> str:
+        found = re.search(r"Live sites.*?<dd>(\d+)<small> / (\d+)", page(client, "/"), re.S)
+        assert found is not None
+        return f"{found[1]} of {found[2]}"
+
+    SiteState.objects.update(health=Health.UNKNOWN, health_at=None)
+    names = ("live", "failing", "unobserved", "drifted", "draft")
+    assert [name for name in names if listed(name)] == ["unobserved"] and figure() == "0 of 1"
+    watch(machine)
+    assert [name for name in names if listed(name)] == ["live"] and figure() == "1 of 1"
+    nginx.stop()
+    watch(machine)
+    assert [name for name in names if listed(name)] == ["failing"] and figure() == "0 of 1"
+    SiteState.objects.update(status=SiteStatus.DRIFTED)
+    assert [name for name in names if listed(name)] == ["failing"]
+    rows = caller_of(machine.people.owner).get("sites/?state__health=failing").json()["results"]
+    assert [row["name"] for row in rows] == ["shop"]

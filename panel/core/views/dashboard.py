@@ -18,6 +18,7 @@ from panel.deployments.models import DeploymentStatus, SiteStatus
 from panel.deployments.selectors import with_own_sites
 from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible, web_servers_visible
+from panel.websites.listing import responding
 from panel.websites.models import Site
 
 
@@ -44,8 +45,10 @@ def dashboard_context(user: User) -> dict[str, object]:
 def _figures(user: User) -> dict[str, int]:
     """Counts for the top of the dashboard; two queries for hosts, three for the teams' objects."""
     sites = visible(Site.objects.all(), user)
-    live = [SiteStatus.LIVE, SiteStatus.DRIFTED]
-    counted = sites.aggregate(sites=Count("pk"), live=Count("pk", filter=Q(state__status__in=live)))
+    deployed = Q(state__status__in=[SiteStatus.LIVE, SiteStatus.DRIFTED])
+    counted = sites.aggregate(
+        sites=Count("pk"), deployed=Count("pk", filter=deployed), live=Count("pk", filter=responding())
+    )
     hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
     since = timezone.now() - RECENT
     week = visible_deployments(user).filter(finished_at__gt=since).values_list("status", "is_verified")
@@ -100,7 +103,7 @@ _STEPS = (
         ),
         "websites:list",
         gettext_lazy("Choose a site"),
-        "live",
+        "deployed",
     ),
     _Step(
         gettext_lazy("Benchmark the site"),
@@ -116,7 +119,7 @@ def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
     """Steps from an empty panel to a measured site; empty once done, or for users without the permissions."""
     may_change = may(user, Action.CHANGE)
     has_run = figures["runs"] > 0 or visible_runs(user).exists()
-    if not may_change or (figures["live"] and has_run):
+    if not may_change or (figures["deployed"] and has_run):
         return []
     done = figures | {"runs": int(has_run)}
     following = next((index for index, step in enumerate(_STEPS) if not done[step.figure]), -1)

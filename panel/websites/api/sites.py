@@ -88,6 +88,7 @@ class Sites(Resource):
         "web_server__engine": ["exact", "in"],
         "web_server__host__name": ["exact", "in"],
         "state__status": ["exact", "in"],
+        "state__health": ["exact", "in"],
         "blocks__names__name": ["exact", "icontains"],
         "tags": ["has"],
         "web_server__host__tags": ["has"],

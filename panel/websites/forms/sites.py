@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Team
 from panel.core.forms import Form, LinesField, LongSelect, TagFilterField, TagsFormField
 from panel.core.tags import tags_counted
-from panel.deployments.models import SiteStatus
 from panel.hosts.forms import ServerChoiceField
 from panel.hosts.models import Engine, Host, WebServer
 from panel.websites import lines, validators
 from panel.websites.forms.base import PartForm
+from panel.websites.listing import STATUSES
 from panel.websites.models import Certificate, Site
 from panel.websites.presets import PRESETS
 
@@ -40,7 +40,7 @@ class SiteFilterForm(Form):
     status = forms.ChoiceField(
         label=_("Status"),
         required=False,
-        choices=[ANY, *SiteStatus.choices, ("pending", _("Changed since last deployment"))],
+        choices=[ANY, *STATUSES],
     )
     engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     host = forms.ModelChoiceField(
