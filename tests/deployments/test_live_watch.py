@@ -115,11 +115,17 @@ def test_old_observation_is_not_shown_as_present(machine: Machine, site: Site, c
     assert "Deployed, not observed" in shown
 
 
-def test_watch_leaves_sites_alone_while_a_deployment_runs(machine: Machine, site: Site, nginx: NginxInstance) -> None:
+def test_watch_leaves_only_the_sites_of_running_deployments_alone(
+    machine: Machine, web_server: WebServer, site: Site, nginx: NginxInstance
+) -> None:
+    """A deployment asks its own sites; those beside them may fail while it waits."""
+    blog = machine.site("blog", web_server)
+    machine.deploy(blog)
     watch(machine)
-    Deployment.objects.filter(host=machine.host).update(status=DeploymentStatus.RUNNING)
+    Deployment.objects.filter(items__site=site).update(status=DeploymentStatus.RUNNING)
     nginx.stop()
     assert watch(machine).health == Health.ANSWERING, "the deployment asks its sites itself"
+    assert SiteState.objects.get(site=blog).health == Health.FAILING
 
 
 def test_watch_of_unchanged_host_needs_few_statements(machine: Machine, web_server: WebServer, site: Site) -> None:

@@ -31,5 +31,7 @@ def same_revision(states: list[SiteState]) -> list[SiteState]:
     return [state for state in states if now.get(state.pk) == state.revision_id]
 
 
-def is_changing(host: Host) -> bool:
-    return Deployment.objects.filter(host=host, status=JobStatus.RUNNING).exists()
+def sites_changing(host: Host) -> set[int]:
+    """Primary keys of the sites of running deployments on this host, which may be between two states."""
+    running = Deployment.objects.filter(host=host, status=JobStatus.RUNNING)
+    return {pk for pk in running.values_list("items__site", flat=True) if pk is not None}

@@ -73,9 +73,8 @@ def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
     host = watching.host_look(pk, pause=pause)
     if host is None:
         return False
-    if selectors.is_changing(host):  # its sites may be between two states; the deployment asks them itself
-        return True
-    states = selectors.live_states(host)
+    changing = selectors.sites_changing(host)  # their deployments ask them themselves
+    states = [state for state in selectors.live_states(host) if state.site_id not in changing]
     asked = {state.pk: _questions(state, host) for state in states}
     inside = _inside(host, states, asked) if host.status == HostStatus.READY else {}
     again = [state for state in states if state.pk in inside and not inside[state.pk].is_well]

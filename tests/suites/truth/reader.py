@@ -22,6 +22,7 @@ class Reader:
         self.latest: dict[str, bool | None] = {}
         self.unknown: set[str] = set()
         self.asked = self.missing = 0
+        self._mounts = {host.name: str(host.disk.path) for host in hosts}
         self._panel, self._hosts = panel, [host.name for host in hosts]
         self._sites = {site.name for host in hosts for site in host.sites}
         self._done = threading.Event()
@@ -49,7 +50,7 @@ class Reader:
             self._listed(html, "host", set(self._hosts), words.HOST_WORDS)
         if html := self._page(f"/hosts/{host}/"):
             self._keep(f"server:{host}", words.server(html))
-            self._keep(f"disk:{host}", words.disk_is_full(html))
+            self._keep(f"disk:{host}", words.disk_is_full(html, self._mounts[host]))
         if (html := self._page("/")) and words.CALM in html:
             self._keep("calm:", True)
 

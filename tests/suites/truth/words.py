@@ -75,6 +75,6 @@ def server(html: str) -> bool | None:
     return next((SERVER_WORDS[cell] for cell in cells if cell in SERVER_WORDS), None)
 
 
-def disk_is_full(html: str) -> bool:
-    """A host's page warns about a disk."""
-    return re.search(r"<strong>\s*(Disk almost full)[^<]*</strong>", html) is not None
+def disk_is_full(html: str, mount: str) -> bool:
+    """A host's page warns about the disk at `mount`; the hosts of a run see each other's disks."""
+    return re.search(rf"<strong>\s*Disk almost full[^<]*</strong>[^<]*{re.escape(mount)}\b", html) is not None
