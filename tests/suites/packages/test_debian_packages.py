@@ -123,11 +123,12 @@ def test_gallop_upgrade_refuses_no_request(root: CopiedRoot, packages: Path) -> 
     assert eventually(lambda: status_of(root, "http://localhost/") == "200")
     root.run("mkdir", "-p", "/run/systemd/system")  # the package's script asks for systemd by this folder
     first = root.run("cat", "/run/gallop.pid")
-    seconds = "6"
-    load = root.start("h2load", "--h1", "-c", "8", "-t", "1", "-D", seconds, "http://localhost/")
+    # A number of requests instead of seconds: with -D, h2load never ends if a connection is closed at the last moment.
+    load = root.start("h2load", "--h1", "-c", "8", "-t", "1", "-n", "800000", "http://localhost/")
     time.sleep(1)  # the load has to be under way
     install(root, packages, "gallop", SECOND)
-    report = load.communicate()[0]
+    assert load.poll() is None, "the load ended before the upgrade"
+    report = load.communicate(timeout=240)[0]
     assert load.returncode == 0, report
     assert " 0 failed, 0 errored, 0 timeout" in report, report
     assert eventually(lambda: root.run("cat", "/run/gallop.pid") != first)
