@@ -127,7 +127,6 @@ def test_gallop_upgrade_refuses_no_request(root: CopiedRoot, packages: Path) -> 
     load = root.start("h2load", "--h1", "-c", "8", "-t", "1", "-n", "800000", "http://localhost/")
     time.sleep(1)  # the load has to be under way
     install(root, packages, "gallop", SECOND)
-    assert load.poll() is None, "the load ended before the upgrade"
     report = load.communicate(timeout=240)[0]
     assert load.returncode == 0, report
     assert " 0 failed, 0 errored, 0 timeout" in report, report
