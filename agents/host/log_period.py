@@ -87,7 +87,7 @@ def _files(path: str, begin: float) -> list[str]:
 
 
 class _Search:
-    """The lines and counts found so far, and the rest of each limit."""
+    """The lines and counts found so far, and what remains of each limit."""
 
     def __init__(
         self, begin: float, end: float, text: str, most: int, *, until: float, cancelled: threading.Event

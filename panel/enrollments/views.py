@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -54,11 +55,12 @@ def enrollment_list(request: Request) -> HttpResponse:
 
 def _commands(request: HttpRequest, token: str, enrollment: object) -> dict[str, object]:
     url = panel_url(request)
+    place = urlsplit(url)
     return {
         "enrollment": enrollment,
         "command": script.command(url, token),
         "cloud_init": script.cloud_init(url, token),
-        "is_plain": url.startswith("http://") and not url.startswith(("http://127.0.0.1", "http://localhost")),
+        "is_plain": place.scheme == "http" and place.hostname not in ("127.0.0.1", "localhost"),
     }
 
 

@@ -30,19 +30,13 @@ class _Faults:
     def add(self, field: str, message: str) -> None:
         self.messages.setdefault(field, []).append(message)
 
-    def check(self, field: str, check: object, value: str) -> None:
-        assert callable(check)
-        try:
-            check(value)
-        except ValidationError as error:
-            self.messages.setdefault(field, []).extend(error.messages)
+    def check(self, field: str, check: Callable[[str], object], value: str) -> None:
+        self.tried(field, lambda: check(value))
 
-    def read(self, field: str, read: Callable[[str], T], value: str) -> T | None:
-        """Result of `read`; None for an empty value and after an error, which is kept."""
-        if not value.strip():
-            return None
+    def tried(self, field: str, act: Callable[[], T]) -> T | None:
+        """Result of `act`; None after a ValidationError, whose messages are kept for the field."""
         try:
-            return read(value)
+            return act()
         except ValidationError as error:
             self.messages.setdefault(field, []).extend(error.messages)
             return None
@@ -85,10 +79,11 @@ def _check_clients(block: ServerBlock, faults: _Faults) -> None:
         faults.add("client_ca", _("Paste the certificate of the authority that signs the clients' certificates."))
     if block.client_crl.strip() and not block.client_ca.strip():
         faults.add("client_crl", _("Revocation lists need the certificates of their authorities."))
-    authorities = faults.read("client_ca", client_certificates.authorities_read, block.client_ca)
-    lists = faults.read("client_crl", client_certificates.revocations_read, block.client_crl)
+    ca, crl = block.client_ca, block.client_crl
+    authorities = faults.tried("client_ca", lambda: client_certificates.authorities_read(ca)) if ca.strip() else None
+    lists = faults.tried("client_crl", lambda: client_certificates.revocations_read(crl)) if crl.strip() else None
     if authorities and lists:
-        faults.read("client_crl", lambda _pem: client_certificates.revocations_check(authorities, lists), "lists")
+        faults.tried("client_crl", lambda: client_certificates.revocations_check(authorities, lists))
 
 
 def check_location(location: Location) -> None:

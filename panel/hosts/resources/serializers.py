@@ -19,7 +19,7 @@ class DiskSerializer(serializers.Serializer[Disk]):
     type = serializers.CharField()
     total_bytes = serializers.IntegerField(source="total")
     free_bytes = serializers.IntegerField(source="free", help_text="What accounts other than root can use.")
-    used_share = serializers.FloatField(help_text="From 0 to 1, of what accounts other than root can use.")
+    used_share = serializers.FloatField(help_text="Share in use, from 0 to 1, without what only root can use.")
     inodes_share = serializers.FloatField()
     is_read_only = serializers.BooleanField(source="read_only")
 
